@@ -1,0 +1,489 @@
+"""The logical plan: what a query asks, without how. Frozen nodes, columns by unique id.
+
+Every node knows its `columns` (ids, names, types) and `inputs`; `with_inputs` rebuilds it on other inputs that give the same ids.
+The binder makes the nodes of the first part. The nodes of the second part are streaming forms: rules make them from the first, they are
+never flags on a general node. Expressions refer to the columns of the node's inputs by `ColumnRef`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Self
+
+from runtime.core.errors import Span
+from runtime.core.node import Node, node
+from runtime.core.types import DataType
+from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, SortKey, WindowCall
+from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
+from runtime.plan.windows import WindowSpec
+from runtime.spi.table import LookupTable, SinkTable, SourceTable
+
+__all__ = [
+    "Aggregate", "AssignWatermark", "Deduplicate", "DependentJoin", "Except", "Expand", "Filter", "Intersect", "IntervalJoin", "Join", "JoinKind", "Limit",
+    "LogicalNode", "LookupJoin", "Over", "Project", "RankFunction", "Scan", "Sink", "Sort", "TemporalJoin", "TopN", "Union", "Unnest", "Values",
+    "WindowAggregate", "WindowJoin", "WindowProperty", "WindowTable", "WindowTopN", "with_nullable_columns",
+]
+
+
+class LogicalNode(Node):
+    """Base of all logical nodes."""
+
+    __slots__ = ()
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        raise NotImplementedError
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        if inputs:
+            raise TypeError(f"{type(self).__name__} has no inputs")
+        return self
+
+
+class Unary(LogicalNode):
+    """A node with one input that passes the input's columns unless it says otherwise."""
+
+    __slots__ = ()
+    input: LogicalNode
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return (self.input,)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        (source,) = inputs
+        return self if source is self.input else self.with_(input=source)
+
+
+class Binary(LogicalNode):
+    """A node with a left and a right input."""
+
+    __slots__ = ()
+    left: LogicalNode
+    right: LogicalNode
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        left, right = inputs
+        return self if left is self.left and right is self.right else self.with_(left=left, right=right)
+
+
+def with_nullable_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The same columns as they come out of the padded side of an outer join."""
+    return tuple(c.with_type(c.type.with_nullable(True)) for c in columns)
+
+
+def _joined_columns(kind: JoinKind, left: tuple[Column, ...], right: tuple[Column, ...]) -> tuple[Column, ...]:
+    if kind.left_only:
+        return left
+    return (with_nullable_columns(left) if kind.keeps_right else left) + (with_nullable_columns(right) if kind.keeps_left else right)
+
+
+# --- made by the binder -------------------------------------------------------------------------------------------------
+
+
+@node
+class Scan(LogicalNode):
+    """Read a table. `scanned` are fresh columns, one per field of `table.schema`, in order.
+
+    `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup table when its
+    connector can be asked by key, else None; a table that can only be looked up has `table` None.
+    """
+
+    table: SourceTable | None
+    name: str
+    scanned: tuple[Column, ...]
+    keys: tuple[tuple[int, ...], ...] = ()
+    lookup: LookupTable | None = None
+    idle_timeout: int = 0
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.scanned
+
+
+@node
+class Values(LogicalNode):
+    """Constant rows; expressions without columns. `SELECT 1` is a projection over one row of no columns."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+    produced: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+
+@node
+class Project(Unary):
+    """Compute columns. A column that is passed through keeps its id: its item is (column, its own ref)."""
+
+    input: LogicalNode
+    items: tuple[tuple[Column, Expr], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(c for c, _ in self.items)
+
+
+@node
+class Filter(Unary):
+    """Keep the rows for which the predicate is true (not unknown)."""
+
+    input: LogicalNode
+    predicate: Expr
+
+
+@node
+class Join(Binary):
+    """Regular join. `condition` is over the columns of both sides; `TRUE` when there is none. SEMI and ANTI give left columns."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    condition: Expr
+    hints: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class DependentJoin(Binary):
+    """For each left row, the rows of `right` evaluated with it: LATERAL and correlated subqueries. `right` refers to left columns by `OuterRef`.
+
+    Rules remove it. Kinds: INNER, LEFT, SEMI, ANTI.
+    """
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class TemporalJoin(Binary):
+    """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at `time` (a rowtime column of
+    the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    time: Expr
+    condition: Expr
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class Aggregate(Unary):
+    """GROUP BY `group` (columns of the input). Output: the group columns under the same ids, then one column per call.
+
+    No group columns and `scalar` false: streaming's global aggregate, which has no row before the first input row. `scalar` true: exactly one
+    row even over no rows (a scalar subquery asks for that). `ttl`: from a STATE_TTL hint, milliseconds.
+    """
+
+    input: LogicalNode
+    group: tuple[ColumnRef, ...]
+    calls: tuple[tuple[Column, AggregateCall], ...]
+    scalar: bool = False
+    ttl: int | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        by_id = {c.id: c for c in self.input.columns}
+        return tuple(by_id[g.id] for g in self.group) + tuple(c for c, _ in self.calls)
+
+
+@node
+class Expand(Unary):
+    """Each row once per projection list (grouping sets); `produced` names the columns of every list."""
+
+    input: LogicalNode
+    projections: tuple[tuple[Expr, ...], ...]
+    produced: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+
+@node
+class WindowTable(Unary):
+    """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (its time attribute as a plain timestamp), then start, end
+    and time of a window; a row per window. `partition` belongs to SESSION."""
+
+    input: LogicalNode
+    window: WindowSpec
+    time: ColumnRef
+    partition: tuple[ColumnRef, ...]
+    start: Column
+    end: Column
+    window_time: Column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        passed = tuple(c.with_type(c.type.materialized()) if c.id == self.time.id else c for c in self.input.columns)
+        return (*passed, self.start, self.end, self.window_time)
+
+
+@node
+class Over(Unary):
+    """Window functions over the same or different OVER windows: input columns, then one column per call. Partition and order expressions
+    and arguments are columns of the input."""
+
+    input: LogicalNode
+    calls: tuple[tuple[Column, WindowCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + tuple(c for c, _ in self.calls)
+
+
+@node
+class Sort(Unary):
+    """ORDER BY. Keys are columns of the input. `limit` and `offset` belong to it when they stand in the same query."""
+
+    input: LogicalNode
+    keys: tuple[SortKey, ...]
+    offset: int = 0
+    limit: int | None = None
+
+
+@node
+class Limit(Unary):
+    """LIMIT and OFFSET without ORDER BY."""
+
+    input: LogicalNode
+    offset: int
+    limit: int | None
+
+
+@node
+class Union(LogicalNode):
+    """UNION ALL of any number of inputs: output column i is column i of every part, which all have its type (UNION without ALL is an
+    Aggregate over it)."""
+
+    parts: tuple[LogicalNode, ...]
+    produced: tuple[Column, ...]
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return self.parts
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        return self if all(a is b for a, b in zip(inputs, self.parts, strict=True)) else self.with_(parts=inputs)
+
+
+@node
+class Intersect(Binary):
+    """INTERSECT [ALL]: columns compared by position, NULL equal to NULL."""
+
+    left: LogicalNode
+    right: LogicalNode
+    all: bool
+    produced: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+
+@node
+class Except(Binary):
+    """EXCEPT [ALL]."""
+
+    left: LogicalNode
+    right: LogicalNode
+    all: bool
+    produced: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+
+@node
+class Unnest(Unary):
+    """A row per element of `collection` (over the input's columns): input columns, then `produced` (elements, then the ordinality column)."""
+
+    input: LogicalNode
+    collection: Expr
+    produced: tuple[Column, ...]
+    ordinality: bool
+    outer: bool
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + (with_nullable_columns(self.produced) if self.outer else self.produced)
+
+
+@node
+class AssignWatermark(Unary):
+    """The watermark of the input is the greatest `expr` so far; `time` becomes (stays) its rowtime column."""
+
+    input: LogicalNode
+    time: ColumnRef
+    expr: Expr
+
+
+@node
+class Sink(Unary):
+    """Write the input to a table: input columns in the table's order and types. `on_conflict`: `ERROR`, `NOTHING`, `DEDUPLICATE` or None."""
+
+    input: LogicalNode
+    table: SinkTable = field(compare=True)
+    name: str
+    overwrite: bool = False
+    on_conflict: str | None = None
+
+
+# --- streaming forms, made by rules --------------------------------------------------------------------------------------
+
+
+@node
+class WindowAggregate(Unary):
+    """GROUP BY window columns and `group`: final results, once per window. `window` `AttachedWindow`: the window columns of the input are
+    `start` and `end`; else `time` is the time attribute. Output: group columns (same ids), calls, then `properties` (column per window property)."""
+
+    input: LogicalNode
+    window: WindowSpec
+    time: ColumnRef | None
+    start: ColumnRef | None
+    end: ColumnRef | None
+    group: tuple[ColumnRef, ...]
+    calls: tuple[tuple[Column, AggregateCall], ...]
+    properties: tuple[tuple[Column, WindowProperty], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        by_id = {c.id: c for c in self.input.columns}
+        return (*(by_id[g.id] for g in self.group), *(c for c, _ in self.calls), *(c for c, _ in self.properties))
+
+
+@node
+class IntervalJoin(Binary):
+    """Join with lower <= left_time - right_time <= upper (milliseconds); `condition` holds all other conjuncts (equalities too)."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    left_time: ColumnRef
+    right_time: ColumnRef
+    lower: int
+    upper: int
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class WindowJoin(Binary):
+    """Join of two windowed inputs on equal windows: (start, end) columns of each side; `condition` holds the other conjuncts."""
+
+    left: LogicalNode
+    right: LogicalNode
+    kind: JoinKind
+    left_window: tuple[ColumnRef, ColumnRef]
+    right_window: tuple[ColumnRef, ColumnRef]
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+
+
+@node
+class LookupJoin(Unary):
+    """Join with a table that is asked by key now: `keys` are (expression over the input, field name of the table); `produced` its columns."""
+
+    input: LogicalNode
+    table: LookupTable = field(compare=True)
+    name: str
+    kind: JoinKind
+    keys: tuple[tuple[Expr, str], ...]
+    produced: tuple[Column, ...]
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + (with_nullable_columns(self.produced) if self.kind.keeps_left else self.produced)
+
+
+@node
+class TopN(Unary):
+    """Rows whose rank in their partition is in [start, end]. `rank` is the rank's output column, None when nobody reads it."""
+
+    input: LogicalNode
+    function: RankFunction
+    partition: tuple[ColumnRef, ...]
+    order: tuple[SortKey, ...]
+    start: int
+    end: int | None
+    rank: Column | None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + ((self.rank,) if self.rank is not None else ())
+
+
+@node
+class Deduplicate(Unary):
+    """One row per `keys`: first or last by the time attribute `time`."""
+
+    input: LogicalNode
+    keys: tuple[ColumnRef, ...]
+    time: ColumnRef
+    keep_last: bool
+
+
+@node
+class WindowTopN(Unary):
+    """Top-n per window (start, end columns) and partition, final at the window's end."""
+
+    input: LogicalNode
+    function: RankFunction
+    partition: tuple[ColumnRef, ...]
+    window: tuple[ColumnRef, ColumnRef]
+    order: tuple[SortKey, ...]
+    start: int
+    end: int
+    rank: Column | None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.input.columns + ((self.rank,) if self.rank is not None else ())
+
+
+def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
+    """The types of a node's columns."""
+    return tuple(c.type for c in plan.columns)
+
+
+__all__ += ["Binary", "Unary", "data_types"]

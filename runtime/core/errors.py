@@ -1,0 +1,171 @@
+"""Errors that a person can act on: a stable code, where, why, and what to do.
+
+One tree for all four packages. `UserError` means the statement or its options are wrong, `ExternalError` that a
+system outside failed (file, network, format), `InternalError` that an invariant of ours broke.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = [
+    "BindError", "CatalogError", "ConnectorError", "ExpressionError", "ExternalError", "FormatError", "InternalError",
+    "OptionError", "PlanningError", "Span", "SqlEngineError", "SqlSyntaxError", "TypeMismatchError", "UnsupportedError",
+    "UserError", "did_you_mean", "render",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of characters in a SQL text: `start` inclusive, `end` exclusive, both 0-based offsets."""
+
+    start: int
+    end: int
+
+    def shift(self, by: int) -> Span:
+        return Span(self.start + by, self.end + by)
+
+
+class SqlEngineError(Exception):
+    """Base of every error of ours.
+
+    Args:
+        message: what is wrong, in the words of the user (no class names, no plan text).
+        code: stable, `E` and four digits; the class's own when not given.
+        span: where in `text`, if there is a place.
+        hint: what to do about it, one sentence.
+        text: the SQL text that `span` points into; whoever knows the text fills it in later.
+    """
+
+    code = "E9000"
+
+    def __init__(self, message: str, *, code: str | None = None, span: Span | None = None, hint: str | None = None,
+                 text: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.span = span
+        self.hint = hint
+        self.text = text
+
+    def __str__(self) -> str:
+        where = ""
+        if self.span is not None and self.text is not None:
+            line, column = position(self.text, self.span.start)
+            where = f" at {line}:{column}"
+        advice = f"; {self.hint}" if self.hint else ""
+        return f"{self.code} {self.message}{where}{advice}"
+
+
+class UserError(SqlEngineError):
+    """The statement, its names, types or options are wrong."""
+
+    code = "E1000"
+
+
+class SqlSyntaxError(UserError):
+    """The text is not in the language."""
+
+    code = "E1100"
+
+
+class BindError(UserError):
+    """A name that does not exist or is ambiguous, or a clause in a place where it means nothing."""
+
+    code = "E1200"
+
+
+class TypeMismatchError(UserError):
+    """An expression whose operand types do not fit."""
+
+    code = "E1300"
+
+
+class CatalogError(UserError):
+    """A catalog object that is missing, exists already, or cannot be changed in this way."""
+
+    code = "E1400"
+
+
+class OptionError(UserError):
+    """An unknown or malformed option, connector or format."""
+
+    code = "E1500"
+
+
+class UnsupportedError(UserError):
+    """Correct SQL that cannot be run in this way; the hint says what would work."""
+
+    code = "E1600"
+
+
+class PlanningError(UserError):
+    """No correct plan exists: for example an updating query into an append-only sink."""
+
+    code = "E1700"
+
+
+class ExpressionError(UserError):
+    """A cast or function failed on a row and the query asks to fail (CAST, not TRY_CAST)."""
+
+    code = "E2000"
+
+
+class ExternalError(SqlEngineError):
+    """A system outside the engine failed."""
+
+    code = "E3000"
+
+
+class ConnectorError(ExternalError):
+    """A source or sink cannot be opened, read or written."""
+
+    code = "E3100"
+
+
+class FormatError(ExternalError):
+    """Bytes that are not in the declared format."""
+
+    code = "E3200"
+
+
+class InternalError(SqlEngineError):
+    """An invariant of the engine broke: a bug of ours, never the user's fault."""
+
+    code = "E9100"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """A hint for a name that is not known: the nearest ones, else all if they are few."""
+    names = sorted(set(known))
+    lower = {n.lower(): n for n in names}
+    near = [lower[m] for m in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)]
+    if near:
+        return "did you mean " + " or ".join(f'"{n}"' for n in near) + "?"
+    if 0 < len(names) <= 12:
+        return "there is: " + ", ".join(f'"{n}"' for n in names)
+    return None
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    """The 1-based line and column of an offset."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def render(error: SqlEngineError, *, source: str | None = None) -> str:
+    """The error as a person reads it: message, the line of SQL with a caret below the place, and the advice."""
+    lines = [f"{error.code} {error.message}"]
+    if error.span is not None and error.text is not None:
+        line, column = position(error.text, error.span.start)
+        shown = error.text.splitlines()[line - 1] if error.text else ""
+        width = max(1, min(error.span.end - error.span.start, len(shown) - column + 1))
+        gutter = f"{line} | "
+        lines.append(f"  at {source + ':' if source else ''}{line}:{column}")
+        lines.append("  " + gutter + shown)
+        lines.append("  " + " " * (len(gutter) + column - 1) + "^" * width)
+    if error.hint:
+        lines.append(f"  hint: {error.hint}")
+    return "\n".join(lines)

@@ -1,0 +1,293 @@
+"""SQL data types: what a column may hold, how Flink spells it, and the Arrow type that carries it.
+
+An Arrow type alone cannot tell `CHAR(4)` from `STRING`, or `TIMESTAMP(3)` from `TIMESTAMP(6)`, and both differences show in
+results (padding, casts to text, time attributes). So a type of ours is the SQL type, and names the Arrow type that
+carries its values:
+
+    CHAR VARCHAR STRING         string              DATE               date32
+    BINARY VARBINARY BYTES      binary              TIME(p)            time32[ms]
+    BOOLEAN                     bool                TIMESTAMP(p)       timestamp[us], above p=6 timestamp[ns]
+    TINYINT .. BIGINT           int8 .. int64       TIMESTAMP_LTZ(p)   the same with tz=UTC
+    FLOAT DOUBLE                float, double       INTERVAL MONTH     int32 (months)
+    DECIMAL(p, s)               decimal128(p, s)    INTERVAL SECOND    duration[ms]
+    ARRAY MAP ROW               list, map, struct   MULTISET<t>        map<t, int32>
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import field
+
+import pyarrow as pa
+
+from runtime.core.node import Node, node
+
+__all__ = [
+    "BIGINT", "BINARY", "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "INTERVAL_MONTH", "INTERVAL_SECOND", "NULL",
+    "SMALLINT", "STRING", "STRING_LENGTH", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TINYINT", "DataType", "RowField",
+    "TimeAttribute", "TypeRoot", "array", "char", "decimal", "map_of", "multiset", "row", "timestamp", "timestamp_ltz", "varchar",
+]
+
+STRING_LENGTH = 2147483647
+"""The length of STRING and BYTES: VARCHAR and VARBINARY with no bound."""
+
+
+class TypeRoot(enum.Enum):
+    """The family of a type, by its SQL name."""
+
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    BOOLEAN = "BOOLEAN"
+    DECIMAL = "DECIMAL"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    INTERVAL_MONTH = "INTERVAL MONTH"
+    INTERVAL_SECOND = "INTERVAL SECOND"
+    ARRAY = "ARRAY"
+    MAP = "MAP"
+    MULTISET = "MULTISET"
+    ROW = "ROW"
+    NULL = "NULL"
+    DESCRIPTOR = "DESCRIPTOR"
+
+
+class TimeAttribute(enum.Enum):
+    """Whether a timestamp column carries event time (with a watermark) or processing time."""
+
+    ROWTIME = "ROWTIME"
+    PROCTIME = "PROCTIME"
+
+
+@node
+class RowField(Node):
+    """A named field of a ROW type."""
+
+    name: str
+    type: DataType
+    comment: str | None = field(default=None, compare=False)
+
+
+@node
+class DataType(Node):
+    """A SQL type with its nullability.
+
+    `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale` belongs
+    to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to ROW.
+    `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any function.
+    """
+
+    root: TypeRoot
+    precision: int = 0
+    scale: int = 0
+    children: tuple[DataType, ...] = ()
+    fields: tuple[RowField, ...] = ()
+    nullable: bool = True
+    time_attribute: TimeAttribute | None = None
+
+    def not_null(self) -> DataType:
+        return self.with_nullable(False)
+
+    def with_nullable(self, nullable: bool) -> DataType:
+        return self if self.nullable == nullable else self.with_(nullable=nullable)
+
+    def materialized(self) -> DataType:
+        """The same type as a plain value, no longer a time attribute."""
+        return self if self.time_attribute is None else self.with_(time_attribute=None)
+
+    def same_ignoring_nullability(self, other: DataType) -> bool:
+        """Whether values of one are values of the other, nested types included."""
+        return _strip(self) == _strip(other)
+
+    @property
+    def is_rowtime(self) -> bool:
+        return self.time_attribute is TimeAttribute.ROWTIME
+
+    @property
+    def is_proctime(self) -> bool:
+        return self.time_attribute is TimeAttribute.PROCTIME
+
+    @property
+    def is_integer(self) -> bool:
+        return self.root in _INTEGERS
+
+    @property
+    def is_exact_numeric(self) -> bool:
+        return self.root in _INTEGERS or self.root is TypeRoot.DECIMAL
+
+    @property
+    def is_approximate(self) -> bool:
+        return self.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_exact_numeric or self.is_approximate
+
+    @property
+    def is_character(self) -> bool:
+        return self.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
+
+    @property
+    def is_binary(self) -> bool:
+        return self.root in (TypeRoot.BINARY, TypeRoot.VARBINARY)
+
+    @property
+    def is_timestamp(self) -> bool:
+        return self.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+
+    @property
+    def is_interval(self) -> bool:
+        return self.root in (TypeRoot.INTERVAL_MONTH, TypeRoot.INTERVAL_SECOND)
+
+    @property
+    def is_nested(self) -> bool:
+        return self.root in (TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW)
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type that carries the values."""
+        return _arrow(self)
+
+    def __str__(self) -> str:
+        """Flink's spelling, for example `DECIMAL(10, 2) NOT NULL`, `TIMESTAMP(3) *ROWTIME*`."""
+        text = _spell(self)
+        if self.time_attribute is not None:
+            text += f" *{self.time_attribute.value}*"
+        return text if self.nullable else text + " NOT NULL"
+
+
+_INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
+
+BOOLEAN = DataType(TypeRoot.BOOLEAN)
+TINYINT = DataType(TypeRoot.TINYINT)
+SMALLINT = DataType(TypeRoot.SMALLINT)
+INT = DataType(TypeRoot.INT)
+BIGINT = DataType(TypeRoot.BIGINT)
+FLOAT = DataType(TypeRoot.FLOAT)
+DOUBLE = DataType(TypeRoot.DOUBLE)
+STRING = DataType(TypeRoot.VARCHAR, STRING_LENGTH)
+BYTES = DataType(TypeRoot.VARBINARY, STRING_LENGTH)
+BINARY = DataType(TypeRoot.BINARY, 1)
+DATE = DataType(TypeRoot.DATE)
+TIME = DataType(TypeRoot.TIME, 0)
+TIMESTAMP = DataType(TypeRoot.TIMESTAMP, 6)
+TIMESTAMP_LTZ = DataType(TypeRoot.TIMESTAMP_LTZ, 6)
+INTERVAL_MONTH = DataType(TypeRoot.INTERVAL_MONTH)
+INTERVAL_SECOND = DataType(TypeRoot.INTERVAL_SECOND, 3)
+NULL = DataType(TypeRoot.NULL)
+
+
+def char(length: int) -> DataType:
+    return DataType(TypeRoot.CHAR, length)
+
+
+def varchar(length: int) -> DataType:
+    return DataType(TypeRoot.VARCHAR, length)
+
+
+def decimal(precision: int = 10, scale: int = 0) -> DataType:
+    return DataType(TypeRoot.DECIMAL, precision, scale)
+
+
+def timestamp(precision: int = 6, attribute: TimeAttribute | None = None) -> DataType:
+    return DataType(TypeRoot.TIMESTAMP, precision, time_attribute=attribute)
+
+
+def timestamp_ltz(precision: int = 6, attribute: TimeAttribute | None = None) -> DataType:
+    return DataType(TypeRoot.TIMESTAMP_LTZ, precision, time_attribute=attribute)
+
+
+def array(element: DataType) -> DataType:
+    return DataType(TypeRoot.ARRAY, children=(element,))
+
+
+def multiset(element: DataType) -> DataType:
+    return DataType(TypeRoot.MULTISET, children=(element,))
+
+
+def map_of(key: DataType, value: DataType) -> DataType:
+    return DataType(TypeRoot.MAP, children=(key, value))
+
+
+def row(*fields: tuple[str, DataType]) -> DataType:
+    return DataType(TypeRoot.ROW, fields=tuple(RowField(name, type_) for name, type_ in fields))
+
+
+def _strip(t: DataType) -> DataType:
+    return t.with_(
+        nullable=True,
+        time_attribute=None,
+        children=tuple(_strip(c) for c in t.children),
+        fields=tuple(RowField(f.name, _strip(f.type)) for f in t.fields),
+    )
+
+
+_SIMPLE_ARROW: dict[TypeRoot, pa.DataType] = {
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+    TypeRoot.INTERVAL_MONTH: pa.int32(),
+    TypeRoot.INTERVAL_SECOND: pa.duration("ms"),
+    TypeRoot.NULL: pa.null(),
+    TypeRoot.DESCRIPTOR: pa.string(),
+}
+
+
+def _arrow(t: DataType) -> pa.DataType:
+    simple = _SIMPLE_ARROW.get(t.root)
+    if simple is not None:
+        return simple
+    match t.root:
+        case TypeRoot.DECIMAL:
+            return pa.decimal128(t.precision, t.scale)
+        case TypeRoot.TIMESTAMP:
+            return pa.timestamp("us" if t.precision <= 6 else "ns")
+        case TypeRoot.TIMESTAMP_LTZ:
+            return pa.timestamp("us" if t.precision <= 6 else "ns", tz="UTC")
+        case TypeRoot.ARRAY:
+            return pa.list_(_arrow(t.children[0]))
+        case TypeRoot.MAP:
+            return pa.map_(_arrow(t.children[0]), _arrow(t.children[1]))
+        case TypeRoot.MULTISET:
+            return pa.map_(_arrow(t.children[0]), pa.int32())
+        case _:
+            return pa.struct([pa.field(f.name, _arrow(f.type)) for f in t.fields])
+
+
+def _spell(t: DataType) -> str:
+    match t.root:
+        case TypeRoot.VARCHAR:
+            return "STRING" if t.precision == STRING_LENGTH else f"VARCHAR({t.precision})"
+        case TypeRoot.VARBINARY:
+            return "BYTES" if t.precision == STRING_LENGTH else f"VARBINARY({t.precision})"
+        case TypeRoot.CHAR | TypeRoot.BINARY | TypeRoot.TIME | TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return f"{t.root.value}({t.precision})"
+        case TypeRoot.DECIMAL:
+            return f"DECIMAL({t.precision}, {t.scale})"
+        case TypeRoot.INTERVAL_SECOND:
+            return f"INTERVAL SECOND({t.precision})"
+        case TypeRoot.ARRAY | TypeRoot.MULTISET | TypeRoot.MAP:
+            return f"{t.root.value}<{', '.join(str(c) for c in t.children)}>"
+        case TypeRoot.ROW:
+            return f"ROW<{', '.join(f'`{f.name}` {f.type}' for f in t.fields)}>"
+        case _:
+            return t.root.value

@@ -1,0 +1,234 @@
+"""What a SQL function is: one declaration, from which binding, planning, evaluation and documentation follow.
+
+A file of `runtime/expr/library` holds the functions of one family. Each is declared once:
+
+    @scalar("UPPER", [CHARACTER], STRING, "The text in upper case.")
+    def upper(_: EvalContext, text: Value) -> Value:
+        return pc.utf8_upper(text)
+
+    sql_scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INTEGER)], STRING, "regexp_extract({0}, {1}, {2})", "...")
+
+An evaluation takes Arrow arrays or scalars (a literal stays a `pa.Scalar`) and gives an Arrow array or scalar of the declared result's
+Arrow type. A function whose evaluation is a DuckDB expression gives a template instead; the evaluator sends all of them of a stage
+in one DuckDB call. Each function has one evaluation, so results do not depend on the path taken.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from runtime.core.errors import BindError, did_you_mean
+from runtime.core.types import DataType, TypeRoot
+
+__all__ = [
+    "AggregateFunction", "ArgumentType", "EvalContext", "FunctionRegistry", "Nulls", "ScalarFunction", "Signature", "Value", "WindowFunction",
+    "optional",
+]
+
+Value = Any
+"""A `pa.Array` of the batch's length, or a `pa.Scalar` that stands for a constant column."""
+
+
+class EvalContext(Protocol):
+    """What an evaluation may ask of its surroundings; all of it is fixed for the length of an epoch."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    @property
+    def time_zone(self) -> str:
+        """The session's time zone (`table.local-time-zone`), an IANA name."""
+        ...
+
+    @property
+    def processing_time(self) -> int:
+        """Milliseconds since the epoch, read once per epoch."""
+        ...
+
+    @property
+    def watermark(self) -> int | None:
+        """The operator's watermark before this epoch, milliseconds; None when there is none."""
+        ...
+
+    @property
+    def epoch_seed(self) -> int:
+        """A number for random functions, another one in every epoch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentType:
+    """A family of argument types.
+
+    `accepts` says whether a type fits as it is; `coerce` gives the type to cast to implicitly, or None when it does not fit.
+    `name` stands in signatures (`<CHARACTER>`); `is_optional` arguments may be left out at the end of the list.
+    """
+
+    name: str
+    accepts: Callable[[DataType], bool]
+    coerce: Callable[[DataType], DataType | None]
+    is_optional: bool = False
+
+
+def optional(argument: ArgumentType) -> ArgumentType:
+    return ArgumentType(argument.name, argument.accepts, argument.coerce, True)
+
+
+ReturnType = DataType | Callable[[Sequence[DataType]], DataType]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One way to call a function. `variadic` repeats the last argument. `returns` is a type, or a rule over the coerced
+    argument types; its nullability is set by the function's `nulls`. `unify` asks that all `ANY` arguments get one common type."""
+
+    args: tuple[ArgumentType, ...]
+    returns: ReturnType
+    variadic: bool = False
+    unify: bool = False
+
+
+class Nulls(enum.Enum):
+    """How NULL arguments and the nullability of the result go together."""
+
+    STRICT = "strict"
+    """NULL when an argument is NULL; NOT NULL when no argument can be (the evaluator relies on the kernel for it)."""
+    MAYBE = "maybe"
+    """May be NULL for any arguments (for example a failed parse)."""
+    NEVER = "never"
+    """Never NULL."""
+    RULE = "rule"
+    """The nullability of the type that `returns` computes stands as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarFunction:
+    """A function of one row. Exactly one of `evaluate` and `duckdb` is given.
+
+    `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument, `{args}` for all.
+    `deterministic`: the same arguments give the same value (needed for constant folding and on updating streams).
+    `dynamic`: deterministic within an epoch only (CURRENT_TIMESTAMP).
+    `can_fail`: may raise on some rows (a cast, a division): a predicate must not be moved below a filter that guards it.
+    `monotonic`: never decreases with its first argument (keeps the order of time attributes).
+    `document`: one line for SHOW FUNCTIONS and DESCRIBE FUNCTION; `syntax`: how it is written, when not `NAME(args)`.
+    """
+
+    name: str
+    signatures: tuple[Signature, ...]
+    document: str
+    evaluate: Callable[..., Value] | None = None
+    duckdb: str | None = None
+    nulls: Nulls = Nulls.STRICT
+    deterministic: bool = True
+    dynamic: bool = False
+    can_fail: bool = False
+    monotonic: bool = False
+    syntax: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateFunction:
+    """A function of the rows of a group.
+
+    `accumulator(arg_types, result_type, retract)` makes the vectorised state for one call (see `runtime/eval/aggregates`); the class is
+    attached by name there so that this package stays free of state.
+    `retractable`: every input can be taken back with state that does not grow with the group (else the values are kept).
+    `mergeable`: partial results can be merged (two-phase aggregation, panes of HOP and CUMULATE).
+    `order_sensitive`: depends on the order of arrival. `ignores_duplicates`: DISTINCT changes nothing (MIN, MAX).
+    `empty`: what a global aggregate over no rows gives: 0 for counts, None (NULL) otherwise.
+    """
+
+    name: str
+    signatures: tuple[Signature, ...]
+    document: str
+    nulls: Nulls = Nulls.MAYBE
+    retractable: bool = True
+    mergeable: bool = True
+    order_sensitive: bool = False
+    ignores_duplicates: bool = False
+    empty: Any = None
+    deterministic: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowFunction:
+    """A function that only makes sense with OVER: ROW_NUMBER, RANK, LAG, ..."""
+
+    name: str
+    signatures: tuple[Signature, ...]
+    document: str
+    nulls: Nulls = Nulls.NEVER
+    needs_order: bool = True
+
+
+AnyFunction = ScalarFunction | AggregateFunction | WindowFunction
+
+
+@dataclass(slots=True)
+class FunctionRegistry:
+    """Functions by name. Names are looked up without regard to case; a name may be scalar or aggregate or window, not two of them."""
+
+    functions: dict[str, AnyFunction] = field(default_factory=dict)
+
+    def register(self, function: AnyFunction) -> None:
+        key = function.name.upper()
+        if key in self.functions:
+            raise ValueError(f"function {key} is declared twice")
+        self.functions[key] = function
+
+    def find(self, name: str) -> AnyFunction | None:
+        return self.functions.get(name.upper())
+
+    def get(self, name: str) -> AnyFunction:
+        """The function of a name; raises BindError with near names."""
+        found = self.find(name)
+        if found is None:
+            named = [n for n in self.functions if n[0].isalpha()]
+            raise BindError(f"unknown function {name.upper()}", code="E1203", hint=did_you_mean(name.upper(), named) or "SHOW FUNCTIONS lists all")
+        return found
+
+    def scalar(self, name: str) -> ScalarFunction:
+        found = self.get(name)
+        if not isinstance(found, ScalarFunction):
+            raise BindError(f"{name.upper()} is not a scalar function", code="E1204")
+        return found
+
+    def aggregate(self, name: str) -> AggregateFunction:
+        found = self.get(name)
+        if not isinstance(found, AggregateFunction):
+            raise BindError(f"{name.upper()} is not an aggregate function", code="E1204")
+        return found
+
+    def child(self) -> FunctionRegistry:
+        """A copy that takes further functions without changing this one."""
+        return FunctionRegistry(dict(self.functions))
+
+    def __iter__(self) -> Any:
+        return iter(self.functions.values())
+
+
+def null_scalar(type_: DataType) -> pa.Scalar:
+    return pa.scalar(None, type_.arrow)
+
+
+def _family(name: str, roots: frozenset[TypeRoot], target: DataType | None = None) -> ArgumentType:
+    def accepts(t: DataType) -> bool:
+        return t.root in roots
+
+    def coerce(t: DataType) -> DataType | None:
+        if t.root in roots:
+            return t
+        if t.root is TypeRoot.NULL and target is not None:
+            return target
+        return None
+
+    return ArgumentType(name, accepts, coerce)
+
+
+family = _family
+__all__ += ["AnyFunction", "ReturnType", "family", "null_scalar"]

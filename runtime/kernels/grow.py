@@ -1,0 +1,41 @@
+"""Arrays that grow: the side arrays of slots, positions and arenas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["expand_ranges", "grown"]
+
+
+def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
+    """The array itself if its first axis already has `size` entries, else a longer copy (at least doubled), rest = `fill`.
+
+    Doubling makes a long sequence of calls cost amortised O(1) per entry. The other axes keep their extent.
+    """
+    have = len(array)
+    if have >= size:
+        return array
+    target = max(size, 2 * have, 16)
+    if fill is False or (isinstance(fill, int) and fill == 0):
+        larger = np.zeros((target, *array.shape[1:]), dtype=array.dtype)
+    else:
+        larger = np.empty((target, *array.shape[1:]), dtype=array.dtype)
+        larger[have:] = fill
+    larger[:have] = array
+    return larger
+
+
+def expand_ranges(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The concatenated integer ranges `[start, start + count)` and, beside each element, the index of its range.
+
+    Returns `(range_index int64, element int64)`, in range order.
+    """
+    total = int(counts.sum())
+    if total == 0:
+        empty = np.empty(0, np.int64)
+        return empty, empty
+    owner = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    before = np.cumsum(counts) - counts
+    element = np.arange(total, dtype=np.int64)
+    element += (starts - before)[owner]
+    return owner, element

@@ -1,0 +1,289 @@
+"""The index of all keyed state: key words to dense slot ids, open addressing, whole batches at a time.
+
+The table is one uint64 array with linear probing. An entry holds the upper 32 bits of the key's hash (so that nearly every
+mismatch is seen without touching the keys) and the slot + 2 in the lower 32 bits; 0 is empty, 1 a tombstone. Key words
+live beside it, addressed by slot, and every match is verified against them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runtime.core.errors import InternalError
+from runtime.kernels.grow import grown
+from runtime.kernels.hashing import hash_words
+from runtime.kernels.slots import SlotAllocator
+
+__all__ = ["HashIndex"]
+
+_HIGH = np.uint64(0xFFFFFFFF00000000)
+_LOW = np.uint64(0x00000000FFFFFFFF)
+_TWO = np.uint64(2)
+_SLOT_LIMIT = np.uint64((1 << 32) - 2)
+_TOMBSTONE = np.uint64(1)
+_CHUNK = 65536
+_MAX_LOAD = 0.6
+_SMALLEST_TABLE = 64
+
+
+class HashIndex:
+    """Maps key words (rows of a (n, width) uint64 array, see `KeyEncoder`) to slots.
+
+    Slots are dense int64 ids, stable until removed, and reused afterwards; new keys get ascending slots in order of first
+    occurrence (0, 1, 2, ... in a fresh index). Side arrays indexed by slot need `capacity` entries. Width 0 is allowed:
+    all rows are then the same key. Up to 2**32 - 2 slots.
+    """
+
+    def __init__(self, width: int, capacity: int = 1024) -> None:
+        self._width = width
+        self._slots = SlotAllocator()
+        self._keys = np.empty((capacity, width), dtype=np.uint64)
+        self._live = np.zeros(capacity, dtype=np.bool_)
+        self._tombstones = 0
+        self._reset_table(_table_size(capacity))
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._slots)
+
+    @property
+    def width(self) -> int:
+        """Words per key."""
+        return self._width
+
+    @property
+    def capacity(self) -> int:
+        """The exclusive upper bound of slot ids handed out so far."""
+        return self._slots.high
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes + self._keys.nbytes + self._live.nbytes + self._slots.nbytes
+
+    def find(self, words: np.ndarray) -> np.ndarray:
+        """The slot of each key, int64 (n,), -1 where the key is absent."""
+        self._check(words)
+        if len(self) == 0:
+            return np.full(len(words), -1, dtype=np.int64)
+        return self._locate(words, hash_words(words))[0]
+
+    def insert(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Finds or adds each key: `(slots int64 (n,), is_new bool (n,))`.
+
+        Equal keys within the batch get one slot; `is_new` is true only at the first occurrence of a key that was absent.
+        """
+        self._check(words)
+        count = len(words)
+        slots = np.empty(count, dtype=np.int64)
+        is_new = np.zeros(count, dtype=np.bool_)
+        start = 0
+        while start < count:
+            # Chunks, so that the table is sized for keys that exist, not for the worst case of a batch of duplicates.
+            end = min(count, start + max(_CHUNK, len(self._table) >> 2))
+            self._insert_chunk(words[start:end], slots[start:end], is_new[start:end])
+            start = end
+        return slots, is_new
+
+    def remove(self, slots: np.ndarray) -> None:
+        """Frees live slots (each at most once in the call).
+
+        Raises:
+            InternalError: a slot is not live.
+        """
+        if len(slots) == 0:
+            return
+        if not self._live[slots].all():
+            raise InternalError("a hash index was asked to remove a slot that holds no key")
+        words = self._keys[slots]
+        _, places = self._locate(words, hash_words(words))
+        self._table[places] = _TOMBSTONE
+        # Before an empty place nothing can be further along the probe: such a tombstone is simply empty.
+        followed = self._table[(places + 1) & self._mask] == 0
+        self._table[places[followed]] = 0
+        self._tombstones += len(slots) - int(np.count_nonzero(followed))
+        self._live[slots] = False
+        self._slots.free(slots)
+
+    def keys(self, slots: np.ndarray) -> np.ndarray:
+        """The key words of live slots, uint64 (n, width)."""
+        return self._keys.take(slots, axis=0)
+
+    def live_slots(self) -> np.ndarray:
+        """All live slots, ascending, int64. Cost follows the size of the index: for snapshots and full scans."""
+        return np.flatnonzero(self._live[:self._slots.high])
+
+    def rekey(self, words: np.ndarray) -> None:
+        """Replaces the keys of all live slots (`words` in the order of `live_slots`), slots unchanged.
+
+        For owners that re-encode their keys, see `KeyEncoder.retain`.
+        """
+        self._check(words)
+        self._keys[self.live_slots()] = words
+        self._rebuild(0)
+
+    def clear(self) -> None:
+        """Removes all keys and gives the memory back."""
+        self._slots.clear()
+        self._keys = np.empty((1024, self._width), dtype=np.uint64)
+        self._live = np.zeros(1024, dtype=np.bool_)
+        self._reset_table(_table_size(1024))
+
+    def _check(self, words: np.ndarray) -> None:
+        if words.ndim != 2 or words.shape[1] != self._width or words.dtype != np.uint64:
+            raise InternalError(f"a hash index of width {self._width} got {words.dtype} keys of shape {words.shape}")
+
+    def _reset_table(self, size: int) -> None:
+        self._table = np.zeros(size, dtype=np.uint64)
+        self._mask = size - 1
+        self._tombstones = 0
+
+    def _locate(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place)."""
+        places = hashes.astype(np.int64)
+        places &= self._mask
+        slots = np.full(len(words), -1, dtype=np.int64)
+        tags = hashes & _HIGH
+        entry = self._table[places]
+        empty = entry == 0
+        entry ^= tags
+        # Now a matching tag leaves slot + 2; minus two (wrapping) one comparison rules out empty and tombstone as well.
+        entry -= _TWO
+        matching = entry < _SLOT_LIMIT
+        rows = np.flatnonzero(matching)
+        if len(rows):
+            found = entry[rows].astype(np.int64)
+            same = self._same(found, words, rows)
+            if same.all():
+                slots[rows] = found
+                empty |= matching
+            else:
+                slots[rows[same]] = found[same]
+                empty[rows[same]] = True
+        rows = np.flatnonzero(~empty)
+        while len(rows):
+            place = places[rows]
+            place += 1
+            place &= self._mask
+            places[rows] = place
+            entry = self._table[place]
+            done = entry == 0
+            entry ^= tags[rows]
+            entry -= _TWO
+            local = np.flatnonzero(entry < _SLOT_LIMIT)
+            if len(local):
+                found = entry[local].astype(np.int64)
+                same = self._same(found, words, rows[local])
+                local = local[same]
+                slots[rows[local]] = found[same]
+                done[local] = True
+            rows = rows[~done]
+        return slots, places
+
+    def _same(self, slots: np.ndarray, words: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Whether the key of each slot equals the row of `words`."""
+        if self._width == 1:
+            return self._keys[:, 0][slots] == words[:, 0][rows]
+        kept = self._keys.take(slots, axis=0)
+        asked = words.take(rows, axis=0)
+        return _rows_equal(kept, asked)
+
+    def _insert_chunk(self, words: np.ndarray, slots: np.ndarray, is_new: np.ndarray) -> None:
+        count = len(words)
+        if len(self) + self._tombstones + count > _MAX_LOAD * len(self._table):
+            self._rebuild(count)
+        hashes = hash_words(words)
+        found, places = self._locate(words, hashes)
+        slots[:] = found
+        missing = np.flatnonzero(found < 0)
+        if len(missing) == 0:
+            return
+        if int(missing[-1]) >= int(_SLOT_LIMIT) - len(self):
+            raise InternalError("a hash index holds more than four thousand million keys")
+        first = self._claim(words, hashes, places, missing, slots)
+        fresh = self._slots.allocate(len(first))
+        high = self._slots.high
+        self._keys = grown(self._keys, high)
+        self._live = grown(self._live, high, False)
+        self._keys[fresh] = words[first]
+        self._live[fresh] = True
+        self._table[places[first]] = (hashes[first] & _HIGH) | (fresh.astype(np.uint64) + _TWO)
+        is_new[first] = True
+        if len(first) == len(missing):
+            slots[first] = fresh
+            return
+        # `_claim` left, for every missing row, the row of its key's first occurrence, as -2 - row.
+        fresh_of_row = np.empty(count, dtype=np.int64)
+        fresh_of_row[first] = fresh
+        slots[missing] = fresh_of_row[-2 - slots[missing]]
+
+    def _claim(self, words: np.ndarray, hashes: np.ndarray, places: np.ndarray, missing: np.ndarray,
+               slots: np.ndarray) -> np.ndarray:
+        """Finds an empty place for every absent key; returns the rows of first occurrences, ascending.
+
+        All missing rows advance one place a round. Equal keys share their hash, so they stand at the same place in the
+        same round: either one of them has claimed it, or a different key has. Hence whatever was there before the round is
+        certainly another key, and comparisons are only among the rows of this chunk.
+        """
+        won: list[np.ndarray] = []
+        rows = missing
+        place = places[rows]
+        while len(rows):
+            vacant = self._table[place] == 0
+            here = rows[vacant]
+            where = place[vacant]
+            # numpy keeps the last of several assignments to one place: backwards, so that the first occurrence wins.
+            self._table[where[::-1]] = here[::-1].astype(np.uint64) + _TWO
+            owner = (self._table[where] - _TWO).astype(np.int64)
+            mine = owner == here
+            won.append(here[mine])
+            places[here[mine]] = where[mine]
+            settled = mine
+            other = np.flatnonzero(~mine)
+            if len(other):
+                other = other[hashes[owner[other]] == hashes[here[other]]]
+                other = other[_rows_equal(words[owner[other]], words[here[other]])]
+                slots[here[other]] = -2 - owner[other]
+                settled = mine.copy()
+                settled[other] = True
+            slots[here[mine]] = -2 - here[mine]
+            keep = ~vacant
+            keep[np.flatnonzero(vacant)[~settled]] = True
+            rows = rows[keep]
+            place = (place[keep] + 1) & self._mask
+        first = won[0] if len(won) == 1 else np.sort(np.concatenate(won))
+        return first
+
+    def _rebuild(self, extra: int) -> None:
+        """A fresh table without tombstones, with room for `extra` more keys."""
+        live = self.live_slots()
+        self._reset_table(_table_size(len(live) + extra))
+        if len(live) == 0:
+            return
+        hashes = hash_words(self._keys[live] if len(live) < self._slots.high else self._keys[:self._slots.high])
+        entries = (hashes & _HIGH) | (live.astype(np.uint64) + _TWO)
+        place = hashes.astype(np.int64) & self._mask
+        while len(entries):
+            vacant = np.flatnonzero(self._table[place] == 0)
+            self._table[place[vacant]] = entries[vacant]
+            left = self._table[place] != entries
+            entries = entries[left]
+            place = (place[left] + 1) & self._mask
+
+
+def _rows_equal(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Row by row equality of two (n, width) arrays. Width 0: all equal."""
+    width = left.shape[1]
+    if width == 0:
+        return np.ones(len(left), dtype=np.bool_)
+    same = left[:, 0] == right[:, 0]
+    for column in range(1, width):
+        same &= left[:, column] == right[:, column]
+    return same
+
+
+def _table_size(keys: int) -> int:
+    """The smallest power of two that holds `keys` at no more than the load limit."""
+    size = _SMALLEST_TABLE
+    while size * _MAX_LOAD < keys:
+        size *= 2
+    return size

@@ -1,0 +1,91 @@
+"""What an operator is: one function from the changes of an epoch to its own changes.
+
+    step(inputs, time) -> output
+
+It gets all changes of the epoch at once, in columns, updates its state, and returns its changes. After every epoch the sum of all
+it has returned equals the batch answer over the input so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MIN_WATERMARK
+from runtime.core.options import Options
+from runtime.expr.function import FunctionRegistry
+
+__all__ = ["EpochTime", "Operator", "OperatorContext", "StateSize"]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTime:
+    """The time of one epoch at one operator, milliseconds since the epoch.
+
+    `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows); `previous_watermark`: the
+    same after the epoch before, against which rows are late; `input_watermarks`: one per input. `processing_time` is read once per epoch.
+    """
+
+    epoch: int
+    watermark: int
+    previous_watermark: int
+    processing_time: int
+    input_watermarks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """How much an operator keeps: rows (entries) and bytes."""
+
+    rows: int
+    bytes: int
+
+
+class Rejections(Protocol):
+    """Where rows go that cannot be used: counted, and kept in `system.rejected` up to a limit."""
+
+    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What an operator is given when it is made. `name` is its id in the plan; `functions` evaluates its expressions."""
+
+    name: str
+    options: Options
+    functions: FunctionRegistry
+    time_zone: str
+    rejections: Rejections
+
+    def reject(self, reason: str, rows: pa.RecordBatch, watermark: int | None = None, event_time: pa.Array | None = None) -> None:
+        """Rows that cannot be used; `event_time` is their time as a timestamp array where they have one."""
+        if rows.num_rows:
+            self.rejections.reject(self.name, reason, rows, watermark, event_time)
+
+
+class Operator:
+    """Base of all operators. State is made in the constructor; `step` is called once per epoch, in order."""
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        """The changes that this epoch's changes cause. `inputs` has an entry per input of the plan node, None when nothing came; an
+        operator whose output may follow time alone is called in every epoch, so all of them may be None."""
+        raise NotImplementedError
+
+    def output_watermark(self, time: EpochTime) -> int:
+        """The watermark after this operator, asked for after `step`; an operator that gives rows older than its input's watermark holds it back."""
+        return time.watermark
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(0, 0)
+
+    def close(self) -> None:
+        """Give back what is not memory."""
+
+
+NO_WATERMARK = MIN_WATERMARK
+__all__ += ["NO_WATERMARK", "Rejections"]

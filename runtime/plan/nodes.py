@@ -1,0 +1,497 @@
+"""The physical plan: how a query runs. Data only: positional expressions, chosen algorithms, output schema and changelog mode.
+
+Every node knows its `inputs`, the `schema` of its output and the `mode` (row kinds) it emits. Expressions refer to the input's columns with
+`InputRef`; two-input nodes refer to left columns first, then right columns. Two equal subtrees of a plan are one shared operator.
+Times are milliseconds since the epoch; lengths of time are milliseconds.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import field
+
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import Node, node
+from runtime.core.schema import Schema
+from runtime.core.types import DataType
+from runtime.expr.nodes import Expr, Frame
+from runtime.plan.windows import WindowSpec
+from runtime.spi.table import LookupTable, SinkTable, SourceTable
+
+__all__ = [
+    "AggregateSpec", "CalcExec", "ChangelogNormalizeExec", "DeduplicateExec", "DropUpdateBeforeExec", "ExpandExec", "GroupAggregateExec",
+    "HashJoinExec", "IntervalJoinExec", "JoinKind", "LimitExec", "LookupJoinExec", "OverAggregateExec", "PhysicalNode", "RankFunction",
+    "SetOperationExec", "SinkExec", "SinkMaterializeExec", "SortExec", "SortSpec", "SourceExec", "TemporalJoinExec", "TopNExec", "UnionExec",
+    "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec", "WindowTopNExec",
+]
+
+
+class JoinKind(enum.Enum):
+    """SEMI and ANTI give left columns only."""
+
+    INNER = "inner"
+    LEFT = "left"
+    RIGHT = "right"
+    FULL = "full"
+    SEMI = "semi"
+    ANTI = "anti"
+
+    @property
+    def keeps_left(self) -> bool:
+        """Left rows without a match come out padded with NULL."""
+        return self in (JoinKind.LEFT, JoinKind.FULL)
+
+    @property
+    def keeps_right(self) -> bool:
+        return self in (JoinKind.RIGHT, JoinKind.FULL)
+
+    @property
+    def left_only(self) -> bool:
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+class RankFunction(enum.Enum):
+    ROW_NUMBER = "ROW_NUMBER"
+    RANK = "RANK"
+    DENSE_RANK = "DENSE_RANK"
+
+
+class WindowProperty(enum.Enum):
+    """Columns a window operator adds. TIME is end - 1 ms and a time attribute."""
+
+    START = "window_start"
+    END = "window_end"
+    TIME = "window_time"
+
+
+@node
+class SortSpec(Node):
+    """One sort column by position."""
+
+    index: int
+    descending: bool = False
+    nulls_last: bool = False
+
+
+@node
+class AggregateSpec(Node):
+    """One aggregate call over columns of the input.
+
+    `args` and `filter` are positions (filter a BOOLEAN column); `retract` says that the input may take rows back.
+    """
+
+    function: str
+    args: tuple[int, ...]
+    arg_types: tuple[DataType, ...]
+    type: DataType
+    distinct: bool = False
+    filter: int | None = None
+    retract: bool = False
+    order_by: tuple[SortSpec, ...] = ()
+
+
+class PhysicalNode(Node):
+    """Base of all physical nodes."""
+
+    __slots__ = ()
+    schema: Schema
+    mode: ChangelogMode
+
+    @property
+    def inputs(self) -> tuple[PhysicalNode, ...]:
+        names = ("input", "left", "right")
+        found = tuple(getattr(self, name) for name in names if hasattr(self, name))
+        return found or tuple(getattr(self, "parts", ()))
+
+
+@node
+class SourceExec(PhysicalNode):
+    """Read a table. What was pushed down is inside `table`; `schema` is the schema of the rows that it gives.
+
+    `idle_timeout`: milliseconds without rows after which the source no longer holds back the watermark; 0 never.
+    """
+
+    table: SourceTable = field(compare=True)
+    name: str
+    schema: Schema
+    mode: ChangelogMode
+    idle_timeout: int = 0
+
+
+@node
+class ValuesExec(PhysicalNode):
+    """Constant rows, all in the first epoch. `rows` hold constant expressions."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class CalcExec(PhysicalNode):
+    """Filter, then project. `condition` None passes all. `filters_updates`: a `-U`/`+U` pair may be split by the filter, so kinds
+    are turned into `-D`/`+I` where only one half passes."""
+
+    input: PhysicalNode
+    condition: Expr | None
+    projections: tuple[Expr, ...]
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class WatermarkExec(PhysicalNode):
+    """Compute the watermark: `expr` per row (a timestamp), the greatest so far. Rows pass unchanged.
+
+    `null_handling`: `FAIL`, `DROP` or `SKIP_WATERMARK` for rows whose `rowtime` is NULL (option table.exec.source.rowtime-null-handling).
+    """
+
+    input: PhysicalNode
+    rowtime: int
+    expr: Expr
+    schema: Schema
+    mode: ChangelogMode
+    null_handling: str = "FAIL"
+
+
+@node
+class UnionExec(PhysicalNode):
+    """All rows of all inputs; column types are equal."""
+
+    parts: tuple[PhysicalNode, ...]
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class ExpandExec(PhysicalNode):
+    """Each row once per projection list (grouping sets)."""
+
+    input: PhysicalNode
+    projections: tuple[tuple[Expr, ...], ...]
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class GroupAggregateExec(PhysicalNode):
+    """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its first row.
+
+    `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back gives `-D`.
+    `ttl`: idle milliseconds after which a group is forgotten; 0 never.
+    """
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    calls: tuple[AggregateSpec, ...]
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class WindowTableExec(PhysicalNode):
+    """The window table function alone: input columns, then window_start, window_end, window_time; a row per window it falls in.
+
+    `zone` is the session's time zone when the time column is TIMESTAMP_LTZ, else None. SESSION rows come out when their window closes.
+    """
+
+    input: PhysicalNode
+    window: WindowSpec
+    time: int
+    partition: tuple[int, ...]
+    zone: str | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class WindowAggregateExec(PhysicalNode):
+    """Aggregation per window and keys, emitted once when the watermark reaches window_end - 1 ms.
+
+    Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the positions of the
+    window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`: the window closes by the clock.
+    """
+
+    input: PhysicalNode
+    window: WindowSpec
+    time: int
+    keys: tuple[int, ...]
+    calls: tuple[AggregateSpec, ...]
+    properties: tuple[WindowProperty, ...]
+    zone: str | None
+    schema: Schema
+    mode: ChangelogMode
+    start: int = -1
+    end: int = -1
+    proctime: bool = False
+
+
+@node
+class HashJoinExec(PhysicalNode):
+    """Regular join: both inputs kept as long as they live. Keys are compared pairwise with `=`, or null-safe where `null_safe` is true;
+    `condition` (over left then right columns) must hold besides. No keys: every pair is a candidate.
+
+    `left_unique`, `right_unique`: positions of a unique key of that input, None when rows may repeat.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    condition: Expr | None
+    left_unique: tuple[int, ...] | None
+    right_unique: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    left_ttl: int = 0
+    right_ttl: int = 0
+
+
+@node
+class IntervalJoinExec(PhysicalNode):
+    """Join rows whose times lie close: lower <= left time - right time <= upper (milliseconds), keys equal, `condition` true.
+
+    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when the other side's watermark
+    passes their bound. `proctime`: the times are the clock's.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    lower: int
+    upper: int
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+    proctime: bool = False
+
+
+@node
+class TemporalJoinExec(PhysicalNode):
+    """Event-time temporal join: each left row with the newest right version of its key at the left row's time (INNER or LEFT).
+
+    The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its event time. A version
+    that is a delete matches nothing. Left rows wait for the watermark of both sides; late left rows are rejected.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class LookupJoinExec(PhysicalNode):
+    """Join each row with the rows that an outside table holds now. INNER or LEFT.
+
+    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output: left columns, then the
+    table's columns; `condition` over both must hold.
+    """
+
+    input: PhysicalNode
+    table: LookupTable = field(compare=True)
+    name: str
+    kind: JoinKind
+    keys: tuple[tuple[Expr, int], ...]
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class WindowJoinExec(PhysicalNode):
+    """Join the rows of equal windows (window columns by position on each side) when the window closes; append-only inputs."""
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    left_window: tuple[int, int]
+    right_window: tuple[int, int]
+    zone: str | None
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class TopNExec(PhysicalNode):
+    """The rows of each partition whose rank is within [start, end] (1-based, inclusive; `end` None has no bound). No partition columns: one
+    global partition (ORDER BY ... LIMIT). Ties rank by arrival.
+
+    With `rank_column` the rank is appended as a BIGINT column. `unique`: positions of a unique key of the input, None when rows may repeat.
+    """
+
+    input: PhysicalNode
+    function: RankFunction
+    partition: tuple[int, ...]
+    order: tuple[SortSpec, ...]
+    start: int
+    end: int | None
+    rank_column: bool
+    unique: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class DeduplicateExec(PhysicalNode):
+    """One row per key: the first or the last by event time (`time` is its position), or by arrival (`time` None)."""
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    time: int | None
+    keep_last: bool
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class WindowTopNExec(PhysicalNode):
+    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window columns."""
+
+    input: PhysicalNode
+    function: RankFunction
+    partition: tuple[int, ...]
+    window: tuple[int, int]
+    order: tuple[SortSpec, ...]
+    start: int
+    end: int
+    rank_column: bool
+    zone: str | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class OverAggregateExec(PhysicalNode):
+    """Aggregates and window functions with OVER: input columns, then one column per call.
+
+    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them, late rows are rejected.
+    `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
+    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST, FIRST_VALUE, LAST_VALUE.
+    """
+
+    input: PhysicalNode
+    partition: tuple[int, ...]
+    order: tuple[SortSpec, ...]
+    frame: Frame | None
+    calls: tuple[AggregateSpec, ...]
+    rowtime: bool
+    proctime: bool
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class SortExec(PhysicalNode):
+    """ORDER BY an ascending event-time column first: rows come out in order when the watermark passes them. Append-only."""
+
+    input: PhysicalNode
+    order: tuple[SortSpec, ...]
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class LimitExec(PhysicalNode):
+    """OFFSET and LIMIT without ORDER BY: the first rows to arrive; when one of them is taken back another takes its place."""
+
+    input: PhysicalNode
+    offset: int
+    limit: int | None
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class SetOperationExec(PhysicalNode):
+    """INTERSECT and EXCEPT, with and without ALL: rows compared with NULL equal to NULL. `kind` is `INTERSECT` or `EXCEPT`.
+
+    Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT gives 1 where l > 0 and r = 0.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: str
+    all: bool
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class UnnestExec(PhysicalNode):
+    """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row element; map: 2), then
+    the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with NULL."""
+
+    input: PhysicalNode
+    collection: Expr
+    ordinality: bool
+    outer: bool
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class ChangelogNormalizeExec(PhysicalNode):
+    """Turn an upsert stream by key (deletes may carry only the key) into full images; `mode` says whether `-U` is sent."""
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class DropUpdateBeforeExec(PhysicalNode):
+    """Pass all but `-U`: nobody downstream needs old images."""
+
+    input: PhysicalNode
+    schema: Schema
+    mode: ChangelogMode
+
+
+@node
+class SinkMaterializeExec(PhysicalNode):
+    """Per sink key, keep the rows in arrival order and show the last live one: repairs streams whose upsert key is not the sink's key."""
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = 0
+
+
+@node
+class SinkExec(PhysicalNode):
+    """Write to a table. `columns`: target columns by position of the input (already in the table's order and types).
+
+    `not_null`: positions that must not be NULL; `not_null_enforcer` is `ERROR` or `DROP` (dropped rows are rejected, not lost).
+    """
+
+    input: PhysicalNode
+    table: SinkTable = field(compare=True)
+    name: str
+    not_null: tuple[int, ...]
+    not_null_enforcer: str
+    schema: Schema
+    mode: ChangelogMode

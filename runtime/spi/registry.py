@@ -1,0 +1,111 @@
+"""Where connectors and formats are found by name.
+
+Ours are listed by `connectors/__init__.py`; third parties add theirs under the entry-point groups `sqlengine.connectors` and
+`sqlengine.formats`. Options are read through declared `Option`s, and an option nobody declared is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+from runtime.core.errors import OptionError, did_you_mean
+from runtime.core.options import Options
+from runtime.core.schema import Schema
+from runtime.spi.format import Format
+from runtime.spi.table import LookupTable, SinkTable, SourceTable
+
+__all__ = ["ConnectorFactory", "FormatFactory", "Registry", "TableRequest", "check_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """What a connector is told about a table: name, the columns it must give or take, key, options.
+
+    `schema` holds physical columns; `metadata` the metadata columns wanted as (column name, metadata key), whose fields come after
+    the physical ones in `schema`. `environment` are the session's options.
+    """
+
+    name: str
+    schema: Schema
+    primary_key: tuple[str, ...]
+    options: Mapping[str, str]
+    environment: Options
+    metadata: tuple[tuple[str, str], ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+    time_zone: str = "UTC"
+    registry: Registry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorFactory:
+    """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable metadata keys and types."""
+
+    name: str
+    document: str
+    source: Callable[[TableRequest], SourceTable] | None = None
+    sink: Callable[[TableRequest], SinkTable] | None = None
+    lookup: Callable[[TableRequest], LookupTable] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatFactory:
+    """A format: `create(options)` gets the options under the format's own prefix, with the prefix taken off (`csv.header` -> `header`)."""
+
+    name: str
+    document: str
+    create: Callable[[Mapping[str, str]], Format]
+
+
+F = TypeVar("F", ConnectorFactory, FormatFactory)
+
+
+class _Shelf(Generic[F]):
+    def __init__(self, what: str, group: str) -> None:
+        self._what = what
+        self._group = group
+        self._found: dict[str, F] = {}
+        self._entry_points_read = False
+
+    def add(self, factory: F) -> None:
+        if factory.name in self._found:
+            raise ValueError(f"{self._what} {factory.name} is registered twice")
+        self._found[factory.name] = factory
+
+    def get(self, name: str) -> F:
+        if name not in self._found and not self._entry_points_read:
+            self._entry_points_read = True
+            for point in entry_points(group=self._group):
+                if point.name not in self._found:
+                    self._found[point.name] = point.load()
+        if name not in self._found:
+            raise OptionError(f"unknown {self._what} '{name}'", code="E1501" if self._what == "connector" else "E1502",
+                              hint=did_you_mean(name, self._found) or "there is: " + ", ".join(sorted(self._found)))
+        return self._found[name]
+
+    def names(self) -> list[str]:
+        return sorted(self._found)
+
+
+class Registry:
+    """All connectors and formats of an environment."""
+
+    def __init__(self) -> None:
+        self.connectors: _Shelf[ConnectorFactory] = _Shelf("connector", "sqlengine.connectors")
+        self.formats: _Shelf[FormatFactory] = _Shelf("format", "sqlengine.formats")
+
+    def format(self, name: str, options: Mapping[str, str]) -> Format:
+        """The format of a table: its own options are those with its name as prefix."""
+        factory = self.formats.get(name)
+        prefix = name + "."
+        return factory.create({k[len(prefix):]: v for k, v in options.items() if k.startswith(prefix)})
+
+
+def check_options(options: Mapping[str, str], known: set[str], where: str, prefixes: tuple[str, ...] = ()) -> None:
+    """Raise OptionError for an option that nobody declared, with near names."""
+    for key in options:
+        if key not in known and not key.startswith(prefixes or ("\0",)):
+            raise OptionError(f"unknown option '{key}' for {where}", code="E1503", hint=did_you_mean(key, known) or "it takes: " + ", ".join(sorted(known)))

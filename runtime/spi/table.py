@@ -1,0 +1,192 @@
+"""What a connector implements: tables to read, to write, to look up.
+
+The planning half (`SourceTable`, `SinkTable`, `LookupTable`) is immutable and opens nothing. The run-time half (`SourceReader`,
+`SinkWriter`) is made when a job starts. Third parties register factories by entry point (`runtime/spi/registry.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, runtime_checkable
+
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.schema import Schema
+
+__all__ = [
+    "LookupTable", "ReadContext", "RejectedRow", "SinkTable", "SinkWriter", "SourceReader", "SourceTable", "Split", "TableStatistics",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What is known of a table's size: None is unknown. `distinct` holds number of distinct values by column name."""
+
+    rows: float | None = None
+    distinct: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a source that one reader reads: an id, stable over restarts, and what the source needs to find it."""
+
+    id: str
+    where: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row that could not be used: why, and the raw text of it as far as it is known."""
+
+    reason: str
+    raw: str
+
+
+class ReadContext(Protocol):
+    """What a reader may ask of the job that runs it."""
+
+    @property
+    def time_zone(self) -> str: ...
+
+    def reject(self, rows: Sequence[RejectedRow]) -> None:
+        """Count and keep rows that cannot be used; raises when the job is configured to fail on them."""
+        ...
+
+
+class SourceReader(Protocol):
+    """Reads one split. Called from one thread, never after `close`."""
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        """At most `max_rows` changes (a single change that is a pair may exceed it by one), None when there is nothing now.
+
+        Never blocks for longer than it takes to read what is there.
+        """
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Nothing will come any more; only true after `poll` gave the last row."""
+        ...
+
+    def position(self) -> Any:
+        """Where reading would go on after the last row that `poll` returned: a JSON value."""
+        ...
+
+    def seek(self, position: Any) -> None:
+        """Go to a position given by an earlier reader of the same split; called before the first `poll`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class SourceTable(Protocol):
+    """A table that can be read. Two equal tables are read once and shared.
+
+    `schema` holds the columns the readers give, in order (after push-down, what is left of them). `primary_key`: column names,
+    empty when there is none.
+    """
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def changelog_mode(self) -> ChangelogMode: ...
+
+    @property
+    def bounded(self) -> bool: ...
+
+    def statistics(self) -> TableStatistics: ...
+
+    def splits(self) -> list[Split]:
+        """The parts known now; asked again while the job runs when the source is unbounded. A split's id never changes meaning."""
+        ...
+
+    def open(self, split: Split, context: ReadContext) -> SourceReader: ...
+
+    def describe(self) -> dict[str, Any]:
+        """A JSON object for EXPLAIN: connector and what was pushed into it."""
+        ...
+
+
+@runtime_checkable
+class SupportsProjection(Protocol):
+    """The source can leave out columns it does not have to read."""
+
+    def with_columns(self, names: Sequence[str]) -> Self: ...
+
+
+@runtime_checkable
+class SupportsFilters(Protocol):
+    """The source can drop rows early. Filters are expressions whose columns are `InputRef`s into `schema`."""
+
+    def with_filters(self, filters: Sequence[Any]) -> tuple[Self, list[Any]]:
+        """The table with what it took, and the filters that must still be applied."""
+        ...
+
+
+@runtime_checkable
+class SupportsLimit(Protocol):
+    """The source can stop after so many rows."""
+
+    def with_limit(self, rows: int) -> Self: ...
+
+
+class SinkWriter(Protocol):
+    """Writes the changes of a job's epochs. One of `commit` or `abort` ends it, then `close`."""
+
+    def write(self, batch: ChangelogBatch) -> None:
+        """The changes of one epoch, in order."""
+        ...
+
+    def flush(self, epoch: int) -> None:
+        """The epoch is complete: make it visible if the sink shows rows as they come."""
+        ...
+
+    def commit(self) -> None:
+        """The input ended or the job stops cleanly: publish what is staged. Idempotent."""
+        ...
+
+    def abort(self) -> None:
+        """The job failed: leave nothing half-written behind."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class SinkTable(Protocol):
+    """A table that can be written. `schema` holds the columns to write, in order."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def primary_key(self) -> tuple[str, ...]: ...
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        """The row kinds the sink wants when the query could give `requested`; a sink for inserts only answers APPEND whatever is asked."""
+        ...
+
+    def open_writer(self) -> SinkWriter: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class LookupTable(Protocol):
+    """A table that can be asked for the rows of given keys."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        """The rows that match each key row by equality: an int64 array of positions in `keys`, ascending, and the matching rows beside it."""
+        ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+__all__ += ["SupportsFilters", "SupportsLimit", "SupportsProjection"]

@@ -1,0 +1,156 @@
+"""What a catalog holds: tables, views, materialized views. Plain descriptions; nothing here is open or running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from runtime.core.errors import Span
+from runtime.core.options import Options
+from runtime.core.types import DataType
+from runtime.expr.function import FunctionRegistry
+from runtime.spi.table import LookupTable, SourceTable
+
+__all__ = [
+    "BindContext", "CatalogTable", "CatalogView", "ComputedColumn", "MaterializedView", "MetadataColumn", "ObjectPath", "OpenTable",
+    "PhysicalColumn", "TableColumn", "Watermark",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPath:
+    """The full name of a catalog object."""
+
+    catalog: str
+    database: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """A column that the connector stores."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataColumn:
+    """A column that the connector knows beside the row. `key` is the connector's name for it; virtual ones are never written."""
+
+    name: str
+    type: DataType
+    key: str
+    virtual: bool = False
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A column computed from the others: `expression` is unbound, `text` is how it was written."""
+
+    name: str
+    expression: exp.Expression
+    text: str
+    comment: str | None = None
+
+
+TableColumn = PhysicalColumn | MetadataColumn | ComputedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """WATERMARK FOR column AS expression. `column` is a path when it names a nested field."""
+
+    column: tuple[str, ...]
+    expression: exp.Expression
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table with a connector, or (no `connector` option) one that lives in memory."""
+
+    path: ObjectPath
+    columns: tuple[TableColumn, ...]
+    watermark: Watermark | None = None
+    primary_key: tuple[str, ...] = ()
+    partitioned_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    temporary: bool = False
+    constraint_name: str | None = None
+
+    @property
+    def connector(self) -> str | None:
+        return self.options.get("connector")
+
+    def column(self, name: str) -> TableColumn | None:
+        return next((c for c in self.columns if c.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogView:
+    """A named query. `columns` rename its output when given. Names inside resolve against the catalog and database of `path`."""
+
+    path: ObjectPath
+    query: exp.Expression
+    text: str
+    columns: tuple[str, ...] = ()
+    comment: str | None = None
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MaterializedView:
+    """A query whose answer is kept up to date in memory. Read like a table: `schema` names are `columns`."""
+
+    path: ObjectPath
+    query: exp.Expression
+    text: str
+    columns: tuple[PhysicalColumn, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """A table as the binder needs it: its description and what its connector gives.
+
+    `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order, under the columns'
+    names and with the declared types. `source` is None when the connector cannot be scanned, `lookup` when it cannot be asked by key.
+    """
+
+    table: CatalogTable
+    source: SourceTable | None
+    lookup: LookupTable | None
+    idle_timeout: int = 0
+
+
+class BindContext(Protocol):
+    """What the binder asks of its environment."""
+
+    @property
+    def functions(self) -> FunctionRegistry: ...
+
+    @property
+    def options(self) -> Options: ...
+
+    @property
+    def time_zone(self) -> str: ...
+
+    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
+        """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table in memory come
+        as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
+        ...
+
+    def within(self, view: CatalogView) -> BindContext:
+        """The same environment with the view's catalog and database as current ones."""
+        ...
