@@ -51,7 +51,7 @@ Functions: one shape, `FunctionCall`, a subclass of Anonymous: this=name as writ
   EXTRACT(DAY FROM x)                   FunctionCall("EXTRACT", [Var("DAY"), x])
   FLOOR(x TO HOUR), CEIL(x TO HOUR)     FunctionCall("FLOOR", [x, Var("HOUR")])
   TIMESTAMPADD(HOUR, n, t), TIMESTAMPDIFF FunctionCall(.., [Var("HOUR"), n, t])
-  TRIM([BOTH|LEADING|TRAILING] [c] FROM s) FunctionCall("TRIM", [Var("BOTH"), c|Literal ' ', s]); TRIM(s) has one argument
+  TRIM([BOTH|LEADING|TRAILING] [c] FROM s) FunctionCall("TRIM", [Var("BOTH"), c|Literal ' ', s]); TRIM(s): one argument
   POSITION(a IN b [FROM n])             FunctionCall("POSITION", [a, b, n])
   SUBSTRING(s FROM a FOR b)             FunctionCall("SUBSTRING", [s, a, b])
   OVERLAY(s PLACING r FROM a FOR b)     FunctionCall("OVERLAY", [s, r, a, b])
@@ -71,40 +71,40 @@ Functions: one shape, `FunctionCall`, a subclass of Anonymous: this=name as writ
 Queries
 
   SELECT                                Select(hint, distinct=Distinct|None, expressions, from_=From(this=relation),
-                                        joins=[Join], where=Where, group=Group, having=Having, windows=[Window(this=name,
+                                        joins=[Join], where=Where, group=Group, having=Having, windows=[Window(this=w,
                                         first, partition_by, order, spec)], qualify=Qualify, order=Order, limit=Limit,
-                                        offset=Offset, with_=With); `expressions` hold Alias(this, alias=Identifier) or bare
+                                        offset=Offset, with_=With); `expressions` hold Alias(this, alias=Identifier) too
   VALUES (1, 'a'), (2, 'b')             Values(expressions=[Tuple, ..]); also carries order, limit, offset
   a UNION [ALL] b, EXCEPT, INTERSECT    Union, Except, Intersect(this, expression, distinct=bool); carries with_, order,
                                         limit, offset; INTERSECT binds tighter
   (query) as operand or with ORDER BY   Subquery(this=query), which may carry order, limit, offset
   TABLE t                               Select(expressions=[Star], from_=From(Table)) as the standard defines it
   WITH [RECURSIVE] a (x) AS (query)     With(expressions=[CTE(this=query, alias=TableAlias(this, columns))], recursive)
-  GROUP BY a, (b, c), (), CUBE(..)      Group(expressions=[..]) in order: expressions, Tuple, Cube, Rollup, GroupingSets,
-                                        whose `expressions` are expressions or Tuples (Tuple() is the empty set)
+  GROUP BY a, (b, c), (), CUBE(..)      Group(expressions=[..]) in order: expressions, Tuple, Cube, Rollup, GroupingSets
+                                        of expressions and Tuples (Tuple() is the empty set)
   GROUP BY DISTINCT / ALL               refused
   ORDER BY a DESC NULLS LAST            Order(expressions=[Ordered(this, desc=bool, nulls_first=bool|None)])
   LIMIT n, FETCH FIRST n ROWS ONLY      Limit(expression); LIMIT ALL leaves none; FETCH FIRST ROW ONLY is 1
   OFFSET n [ROWS]                       Offset(expression)
-  /*+ STATE_TTL('a'='1d'), BROADCAST(t) */ Hint(expressions=[HintCall(this=name, options=[HintOption], expressions=[names])])
+  /*+ STATE_TTL('a'='1d'), BROADCAST(t) */ Hint(expressions=[HintCall(this=name, options=[..], expressions=[names])])
 
 Relations (what stands in From.this and Join.this); `alias` is TableAlias(this=Identifier, columns=[Identifier]) or None
 
-  c.d.t [/*+ OPTIONS(..) */] [[AS] a (x, y)] Table(this, db, catalog, alias, hints=[HintCall]); `.parts` are the Identifiers
+  c.d.t [/*+ OPTIONS(..) */] [AS a (x, y)] Table(this, db, catalog, alias, hints=[HintCall]); `.parts` are Identifiers
   t FOR SYSTEM_TIME AS OF e [AS a]      Table(.., version=Version(this="SYSTEM_TIME", kind="AS OF", expression=e))
   (query) a (x, y)                      Subquery(this=query, alias)
   LATERAL (query) a                     Lateral(this=Subquery without alias, alias)
   (a JOIN b ON ..)                      JoinTree(this=relation, joins=[Join])
   UNNEST(x) [WITH ORDINALITY] a (x, n)  Unnest(expressions=[x], offset=bool, alias with all columns)
-  TABLE(f(..)), f(..), LATERAL TABLE(f(..)), TableFunction(this=FunctionCall, lateral=bool, alias); arguments of the call:
-  LATERAL f(..)                         TableArg, Descriptor, ModelArg, NamedArg over any of them, or expressions
+  TABLE(f(..)), f(..), LATERAL f(..),   TableFunction(this=FunctionCall, lateral=bool, alias); arguments of the call:
+  LATERAL TABLE(f(..))                  TableArg, Descriptor, ModelArg, NamedArg over any of them, or expressions
   VALUES .. or (VALUES ..) AS a (x, y)  Values(expressions, alias)
   relation MATCH_RECOGNIZE (..) AS a    MatchRecognize(this=relation, partition_by=[..], order=Order, measures=[Alias],
                                         rows="ONE ROW PER MATCH"|"ALL ROWS PER MATCH"|None, after=AfterMatch|None,
                                         pattern=PatternText, within=IntervalLiteral|None, define=[Alias], alias)
   join                                  Join(this=relation, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,
-                                        method="NATURAL"|None, on=expression|None, using=[Identifier]|None); a comma is a
-                                        Join with kind=None and neither on nor using
+                                        method="NATURAL"|None, on=expression|None, using=[Identifier]|None); a comma is
+                                        a Join with kind=None and neither on nor using
   f(DATA => TABLE t PARTITION BY k ORDER BY s)  TableArg(this=Table|Subquery, partition_by=[..], order=Order|None)
   DESCRIPTOR(a, b)                      Descriptor(expressions=[Identifier, ..]); MODEL m: ModelArg(this=Table)
 """
@@ -240,11 +240,13 @@ class TemporalLiteral(exp.Expression, exp.Condition):
 class IntervalLiteral(exp.Expression, exp.Condition):
     """An INTERVAL literal. `this` is the text between the quotes, `unit` and `to_unit` are singular and upper case.
 
-    `precision` is that of the leading field, `fraction` that of the seconds (None when not written), `negative` whether a
-    minus stood before the quotes. `intervals.interval_value` gives months or milliseconds.
+    `precision` is that of the leading field, `fraction` that of the seconds (None when not written), `negative` whether
+    a minus stood before the quotes. `intervals.interval_value` gives months or milliseconds.
     """
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "unit": True, "to_unit": False, "precision": False, "fraction": False, "negative": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True, "unit": True, "to_unit": False, "precision": False, "fraction": False, "negative": False,
+    }
 
 
 class TypeSpec(exp.Expression):
@@ -276,7 +278,7 @@ class UnaryPlus(exp.Expression, exp.Condition):
 
 
 class HintCall(exp.Expression):
-    """One hint: `this` is its name in upper case, `options` its 'k'='v' pairs, `expressions` its plain names and values."""
+    """One hint: `this` is its name in upper case, `options` its 'k'='v' pairs, `expressions` its names and values."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "options": False, "expressions": False}
 

@@ -1,353 +1,452 @@
 """The statements of the language, as the parser hands them to those who carry them out.
 
 One frozen class for each statement. `span` is the place of the whole statement in the script (without the semicolon),
-`text` the statement as written. Names, options, queries and expressions carry spans of their own, so that an error about
-a part of a statement points at that part; spans take no part in equality. All spans count from the start of the script.
+`text` the statement as written. Names, options, queries and expressions carry spans of their own, so that an error
+about a part of a statement points at that part; spans take no part in equality. All count from the start of the script.
+
+This module names all of them; those about tables and views, and the parts they share, come from `ddl_nodes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
 
-from sqlglot import exp
-
 from runtime.core.errors import Span
 from runtime.core.node import Node, node
-from runtime.core.types import DataType
+from sqlengine.parse.ddl_nodes import (
+    AddPartitions,
+    AddParts,
+    AlterAction,
+    AlterCatalog,
+    AlterDatabase,
+    AlterTable,
+    AlterView,
+    ColumnDefinition,
+    ColumnPlace,
+    ComputedColumn,
+    CreateTable,
+    Distribution,
+    DropColumns,
+    DropPart,
+    DropPartitions,
+    ExpressionText,
+    LikeClause,
+    LikeOption,
+    MetadataColumn,
+    ModifyParts,
+    Name,
+    NewQuery,
+    ObjectName,
+    Option,
+    PartitionSpec,
+    PhysicalColumn,
+    PrimaryKey,
+    QueryText,
+    RenameColumn,
+    RenameTo,
+    ResetOptions,
+    SetComment,
+    SetOptions,
+    Statement,
+    Watermark,
+    options_dict,
+)
 
-_NOWHERE = Span(0, 0)
-
-
-# Parts that several statements share
-
-
-@node
-class Name(Node):
-    """One identifier: `text` as written, without the back-ticks."""
-
-    text: str
-    span: Span = field(default=_NOWHERE, compare=False)
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@node
-class ObjectName(Node):
-    """The name of a catalog object, one to three parts, outermost first: `cat.db.t` is ("cat", "db", "t")."""
-
-    parts: tuple[str, ...]
-    span: Span = field(default=_NOWHERE, compare=False)
-    part_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-    def __str__(self) -> str:
-        return ".".join(self.parts)
-
-
-@node
-class Option(Node):
-    """`'key' = 'value'` of a WITH, SET or hint."""
-
-    key: str
-    value: str
-    span: Span = field(default=_NOWHERE, compare=False)
-    key_span: Span = field(default=_NOWHERE, compare=False)
-    value_span: Span = field(default=_NOWHERE, compare=False)
-
-
-def options_dict(options: tuple[Option, ...]) -> dict[str, str]:
-    """The options as a mapping; of a repeated key the last value counts."""
-    return {option.key: option.value for option in options}
-
-
-@node
-class ExpressionText(Node):
-    """An expression inside a statement, with the text it was written in."""
-
-    expression: exp.Expression
-    text: str
-    span: Span = field(default=_NOWHERE, compare=False)
+__all__ = [
+    "AddJar", "AddPartitions", "AddParts", "AlterAction", "AlterCatalog", "AlterDatabase", "AlterFunction",
+    "AlterTable", "AlterView", "AnalyzeTable", "BeginEpoch", "Call", "ColumnDefinition", "ColumnPlace",
+    "CompilePlan", "ComputedColumn", "CreateCatalog", "CreateDatabase", "CreateFunction", "CreateMaterializedView",
+    "CreateTable", "CreateView", "Delete", "Describe", "Distribution", "DropCatalog", "DropColumns", "DropDatabase",
+    "DropFunction", "DropMaterializedView", "DropPart", "DropPartitions", "DropTable", "DropView", "EndEpoch",
+    "ExecutePlan", "Explain", "ExpressionText", "Flush", "Insert", "LikeClause", "LikeOption", "LikePattern",
+    "LoadModule", "MetadataColumn", "ModifyParts", "Name", "NewQuery", "ObjectName", "Option", "PartitionSpec",
+    "PhysicalColumn", "PrimaryKey", "QueryStatement", "QueryText", "RemoveJar", "RenameColumn", "RenameTo", "Reset",
+    "ResetOptions", "Set", "SetComment", "SetOptions", "Show", "Statement", "StatementSet", "StopJob", "Subscribe",
+    "Truncate", "UnloadModule", "Update", "UseCatalog", "UseDatabase", "UseModules", "ViewColumn", "Watermark",
+    "options_dict",
+]
 
 
-@node
-class QueryText(Node):
-    """A query inside a statement: Select, Values, Union, Except, Intersect or Subquery, with the text it was written in."""
-
-    query: exp.Expression
-    text: str
-    span: Span = field(default=_NOWHERE, compare=False)
+# Queries and changes of rows
 
 
 @node
-class Statement(Node):
-    """Base of every statement."""
-
-    span: Span = field(default=_NOWHERE, compare=False, kw_only=True)
-    text: str = field(default="", compare=False, kw_only=True)
-
-
-# Tables
-
-
-@node
-class ColumnDefinition(Node):
-    """Base of the three kinds of column."""
-
-    name: Name
-    comment: str | None = field(default=None, kw_only=True)
-    span: Span = field(default=_NOWHERE, compare=False, kw_only=True)
-
-
-@node
-class PhysicalColumn(ColumnDefinition):
-    """`c type [NOT NULL] [PRIMARY KEY NOT ENFORCED]`; NOT NULL is in the type, an inline key in the table's primary key."""
-
-    type: DataType
-    type_span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class MetadataColumn(ColumnDefinition):
-    """`c type METADATA [FROM 'key'] [VIRTUAL]`; `key` is None when it is the column's name."""
-
-    type: DataType
-    key: str | None = None
-    virtual: bool = False
-    type_span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class ComputedColumn(ColumnDefinition):
-    """`c AS expression`."""
-
-    expression: ExpressionText
-
-
-@node
-class Watermark(Node):
-    """`WATERMARK FOR column AS expression`; `column` has several parts for a nested field."""
-
-    column: ObjectName
-    expression: ExpressionText
-    span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class PrimaryKey(Node):
-    """`[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED`."""
-
-    columns: tuple[Name, ...]
-    name: Name | None = None
-    span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class Distribution(Node):
-    """`DISTRIBUTED [BY [HASH|RANGE] (columns)] [INTO n BUCKETS]`; `kind` is "HASH", "RANGE" or None."""
-
-    columns: tuple[Name, ...] = ()
-    kind: str | None = None
-    buckets: int | None = None
-    span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class LikeOption(Node):
-    """One cell of the merge matrix: `strategy` INCLUDING, EXCLUDING or OVERWRITING; `feature` ALL, CONSTRAINTS, ..."""
-
-    strategy: str
-    feature: str
-    span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class LikeClause(Node):
-    """`LIKE source [(strategy feature ...)]`; defaults are not filled in here, `like_strategy` does."""
-
-    source: ObjectName
-    options: tuple[LikeOption, ...] = ()
-    span: Span = field(default=_NOWHERE, compare=False)
-
-    def strategy(self, feature: str) -> str:
-        """The strategy for a feature (CONSTRAINTS, DISTRIBUTION, PARTITIONS, GENERATED, METADATA, OPTIONS, WATERMARKS).
-
-        What is not named follows ALL, and without ALL the default: INCLUDING, for OPTIONS OVERWRITING.
-        """
-        chosen = {option.feature: option.strategy for option in self.options}
-        default = "OVERWRITING" if feature == "OPTIONS" else "INCLUDING"
-        return chosen.get(feature) or chosen.get("ALL") or default
-
-
-@node
-class CreateTable(Statement):
-    """CREATE TABLE, also LIKE, AS query, REPLACE TABLE AS and CREATE OR REPLACE TABLE AS.
-
-    `column_order` holds the bare names of `CREATE TABLE t (a, b) AS query`; `columns` is then empty. `replace` is the
-    word REPLACE: the table must exist unless `create` is set too (CREATE OR REPLACE).
-    """
-
-    name: ObjectName
-    columns: tuple[ColumnDefinition, ...] = ()
-    watermarks: tuple[Watermark, ...] = ()
-    primary_key: PrimaryKey | None = None
-    comment: str | None = None
-    distribution: Distribution | None = None
-    partitioned_by: tuple[Name, ...] = ()
-    options: tuple[Option, ...] = ()
-    like: LikeClause | None = None
-    query: QueryText | None = None
-    column_order: tuple[Name, ...] = ()
-    temporary: bool = False
-    if_not_exists: bool = False
-    create: bool = True
-    replace: bool = False
-
-
-@node
-class ColumnPlace(Node):
-    """A column of ALTER TABLE ADD or MODIFY, with FIRST or AFTER other."""
-
-    column: ColumnDefinition
-    first: bool = False
-    after: Name | None = None
-
-
-@node
-class AddParts(Node):
-    """ALTER TABLE ADD: columns, watermark, primary key or distribution."""
-
-    columns: tuple[ColumnPlace, ...] = ()
-    watermark: Watermark | None = None
-    primary_key: PrimaryKey | None = None
-    distribution: Distribution | None = None
-
-
-@node
-class ModifyParts(Node):
-    """ALTER TABLE MODIFY: the same parts, replacing those there."""
-
-    columns: tuple[ColumnPlace, ...] = ()
-    watermark: Watermark | None = None
-    primary_key: PrimaryKey | None = None
-    distribution: Distribution | None = None
-
-
-@node
-class DropColumns(Node):
-    """ALTER TABLE DROP c or (c, ...)."""
-
-    columns: tuple[Name, ...]
-
-
-@node
-class DropPart(Node):
-    """ALTER TABLE DROP PRIMARY KEY, CONSTRAINT name, WATERMARK or DISTRIBUTION; `part` is the words."""
-
-    part: str
-    name: Name | None = None
-
-
-@node
-class PartitionSpec(Node):
-    """`PARTITION (k = value, ...)`; a value is a literal expression, or None where only the column is named."""
-
-    values: tuple[tuple[Name, ExpressionText | None], ...]
-    span: Span = field(default=_NOWHERE, compare=False)
-
-
-@node
-class AddPartitions(Node):
-    """ALTER TABLE ADD [IF NOT EXISTS] PARTITION (..) [WITH (..)] ..."""
-
-    partitions: tuple[tuple[PartitionSpec, tuple[Option, ...]], ...]
-    if_not_exists: bool = False
-
-
-@node
-class DropPartitions(Node):
-    """ALTER TABLE DROP [IF EXISTS] PARTITION (..), ..."""
-
-    partitions: tuple[PartitionSpec, ...]
-    if_exists: bool = False
-
-
-@node
-class RenameColumn(Node):
-    """ALTER TABLE RENAME old TO new."""
-
-    old: Name
-    new: Name
-
-
-@node
-class RenameTo(Node):
-    """ALTER .. RENAME TO name."""
-
-    name: ObjectName
-
-
-@node
-class SetOptions(Node):
-    """ALTER .. SET ('k' = 'v', ...)."""
-
-    options: tuple[Option, ...]
-
-
-@node
-class ResetOptions(Node):
-    """ALTER .. RESET ('k', ...)."""
-
-    keys: tuple[Name, ...]
-
-
-@node
-class SetComment(Node):
-    """ALTER CATALOG .. COMMENT 'text'."""
-
-    comment: str
-
-
-@node
-class NewQuery(Node):
-    """ALTER VIEW .. AS query."""
+class QueryStatement(Statement):
+    """A query on its own; `EXECUTE SELECT ..` is the same."""
 
     query: QueryText
 
 
-AlterAction = (
-    AddParts | ModifyParts | DropColumns | DropPart | AddPartitions | DropPartitions | RenameColumn | RenameTo | SetOptions
-    | ResetOptions | SetComment | NewQuery
-)
+@node
+class Insert(Statement):
+    """`[EXECUTE] INSERT {INTO|OVERWRITE} table [PARTITION (..)] [(columns)] query [ON CONFLICT DO action]`.
+
+    `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE" or None; `hints` are the options of an OPTIONS hint after the name.
+    """
+
+    table: ObjectName
+    query: QueryText
+    columns: tuple[Name, ...] = ()
+    partition: PartitionSpec | None = None
+    overwrite: bool = False
+    on_conflict: str | None = None
+    hints: tuple[Option, ...] = ()
 
 
 @node
-class AlterTable(Statement):
-    """ALTER TABLE [IF EXISTS] name action."""
+class StatementSet(Statement):
+    """`EXECUTE STATEMENT SET BEGIN insert; .. END` and `BEGIN STATEMENT SET; insert; .. END`."""
+
+    statements: tuple[Statement, ...]
+
+
+@node
+class Update(Statement):
+    """`UPDATE table SET column = expression, .. [WHERE condition]`."""
+
+    table: ObjectName
+    assignments: tuple[tuple[Name, ExpressionText], ...]
+    where: ExpressionText | None = None
+    alias: Name | None = None
+
+
+@node
+class Delete(Statement):
+    """`DELETE FROM table [WHERE condition]`."""
+
+    table: ObjectName
+    where: ExpressionText | None = None
+    alias: Name | None = None
+
+
+@node
+class Truncate(Statement):
+    """`TRUNCATE TABLE table`."""
+
+    table: ObjectName
+
+
+@node
+class BeginEpoch(Statement):
+    """`BEGIN EPOCH`: the changes up to END EPOCH are one step."""
+
+
+@node
+class EndEpoch(Statement):
+    """`END EPOCH`."""
+
+
+@node
+class Flush(Statement):
+    """`FLUSH`: wait until every view has taken all input."""
+
+
+@node
+class Subscribe(Statement):
+    """`SUBSCRIBE TO view`: follow the changes of a view or table."""
 
     name: ObjectName
-    action: AlterAction
+
+
+# Definitions other than tables
+
+
+@node
+class ViewColumn(Node):
+    """A column name of a view, with its comment."""
+
+    name: Name
+    comment: str | None = None
+
+
+@node
+class CreateView(Statement):
+    """`CREATE [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] AS query`."""
+
+    name: ObjectName
+    query: QueryText
+    columns: tuple[ViewColumn, ...] = ()
+    comment: str | None = None
+    temporary: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class CreateMaterializedView(Statement):
+    """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] [WITH (..)] AS query`."""
+
+    name: ObjectName
+    query: QueryText
+    columns: tuple[ViewColumn, ...] = ()
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@node
+class CreateDatabase(Statement):
+    """`CREATE DATABASE [IF NOT EXISTS] [catalog.]name [COMMENT 'c'] [WITH (..)]`."""
+
+    name: ObjectName
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    if_not_exists: bool = False
+
+
+@node
+class CreateCatalog(Statement):
+    """`CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'c'] [WITH (..)]`."""
+
+    name: Name
+    comment: str | None = None
+    options: tuple[Option, ...] = ()
+    if_not_exists: bool = False
+
+
+@node
+class CreateFunction(Statement):
+    """`CREATE [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name AS 'id' [LANGUAGE l] [USING JAR 'path', ..]`."""
+
+    name: ObjectName
+    identifier: str
+    language: str | None = None
+    resources: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    temporary: bool = False
+    system: bool = False
+    if_not_exists: bool = False
+    identifier_span: Span = field(default_factory=lambda: Span(0, 0), compare=False)
+
+
+@node
+class AlterFunction(Statement):
+    """`ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name AS 'identifier' [LANGUAGE l]`."""
+
+    name: ObjectName
+    identifier: str
+    language: str | None = None
+    temporary: bool = False
+    system: bool = False
     if_exists: bool = False
 
 
 @node
-class AlterView(Statement):
-    """ALTER VIEW name RenameTo | NewQuery."""
+class DropTable(Statement):
+    """`DROP [TEMPORARY] TABLE [IF EXISTS] name`."""
 
     name: ObjectName
-    action: AlterAction
+    temporary: bool = False
+    if_exists: bool = False
 
 
 @node
-class AlterDatabase(Statement):
-    """ALTER DATABASE name SetOptions."""
+class DropView(Statement):
+    """`DROP [TEMPORARY] VIEW [IF EXISTS] name`."""
 
     name: ObjectName
-    action: AlterAction
+    temporary: bool = False
+    if_exists: bool = False
 
 
 @node
-class AlterCatalog(Statement):
-    """ALTER CATALOG name SetOptions | ResetOptions | SetComment."""
+class DropMaterializedView(Statement):
+    """`DROP MATERIALIZED VIEW [IF EXISTS] name`."""
+
+    name: ObjectName
+    if_exists: bool = False
+
+
+@node
+class DropDatabase(Statement):
+    """`DROP DATABASE [IF EXISTS] name [RESTRICT|CASCADE]`."""
+
+    name: ObjectName
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@node
+class DropCatalog(Statement):
+    """`DROP CATALOG [IF EXISTS] name`."""
 
     name: Name
-    action: AlterAction
+    if_exists: bool = False
+
+
+@node
+class DropFunction(Statement):
+    """`DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name`."""
+
+    name: ObjectName
+    temporary: bool = False
+    system: bool = False
+    if_exists: bool = False
+
+
+# Looking around
+
+
+@node
+class LikePattern(Node):
+    """`[NOT] {LIKE|ILIKE} 'pattern'` of SHOW: `%`, `_` and backslash as in MySQL."""
+
+    pattern: str
+    negated: bool = False
+    ignore_case: bool = False
+
+
+@node
+class Show(Statement):
+    """Every SHOW. `kind` is the words after SHOW, in upper case, without those of the other fields:
+
+    CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
+    PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, FUNCTIONS, MODULES, JARS, JOBS, MODELS,
+    CREATE MODEL.
+
+    `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
+    SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.
+    """
+
+    kind: str
+    name: ObjectName | None = None
+    like: LikePattern | None = None
+    partition: PartitionSpec | None = None
+    user: bool = False
+    full: bool = False
+
+
+@node
+class Describe(Statement):
+    """`{DESCRIBE|DESC} [kind] [EXTENDED] name`; `kind`: TABLE (also views), CATALOG, DATABASE, FUNCTION, MODEL, JOB."""
+
+    kind: str
+    name: ObjectName
+    extended: bool = False
+
+
+@node
+class Explain(Statement):
+    """`EXPLAIN [detail, ..|PLAN FOR] statement`.
+
+    `details` are upper case and among ESTIMATED_COST, CHANGELOG_MODE, PLAN_ADVICE, JSON_EXECUTION_PLAN, STATE; both
+    `EXPLAIN STATE, CHANGELOG_MODE SELECT ..` and `EXPLAIN (STATE) SELECT ..` are accepted.
+    """
+
+    statement: Statement
+    details: tuple[str, ...] = ()
+
+
+# Session
+
+
+@node
+class UseCatalog(Statement):
+    """`USE CATALOG name`."""
+
+    name: Name
+
+
+@node
+class UseDatabase(Statement):
+    """`USE [catalog.]database`."""
+
+    name: ObjectName
+
+
+@node
+class UseModules(Statement):
+    """`USE MODULES a, b`."""
+
+    names: tuple[Name, ...]
+
+
+@node
+class LoadModule(Statement):
+    """`LOAD MODULE name [WITH (..)]`."""
+
+    name: Name
+    options: tuple[Option, ...] = ()
+
+
+@node
+class UnloadModule(Statement):
+    """`UNLOAD MODULE name`."""
+
+    name: Name
+
+
+@node
+class Set(Statement):
+    """`SET 'key' = 'value'`, or `SET` alone (`option` None), which lists all."""
+
+    option: Option | None = None
+
+
+@node
+class Reset(Statement):
+    """`RESET 'key'`, or `RESET` alone (`key` None)."""
+
+    key: Name | None = None
+
+
+# Jobs, plans, and the rest
+
+
+@node
+class StopJob(Statement):
+    """`STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]`."""
+
+    job: Name
+    savepoint: bool = False
+    drain: bool = False
+
+
+@node
+class CompilePlan(Statement):
+    """`COMPILE [AND EXECUTE] PLAN ['path' [IF NOT EXISTS]] FOR statement`; without a path the plan is the result."""
+
+    statement: Statement
+    path: str | None = None
+    if_not_exists: bool = False
+    execute: bool = False
+
+
+@node
+class ExecutePlan(Statement):
+    """`EXECUTE PLAN [IF EXISTS] 'path'`."""
+
+    path: str
+    if_exists: bool = False
+
+
+@node
+class AnalyzeTable(Statement):
+    """`ANALYZE TABLE name [PARTITION (..)] COMPUTE STATISTICS [FOR {COLUMNS a, b|ALL COLUMNS}]`."""
+
+    name: ObjectName
+    partition: PartitionSpec | None = None
+    columns: tuple[Name, ...] = ()
+    all_columns: bool = False
+
+
+@node
+class Call(Statement):
+    """`CALL procedure(arguments)`; named arguments are NamedArg."""
+
+    procedure: ObjectName
+    arguments: tuple[ExpressionText, ...] = ()
+
+
+@node
+class AddJar(Statement):
+    """`ADD JAR 'path'`."""
+
+    path: str
+
+
+@node
+class RemoveJar(Statement):
+    """`REMOVE JAR 'path'`."""
+
+    path: str
