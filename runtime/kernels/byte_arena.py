@@ -1,0 +1,62 @@
+"""An append-only store of byte strings, readable as one Arrow array at any time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.arrow_buffers import binary_array, byte_spans
+from runtime.kernels.grow import grown
+
+__all__ = ["ByteArena"]
+
+
+class ByteArena:
+    """Byte strings at dense positions 0, 1, 2, ...; appending costs amortised O(bytes), reading does not copy the store."""
+
+    def __init__(self) -> None:
+        self._data = np.empty(1024, np.uint8)
+        self._offsets = np.zeros(65, np.int64)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes + self._offsets.nbytes
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes of all strings appended so far."""
+        return int(self._offsets[self._count])
+
+    def append(self, array: pa.Array) -> np.ndarray:
+        """Adds the strings of a large_binary array (NULL as the empty string): their positions, int64, ascending."""
+        data, starts, lengths = byte_spans(array)
+        total = int(lengths.sum())
+        if total != len(data):
+            # NULLs may hide bytes; keep only what is addressed.
+            array = array.filter(pa.array(lengths > 0))
+            data = byte_spans(array)[0]
+        first, count = self._count, len(starts)
+        end = self.used_bytes
+        self._data = grown(self._data, end + total)
+        self._data[end:end + total] = data
+        self._offsets = grown(self._offsets, first + count + 1)
+        np.cumsum(lengths, out=self._offsets[first + 1:first + count + 1])
+        self._offsets[first + 1:first + count + 1] += end
+        self._count = first + count
+        return np.arange(first, first + count, dtype=np.int64)
+
+    def array(self, type_: pa.DataType | None = None) -> pa.Array:
+        """The whole store as a large_binary (or large_string) array: a view, valid until the next append."""
+        return binary_array(self._offsets[:self._count + 1], self._data, type_ or pa.large_binary())
+
+    def lengths(self, positions: np.ndarray) -> np.ndarray:
+        """The length of each string in bytes, int64."""
+        return self._offsets[positions + 1] - self._offsets[positions]
+
+    def take(self, positions: np.ndarray, type_: pa.DataType | None = None) -> pa.Array:
+        """The strings at the positions, a new large_binary (or large_string) array."""
+        return self.array(type_).take(pa.array(positions))

@@ -1,0 +1,108 @@
+"""Key columns to fixed-width words: rows are SQL "not distinct" exactly when their words are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.errors import InternalError
+from runtime.kernels.arrow_buffers import single_array
+from runtime.kernels.hashing import hash_words
+from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for
+
+__all__ = ["KeyEncoder", "hash_words"]
+
+
+class KeyEncoder:
+    """Encodes key columns of given types as (n, width) uint64 key words.
+
+    NULL equals NULL, -0.0 equals 0.0, NaN equals NaN, maps are equal whatever the order of their entries. Fixed-width
+    values stand in the words themselves (64-bit types in a word of their own: a BIGINT NOT NULL key is one word, the
+    value); narrower ones share words, null bits too. Strings, lists and maps are interned: the word holds a code. Structs
+    are their fields. The layout depends only on `types` and `nullable`.
+
+    Args:
+        types: the Arrow types of the key columns.
+        nullable: whether each column may hold NULL (all of them when not given). NOT NULL columns need no null bit.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None) -> None:
+        flags = [True] * len(types) if nullable is None else list(nullable)
+        if len(flags) != len(types):
+            raise InternalError(f"{len(types)} key types but {len(flags)} nullability flags")
+        self._types = list(types)
+        self._codecs: list[KeyCodec] = [codec_for(t, n) for t, n in zip(self._types, flags, strict=True)]
+        self._layout = WordLayout([bits for codec in self._codecs for bits in codec.bits])
+
+    @property
+    def width(self) -> int:
+        """Words per key; 0 when there are no key columns."""
+        return self._layout.width
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the interned values."""
+        return sum(codec.nbytes for codec in self._codecs)
+
+    @property
+    def pooled(self) -> int:
+        """The number of distinct strings, lists and maps interned: when far above the live keys, `retain` gives memory back."""
+        return sum(codec.pooled for codec in self._codecs)
+
+    def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
+        """The key words of each row, interning values not seen before. Do not change them: they may share Arrow memory.
+
+        Args:
+            columns: one per type, n rows each.
+            count: n, needed only when there are no key columns.
+
+        Raises:
+            InternalError: a NULL in a column declared NOT NULL.
+        """
+        return self._encode(columns, count, intern=True)
+
+    def probe(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
+        """Like `encode` but interns nothing: an unseen string, list or map gets a code that no encoded key ever has."""
+        return self._encode(columns, count, intern=False)
+
+    def stable_hash(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
+        """A 64-bit hash of each key by value, uint64 (n,): the same in every process, version and machine.
+
+        Defines key groups. Equals `hash_words(encode(columns))` for BIGINT NOT NULL keys; integers of all widths agree, and
+        nullability makes no difference.
+        """
+        arrays = self._arrays(columns)
+        words = [word for codec, array in zip(self._codecs, arrays, strict=True) for word in codec.stable(array)]
+        if not words:
+            return hash_words(np.empty((_row_count(arrays, count), 0), dtype=np.uint64))
+        return hash_words(np.stack(words, axis=1))
+
+    def retain(self, words: np.ndarray) -> np.ndarray:
+        """Forgets all interned values that no row of `words` (all live keys) refers to; returns the rows re-encoded.
+
+        The owner passes the keys of its index and puts the result back: `index.rekey(encoder.retain(index.keys(
+        index.live_slots())))`. Cost follows the number of live keys: call it when `pooled` has doubled.
+        """
+        pieces = self._layout.unpack(words)
+        kept: list[np.ndarray] = []
+        for codec in self._codecs:
+            kept.extend(codec.retain(pieces[len(kept):len(kept) + len(codec.bits)]))
+        return self._layout.pack(kept, len(words))
+
+    def _arrays(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
+        return [single_array(column, type_) for column, type_ in zip(columns, self._types, strict=True)]
+
+    def _encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None, *, intern: bool) -> np.ndarray:
+        arrays = self._arrays(columns)
+        pieces = [p for codec, array in zip(self._codecs, arrays, strict=True) for p in codec.encode(array, intern)]
+        return self._layout.pack(pieces, _row_count(arrays, count))
+
+
+def _row_count(arrays: list[pa.Array], count: int | None) -> int:
+    if arrays:
+        return len(arrays[0])
+    if count is None:
+        raise InternalError("keys without columns need an explicit row count")
+    return count
