@@ -10,7 +10,7 @@ from runtime.core.errors import InternalError
 
 __all__ = [
     "binary_array", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like", "is_fixed", "large_binary",
-    "list_lengths", "null_mask", "single_array",
+    "list_lengths", "map_as_list", "null_mask", "single_array",
 ]
 
 
@@ -147,3 +147,10 @@ def list_lengths(array: pa.Array, nulls: np.ndarray | None) -> np.ndarray:
     if nulls is not None:
         lengths[nulls] = 0
     return lengths
+
+
+def map_as_list(array: pa.Array) -> pa.Array:
+    """A map array as a list of structs of key and value, sharing all memory."""
+    entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+    return pa.Array.from_buffers(
+        pa.list_(entries.type), len(array), array.buffers()[:2], offset=array.offset, children=[entries])

@@ -18,6 +18,7 @@ from runtime.kernels.arrow_buffers import (
     is_fixed,
     large_binary,
     list_lengths,
+    map_as_list,
     null_mask,
 )
 from runtime.kernels.bytes_pool import BytesPool
@@ -358,7 +359,7 @@ class _ListCodec:
     def _elements(self, array: pa.Array, nulls: np.ndarray | None) -> tuple[list[pa.Array], np.ndarray]:
         """The element columns (keys and values of maps) in row order, and the number of elements of each row."""
         lengths = list_lengths(array, nulls)
-        flat = array.flatten()
+        flat = (map_as_list(array) if self._is_map else array).flatten()
         if len(flat) != int(lengths.sum()):
             raise InternalError(f"{array.type}: {len(flat)} elements where the offsets say {int(lengths.sum())}")
         return (flat.flatten() if self._is_map else [flat]), lengths

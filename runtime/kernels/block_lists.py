@@ -1,0 +1,206 @@
+"""Lists of values by key, in contiguous blocks of one arena: the rows of each join key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from runtime.kernels.grow import expand_ranges, grown
+
+__all__ = ["BlockLists"]
+
+_DEAD = -1
+
+
+class BlockLists:
+    """A list of int64 values for each key, in order of arrival.
+
+    Keys are dense slots (of a `HashIndex`), values dense row slots: each value is in at most one list at a time. A list is
+    a block of 2**c entries of the arena; a full block moves to one of twice the size, freed blocks are reused by size. A
+    removed value leaves a hole; a block that is more than half holes is compacted. So appending and removing cost amortised
+    O(changes), and reading a list O(its length). A key of -1, or one never seen, has an empty list.
+    """
+
+    def __init__(self) -> None:
+        self._arena = np.empty(16, np.int64)
+        self._used_arena = 0
+        self._start = np.empty(0, np.int64)
+        self._used = np.empty(0, np.int64)
+        self._dead = np.empty(0, np.int64)
+        self._class = np.empty(0, np.int8)
+        self._place = np.empty(0, np.int64)
+        self._free: dict[int, tuple[np.ndarray, int]] = {}
+        self._live = 0
+
+    def __len__(self) -> int:
+        """The number of live values."""
+        return self._live
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self._arena, self._start, self._used, self._dead, self._class, self._place)
+        return sum(a.nbytes for a in arrays) + sum(stack.nbytes for stack, _ in self._free.values())
+
+    def append(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Adds `values[i]` (not in any list now) to the list of `keys[i]`; keys may repeat, their order of arrival is kept."""
+        count = len(keys)
+        if count == 0:
+            return
+        if count > 1 and not (keys[1:] >= keys[:-1]).all():
+            order = np.argsort(keys, kind="stable")
+            keys, values = keys[order], values[order]
+        first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+        touched = keys[first]
+        added = np.diff(np.append(first, count))
+        self._grow_keys(int(keys[-1]) + 1)
+        needed = self._used[touched] + added
+        full = needed > self._room(touched)
+        if full.any():
+            self._relocate(touched[full], added[full])
+        used = self._used[touched]
+        place = np.arange(count, dtype=np.int64)
+        place += np.repeat(self._start[touched] + used - first, added)
+        self._arena[place] = values
+        self._used[touched] = used + added
+        self._place = grown(self._place, int(values.max()) + 1)
+        self._place[values] = place
+        self._live += count
+
+    def remove(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Takes each value (live, each once) out of the list of its key."""
+        if len(keys) == 0:
+            return
+        self._arena[self._place[values]] = _DEAD
+        self._live -= len(values)
+        touched, counts = np.unique(keys, return_counts=True)
+        dead = self._dead[touched] + counts
+        self._dead[touched] = dead
+        sparse = 2 * dead > self._used[touched]
+        if sparse.any():
+            self._relocate(touched[sparse], np.zeros(int(np.count_nonzero(sparse)), np.int64))
+
+    def counts(self, keys: np.ndarray) -> np.ndarray:
+        """The number of live values of each key, int64 (n,)."""
+        known, _ = self._known(keys)
+        counts = self._used[known] - self._dead[known] if len(self._used) else np.zeros(len(keys), np.int64)
+        return self._zero_unknown(keys, counts)
+
+    def probe(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All values of all keys: `(probe_index, values)`, int64, in order of `keys`, then of arrival."""
+        known, used = self._known(keys)
+        if not len(self._used):
+            empty = np.empty(0, np.int64)
+            return empty, empty
+        index, place = expand_ranges(self._start[known], used)
+        values = self._arena[place]
+        if self._live < self._used_arena:
+            alive = values != _DEAD
+            if not alive.all():
+                index, values = index[alive], values[alive]
+        return index, values
+
+    def probe_chunks(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order."""
+        if len(keys) == 0:
+            return
+        ends = np.cumsum(self._known(keys)[1])
+        start = 0
+        while start < len(keys):
+            done = int(ends[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, done + max_pairs, side="right")))
+            index, values = self.probe(keys[start:end])
+            if len(index):
+                yield index + start, values
+            start = end
+
+    def drop_keys(self, keys: np.ndarray) -> None:
+        """Empties the lists of the keys at the cost of O(keys), however long the lists are."""
+        keys = np.unique(keys)
+        keys = keys[(keys >= 0) & (keys < len(self._used))]
+        self._live -= int((self._used[keys] - self._dead[keys]).sum())
+        self._release(keys)
+
+    def clear(self) -> None:
+        """Empties all lists and gives the memory back."""
+        self.__init__()
+
+    def _known(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The keys made safe to index with, and the used length (holes included) of each list."""
+        if not len(self._used):
+            return keys, np.zeros(len(keys), np.int64)
+        known = np.clip(keys, 0, len(self._used) - 1)
+        return known, self._zero_unknown(keys, self._used[known])
+
+    def _zero_unknown(self, keys: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        unknown = (keys < 0) | (keys >= len(self._used))
+        if unknown.any():
+            counts[unknown] = 0
+        return counts
+
+    def _grow_keys(self, size: int) -> None:
+        self._start = grown(self._start, size)
+        self._used = grown(self._used, size)
+        self._dead = grown(self._dead, size)
+        self._class = grown(self._class, size, -1)
+
+    def _room(self, keys: np.ndarray) -> np.ndarray:
+        """The capacity of each key's block; 0 without a block."""
+        classes = self._class[keys].astype(np.int64)
+        return np.where(classes < 0, 0, np.left_shift(1, np.maximum(classes, 0)))
+
+    def _relocate(self, keys: np.ndarray, added: np.ndarray) -> None:
+        """Moves the live values of the lists to the start of new blocks with room for `added` more; drops the holes."""
+        index, place = expand_ranges(self._start[keys], self._used[keys])
+        values = self._arena[place]
+        alive = values != _DEAD
+        if not alive.all():
+            index, values = index[alive], values[alive]
+        lengths = np.bincount(index, minlength=len(keys)).astype(np.int64)
+        self._release(keys)
+        room = lengths + added
+        classes = _size_class(room)
+        for size_class in np.unique(classes[room > 0]):
+            chosen = np.flatnonzero((classes == size_class) & (room > 0))
+            self._start[keys[chosen]] = self._allocate(int(size_class), len(chosen))
+        self._class[keys] = np.where(room > 0, classes, -1)
+        self._used[keys] = lengths
+        _, place = expand_ranges(self._start[keys], lengths)
+        self._arena[place] = values
+        self._place[values] = place
+
+    def _allocate(self, size_class: int, count: int) -> np.ndarray:
+        """The starts of `count` blocks of 2**size_class entries."""
+        stack, height = self._free.get(size_class, (np.empty(0, np.int64), 0))
+        reused = min(count, height)
+        starts = np.empty(count, np.int64)
+        if reused:
+            starts[:reused] = stack[height - reused:height]
+            self._free[size_class] = (stack, height - reused)
+        size = 1 << size_class
+        fresh = count - reused
+        starts[reused:] = np.arange(fresh, dtype=np.int64) * size + self._used_arena
+        self._used_arena += fresh * size
+        self._arena = grown(self._arena, self._used_arena)
+        return starts
+
+    def _release(self, keys: np.ndarray) -> None:
+        """Gives back the blocks of distinct keys; their lists are empty then."""
+        classes = self._class[keys]
+        for size_class in np.unique(classes):
+            if size_class < 0:
+                continue
+            starts = self._start[keys[classes == size_class]]
+            stack, height = self._free.get(int(size_class), (np.empty(16, np.int64), 0))
+            stack = grown(stack, height + len(starts))
+            stack[height:height + len(starts)] = starts
+            self._free[int(size_class)] = (stack, height + len(starts))
+        self._class[keys] = -1
+        self._used[keys] = 0
+        self._dead[keys] = 0
+
+
+def _size_class(lengths: np.ndarray) -> np.ndarray:
+    """The smallest c with 2**c >= length (0 for lengths 0 and 1), int8."""
+    _, exponent = np.frexp(np.maximum(lengths, 1).astype(np.float64) - 0.5)
+    return np.maximum(exponent, 0).astype(np.int8)

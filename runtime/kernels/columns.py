@@ -1,0 +1,340 @@
+"""Rows of any Arrow types, stored by column and addressed by slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from runtime.kernels.arrow_buffers import (
+    fixed_array,
+    fixed_dtype,
+    fixed_values,
+    is_bytes_like,
+    is_fixed,
+    large_binary,
+    null_mask,
+    single_array,
+)
+from runtime.kernels.byte_arena import ByteArena
+from runtime.kernels.grow import grown
+from runtime.kernels.slots import SlotAllocator
+
+__all__ = ["ColumnStore", "SlotAllocator"]
+
+_GARBAGE_ROWS = 4096
+_GARBAGE_BYTES = 1 << 16
+_JOINED_BYTES = 1 << 30
+
+
+class ColumnStore:
+    """Columnar storage of rows by slot id; slots are chosen by the caller (of a `HashIndex` or a `SlotAllocator`).
+
+    Fixed-width types live in growing numpy arrays, strings in a byte arena, lists and maps in a log of Arrow arrays, structs
+    in the columns of their fields. What is overwritten or freed is reclaimed when it makes up half, so that both space and
+    time stay proportional to live rows and changes.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._types = list(types)
+        self._columns: list[_Column] = [_column_for(t) for t in self._types]
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        return list(self._types)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns)
+
+    def put(self, slots: np.ndarray, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
+        """Writes row i of the columns to `slots[i]`, over whatever was there.
+
+        Args:
+            slots: int64 (n,), no slot twice.
+            columns: one of n rows for each type.
+        """
+        if len(slots) == 0:
+            return
+        high = int(slots.max()) + 1
+        for column, type_, values in zip(self._columns, self._types, columns, strict=True):
+            column.put(slots, single_array(values, type_), high)
+
+    def take(self, slots: np.ndarray) -> list[pa.Array]:
+        """The rows at the slots (any order, repeats allowed), one array of exactly its type per column.
+
+        A slot of -1 gives a row of NULLs, as an outer join needs it. Slots never written are undefined.
+        """
+        missing: np.ndarray | None = slots < 0
+        if missing is not None and not missing.any():
+            missing = None
+        return [column.take(slots, missing) for column in self._columns]
+
+    def take_column(self, index: int, slots: np.ndarray) -> pa.Array:
+        """One column of `take`."""
+        missing = slots < 0
+        return self._columns[index].take(slots, missing if missing.any() else None)
+
+    def free(self, slots: np.ndarray) -> None:
+        """Lets go of the rows at live slots (each once), so that their variable-width values can be reclaimed."""
+        if len(slots):
+            for column in self._columns:
+                column.free(slots)
+
+    def clear(self) -> None:
+        """Forgets all rows and gives the memory back."""
+        self._columns = [_column_for(t) for t in self._types]
+
+
+class _Column:
+    """One column: `high` is the exclusive bound of the slots written, `missing` the positions that shall be NULL."""
+
+    nbytes: int
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        raise NotImplementedError
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        raise NotImplementedError
+
+    def free(self, slots: np.ndarray) -> None:
+        """Fixed-width columns have nothing to reclaim."""
+
+
+def _column_for(type_: pa.DataType) -> _Column:
+    if pt.is_null(type_):
+        return _NullColumn()
+    if is_fixed(type_):
+        return _FixedColumn(type_)
+    if is_bytes_like(type_):
+        return _BytesColumn(type_)
+    if pt.is_struct(type_) and type_.num_fields:
+        return _StructColumn(type_)
+    return _LogColumn(type_)
+
+
+class _NullColumn(_Column):
+    """A column of the type NULL."""
+
+    nbytes = 0
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        pass
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        return pa.nulls(len(slots))
+
+
+class _NullFlags:
+    """One null flag per slot, allocated only when the first NULL arrives."""
+
+    def __init__(self) -> None:
+        self._flags: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._flags is None else self._flags.nbytes
+
+    def put(self, slots: np.ndarray, nulls: np.ndarray | None, high: int) -> None:
+        if nulls is None and self._flags is None:
+            return
+        flags = np.zeros(high, np.bool_) if self._flags is None else grown(self._flags, high, False)
+        flags[slots] = False if nulls is None else nulls
+        self._flags = flags
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> np.ndarray | None:
+        if self._flags is None or len(self._flags) == 0:
+            return missing
+        # Flags may be shorter than the column: slots beyond them have never been NULL.
+        nulls = self._flags.take(slots, mode="clip")
+        nulls &= slots < len(self._flags)
+        return nulls if missing is None else nulls | missing
+
+
+class _FixedColumn(_Column):
+    """Values of a fixed width in a numpy array."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        dtype, shape = fixed_dtype(type_)
+        self._type = type_
+        self._values = np.zeros((0, *shape), dtype=dtype)
+        self._nulls = _NullFlags()
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + self._nulls.nbytes
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        self._values = grown(self._values, high)
+        self._values[slots] = fixed_values(array)
+        self._nulls.put(slots, null_mask(array), high)
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        if len(self._values) == 0:
+            return pa.nulls(len(slots), self._type)
+        values = self._values.take(slots, axis=0, mode="clip")
+        return fixed_array(values, self._type, self._nulls.take(slots, missing))
+
+
+class _StructColumn(_Column):
+    """Structs: a null flag and the columns of the fields."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self._type = type_
+        self._fields = [_column_for(type_.field(i).type) for i in range(type_.num_fields)]
+        self._nulls = _NullFlags()
+
+    @property
+    def nbytes(self) -> int:
+        return self._nulls.nbytes + sum(field.nbytes for field in self._fields)
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        self._nulls.put(slots, null_mask(array), high)
+        for field, values in zip(self._fields, array.flatten(), strict=True):
+            field.put(slots, values, high)
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        nulls = self._nulls.take(slots, missing)
+        children = [field.take(slots, missing) for field in self._fields]
+        mask = None if nulls is None else pa.array(nulls)
+        return pa.StructArray.from_arrays(children, fields=list(self._type), mask=mask)
+
+    def free(self, slots: np.ndarray) -> None:
+        for field in self._fields:
+            field.free(slots)
+
+
+class _BytesColumn(_Column):
+    """Strings of characters or bytes: slot to position in a byte arena, -1 for NULL and for free slots."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self._type = type_
+        is_text = pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)
+        self._wide = pa.large_string() if is_text else pa.large_binary()
+        self._arena = ByteArena()
+        self._positions = np.empty(0, np.int64)
+        self._live = 0
+        self._live_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._arena.nbytes + self._positions.nbytes
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        self._positions = grown(self._positions, high, -1)
+        self._release(slots)
+        strings = large_binary(array)
+        nulls = null_mask(array)
+        if nulls is not None:
+            slots = slots[~nulls]
+            strings = strings.filter(pa.array(~nulls))
+        before = self._arena.used_bytes
+        self._positions[slots] = self._arena.append(strings)
+        self._live += len(slots)
+        self._live_bytes += self._arena.used_bytes - before
+        self._reclaim()
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        if len(self._positions) == 0:
+            return pa.nulls(len(slots), self._type)
+        positions = self._positions.take(slots, mode="clip")
+        if missing is not None:
+            positions[missing] = -1
+        absent = positions < 0
+        array = self._arena.array(self._wide).take(pa.array(positions, mask=absent if absent.any() else None))
+        return array.cast(self._type)
+
+    def free(self, slots: np.ndarray) -> None:
+        self._release(slots[slots < len(self._positions)])
+        self._reclaim()
+
+    def _release(self, slots: np.ndarray) -> None:
+        positions = self._positions[slots]
+        positions = positions[positions >= 0]
+        if len(positions):
+            self._live -= len(positions)
+            self._live_bytes -= int(self._arena.lengths(positions).sum())
+            self._positions[slots] = -1
+
+    def _reclaim(self) -> None:
+        if (len(self._arena) > 2 * self._live + _GARBAGE_ROWS
+                or self._arena.used_bytes > 2 * self._live_bytes + _GARBAGE_BYTES):
+            live = np.flatnonzero(self._positions >= 0)
+            kept = ByteArena()
+            self._positions[live] = kept.append(self._arena.take(self._positions[live]))
+            self._arena = kept
+
+
+class _LogColumn(_Column):
+    """Values of any type in a log of Arrow arrays whose sizes grow geometrically, so that there are few of them."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self._type = type_
+        self._chunks: list[pa.Array] = []
+        self._positions = np.empty(0, np.int64)
+        self._length = 0
+        self._live = 0
+
+    @property
+    def nbytes(self) -> int:
+        return self._positions.nbytes + sum(chunk.nbytes for chunk in self._chunks)
+
+    def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
+        self._positions = grown(self._positions, high, -1)
+        self._live += len(slots) - int(np.count_nonzero(self._positions[slots] >= 0))
+        self._positions[slots] = np.arange(self._length, self._length + len(slots))
+        self._length += len(slots)
+        self._chunks.append(array)
+        first = len(self._chunks) - 1
+        size = len(array)
+        while first > 0 and len(self._chunks[first - 1]) <= 2 * size and self._chunks[first - 1].nbytes < _JOINED_BYTES:
+            first -= 1
+            size += len(self._chunks[first])
+        if first < len(self._chunks) - 1:
+            self._chunks[first:] = [pa.concat_arrays(self._chunks[first:])]
+        self._reclaim()
+
+    def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        if len(self._positions) == 0:
+            return pa.nulls(len(slots), self._type)
+        positions = self._positions.take(slots, mode="clip")
+        if missing is not None:
+            positions[missing] = -1
+        return self._at(positions)
+
+    def free(self, slots: np.ndarray) -> None:
+        slots = slots[slots < len(self._positions)]
+        self._live -= int(np.count_nonzero(self._positions[slots] >= 0))
+        self._positions[slots] = -1
+        self._reclaim()
+
+    def _at(self, positions: np.ndarray) -> pa.Array:
+        """The values at positions of the log; -1 is NULL."""
+        absent = positions < 0
+        mask = absent if absent.any() else None
+        if len(self._chunks) == 1:
+            return self._chunks[0].take(pa.array(positions, mask=mask))
+        ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        owner = np.searchsorted(ends, positions, side="right")
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(self._chunks) + 1))
+        parts: list[pa.Array] = []
+        for i, chunk in enumerate(self._chunks):
+            rows = order[bounds[i]:bounds[i + 1]]
+            if len(rows):
+                local = positions[rows] - (ends[i] - len(chunk))
+                parts.append(chunk.take(pa.array(local, mask=None if mask is None else mask[rows])))
+        if not parts:
+            return pa.nulls(len(positions), self._type)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+    def _reclaim(self) -> None:
+        if self._length > 2 * self._live + _GARBAGE_ROWS:
+            live = np.flatnonzero(self._positions >= 0)
+            self._chunks = [self._at(self._positions[live])]
+            self._positions[live] = np.arange(len(live))
+            self._length = len(live)
