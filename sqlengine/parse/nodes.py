@@ -241,7 +241,7 @@ class IntervalLiteral(exp.Expression, exp.Condition):
     """An INTERVAL literal. `this` is the text between the quotes, `unit` and `to_unit` are singular and upper case.
 
     `precision` is that of the leading field, `fraction` that of the seconds (None when not written), `negative` whether
-    a minus stood before the quotes. `intervals.interval_value` gives months or milliseconds.
+    a minus stood before the quotes. `literals.interval_value` gives months or milliseconds.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {

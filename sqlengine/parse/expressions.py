@@ -1,0 +1,327 @@
+"""Expressions, by the precedence of Flink's parser (Calcite).
+
+From loose to tight: OR; AND; NOT; IS ..; = <> < <= > >= and IS DISTINCT FROM; BETWEEN, IN, LIKE, SIMILAR TO, OVERLAPS;
++ and -; * / % and ||; unary + and -; element and field access.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runtime.core.errors import SqlSyntaxError
+from sqlengine.parse.functions import FunctionGrammar
+from sqlengine.parse.lexer import OP, QUOTED, WORD, Token
+from sqlengine.parse.literals import INTERVAL_FIELDS
+from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, UnaryPlus
+
+__all__ = ["ExpressionGrammar"]
+
+_COMPARISONS: dict[str, type[exp.Expression]] = {
+    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+}
+_TERMS: dict[str, type[exp.Expression]] = {"+": exp.Add, "-": exp.Sub}
+_FACTORS: dict[str, type[exp.Expression]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
+_RANGES = ("BETWEEN", "IN", "LIKE", "SIMILAR")
+_WITHOUT_PARENTHESES = frozenset((
+    "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
+    "SYSTEM_USER",
+))
+_RESERVED_FUNCTIONS = frozenset(("LEFT", "RIGHT", "ROW", "GROUPING", "INSERT", "OFFSET", "FULL"))
+
+
+class ExpressionGrammar(FunctionGrammar):
+    """Reads expressions."""
+
+    def expression(self) -> exp.Expression:
+        start = self.token
+        left = self._conjunction()
+        while self.match("OR"):
+            left = self.place(exp.Or(this=left, expression=self._conjunction()), start)
+        return left
+
+    def _conjunction(self) -> exp.Expression:
+        start = self.token
+        left = self._negation()
+        while self.match("AND"):
+            left = self.place(exp.And(this=left, expression=self._negation()), start)
+        return left
+
+    def _negation(self) -> exp.Expression:
+        start = self.token
+        if self.match("NOT"):
+            return self.place(exp.Not(this=self._negation()), start)
+        return self._truth()
+
+    def _truth(self) -> exp.Expression:
+        """IS .. after a comparison; what it gives may be compared again."""
+        start = self.token
+        left = self._comparison(self._range(), start)
+        while self.at("IS"):
+            left = self._comparison(self._is(left, start), start)
+        return left
+
+    def _is(self, left: exp.Expression, start: Token) -> exp.Expression:
+        self.expect("IS")
+        negated = self.match("NOT")
+        if self.match("DISTINCT"):
+            self.expect("FROM")
+            kind = exp.NullSafeEQ if negated else exp.NullSafeNEQ
+            return self.place(kind(this=left, expression=self._range()), start)
+        at = self.token
+        match self.match_any("NULL", "TRUE", "FALSE", "UNKNOWN", "JSON"):
+            case "NULL":
+                tree = exp.Is(this=left, expression=self.place(exp.Null(), at))
+            case "UNKNOWN":
+                tree = exp.Is(this=left, expression=self.place(exp.Var(this="UNKNOWN"), at))
+            case "JSON":
+                kind_word = self.match_any("VALUE", "SCALAR", "ARRAY", "OBJECT") or "VALUE"
+                tree = IsJson(this=left, kind=kind_word)
+            case "TRUE" | "FALSE" as word:
+                tree = exp.Is(this=left, expression=self.place(exp.Boolean(this=word == "TRUE"), at))
+            case _:
+                self.fail("NULL", "TRUE", "FALSE", "UNKNOWN", "DISTINCT FROM", "JSON")
+        self.place(tree, start)
+        return self.place(exp.Not(this=tree), start) if negated else tree
+
+    def _comparison(self, left: exp.Expression, start: Token) -> exp.Expression:
+        while (kind := _COMPARISONS.get(self.token.upper)) is not None:
+            self.advance()
+            right_start = self.token
+            if self.at_any("ALL", "ANY", "SOME") and self.peek().upper == "(":
+                quantifier = exp.All if self.advance().upper == "ALL" else exp.Any
+                right: exp.Expression = self.place(quantifier(this=self.subquery()), right_start)
+            else:
+                right = self._range()
+            left = self.place(kind(this=left, expression=right), start)
+        return left
+
+    def _range(self) -> exp.Expression:
+        start = self.token
+        left = self.additive()
+        while True:
+            negated = self.at("NOT") and self.peek().upper in _RANGES
+            if negated:
+                self.advance()
+            match self.match_any(*_RANGES, "OVERLAPS"):
+                case "BETWEEN":
+                    tree = self._between(left)
+                case "IN":
+                    tree = self._in(left)
+                case "LIKE":
+                    tree = self._like(exp.Like, left, start)
+                case "SIMILAR":
+                    self.expect("TO")
+                    tree = self._like(exp.SimilarTo, left, start)
+                case "OVERLAPS":
+                    tree = exp.Overlaps(this=left, expression=self.additive())
+                case _:
+                    return left
+            left = self.place(tree, start)
+            if negated:
+                left = self.place(exp.Not(this=left), start)
+
+    def _between(self, left: exp.Expression) -> exp.Expression:
+        symmetric = self.match_any("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
+        low = self.additive()
+        self.expect("AND")
+        return exp.Between(this=left, low=low, high=self.additive(), symmetric=symmetric)
+
+    def _in(self, left: exp.Expression) -> exp.Expression:
+        if not self.at("("):
+            self.fail("(")
+        if self._query_in_parentheses():
+            return exp.In(this=left, query=self.subquery())
+        self.expect("(")
+        values = self.comma_separated(self.expression)
+        self.expect(")")
+        return exp.In(this=left, expressions=values)
+
+    def _like(self, kind: type[exp.Expression], left: exp.Expression, start: Token) -> exp.Expression:
+        tree = self.place(kind(this=left, expression=self.additive()), start)
+        if self.match("ESCAPE"):
+            return exp.Escape(this=tree, expression=self.additive())
+        return tree
+
+    def additive(self) -> exp.Expression:
+        start = self.token
+        left = self._multiplicative()
+        while (kind := _TERMS.get(self.token.upper)) is not None:
+            self.advance()
+            left = self.place(kind(this=left, expression=self._multiplicative()), start)
+        return left
+
+    def _multiplicative(self) -> exp.Expression:
+        start = self.token
+        left = self._unary()
+        while (kind := _FACTORS.get(self.token.upper)) is not None:
+            self.advance()
+            left = self.place(kind(this=left, expression=self._unary()), start)
+        return left
+
+    def _unary(self) -> exp.Expression:
+        start = self.token
+        if self.match("-"):
+            return self.place(exp.Neg(this=self._unary()), start)
+        if self.match("+"):
+            return self.place(UnaryPlus(this=self._unary()), start)
+        return self._postfix()
+
+    def _postfix(self) -> exp.Expression:
+        start = self.token
+        tree = self._primary()
+        while True:
+            if self.match("["):
+                index = self.expression()
+                self.expect("]")
+                tree = self.place(exp.Bracket(this=tree, expressions=[index]), start)
+            elif self.at(".") and self.peek().kind in (WORD, QUOTED):
+                self.advance()
+                tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
+            else:
+                return tree
+
+    # Primary expressions
+
+    def _primary(self) -> exp.Expression:
+        start = self.token
+        if start.kind is OP:
+            if start.upper == "(":
+                return self._parenthesized()
+            self._no_expression()
+        if start.kind is WORD and self.peek().upper in ("(", "["):
+            tree = self._keyword_form(start)
+            if tree is not None:
+                return tree
+        literal = self.literal()
+        if literal is not None:
+            return literal
+        if start.upper == "CASE":
+            return self._case()
+        if start.upper in _WITHOUT_PARENTHESES and self.peek().upper not in ("(", "."):
+            self.advance()
+            return self.place(FunctionCall(this=start.text, expressions=[]), start)
+        if not self.at_name() and not (start.upper in _RESERVED_FUNCTIONS and self.peek().upper == "("):
+            self._no_expression()
+        return self._column_or_call()
+
+    def _no_expression(self) -> None:
+        token = self.token
+        if token.upper == "*":
+            self.fail("an expression", hint="* stands alone in the select list, after a table (t.*), or in COUNT(*)")
+        if token.upper == "?":
+            self.refuse("parameters are not supported")
+        if token.upper == "/*+":
+            self.refuse("a hint does not belong here", hint="hints follow SELECT or the name of a table")
+        if token.kind is WORD:
+            hint = f"{token.upper} is a reserved word; to use it as a name, write `{token.text}`"
+            self.fail("an expression", hint=hint)
+        self.fail("an expression")
+
+    def _keyword_form(self, start: Token) -> exp.Expression | None:
+        """CAST(..), EXISTS(..), ARRAY[..], MAP[..]: words before a bracket that are no functions."""
+        bracket = self.peek().upper
+        match start.upper, bracket:
+            case ("CAST" | "TRY_CAST") as word, "(":
+                self.advance()
+                self.expect("(")
+                value = self.expression()
+                self.expect("AS")
+                target = self.type_spec()
+                self.expect(")")
+                kind = exp.Cast if word == "CAST" else exp.TryCast
+                return self.place(kind(this=value, to=target), start)
+            case "EXISTS", "(":
+                self.advance()
+                return self.place(exp.Exists(this=self.subquery().this), start)
+            case ("ARRAY" | "MAP") as word, "[":
+                self.advance()
+                self.expect("[")
+                values = [] if self.at("]") else self.comma_separated(self.expression)
+                self.expect("]")
+                if word == "ARRAY":
+                    return self.place(exp.Array(expressions=values), start)
+                if len(values) % 2:
+                    self.refuse("a MAP needs pairs of key and value", start)
+                return self.place(MapConstructor(expressions=values), start)
+        return None
+
+    def _column_or_call(self) -> exp.Expression:
+        start = self.token
+        parts = [self.identifier("an expression", reserved=start.upper in _RESERVED_FUNCTIONS)]
+        while self.at(".") and self.peek().kind in (WORD, QUOTED):
+            self.advance()
+            parts.append(self.identifier("a field", reserved=True))
+        if self.at("("):
+            return self.call(parts[-1], parts[:-1], start)
+        return self.column(parts, start)
+
+    def column(self, parts: list[exp.Identifier], start: Token) -> exp.Expression:
+        """A column of dotted parts: up to four in a Column, the rest as fields of it."""
+        head = parts[:4]
+        keys = ("this", "table", "db", "catalog")
+        tree: exp.Expression = exp.Column(**dict(zip(keys, reversed(head), strict=False)))
+        self.place(tree, start, head[-1].meta["end"] + 1)
+        for field in parts[4:]:
+            tree = self.place(exp.Dot(this=tree, expression=field), start, field.meta["end"] + 1)
+        return tree
+
+    def _case(self) -> exp.Expression:
+        start = self.expect("CASE")
+        operand = None if self.at("WHEN") else self.expression()
+        branches: list[exp.Expression] = []
+        while self.at("WHEN"):
+            at = self.advance()
+            condition = self.expression()
+            if operand is not None and self.at(","):
+                self.refuse("a CASE takes one value after WHEN", hint="write WHEN a THEN r WHEN b THEN r")
+            self.expect("THEN")
+            branches.append(self.place(exp.If(this=condition, true=self.expression()), at))
+        if not branches:
+            self.fail("WHEN")
+        default = self.expression() if self.match("ELSE") else None
+        self.expect("END")
+        return self.place(exp.Case(this=operand, ifs=branches, default=default), start)
+
+    def _parenthesized(self) -> exp.Expression:
+        start = self.token
+        if self._query_in_parentheses():
+            return self.subquery()
+        self.expect("(")
+        values = self.comma_separated(self.expression)
+        self.expect(")")
+        if len(values) == 1:
+            if isinstance(values[0], exp.Sub) and self.token.upper in INTERVAL_FIELDS:
+                return self._difference(values[0], start)
+            return self.place(exp.Paren(this=values[0]), start)
+        return self.place(exp.Tuple(expressions=values), start)
+
+    def _difference(self, minus: exp.Sub, start: Token) -> Difference:
+        """`(a - b) DAY TO SECOND`: the time between two points in time as an interval."""
+        unit, to_unit, _, _ = self.interval_qualifier()
+        tree = Difference(this=minus.this, expression=minus.expression, unit=unit, to_unit=to_unit)
+        return self.place(tree, start)
+
+    def _query_in_parentheses(self) -> bool:
+        """Whether the parenthesis here holds a query.
+
+        `((SELECT 1) UNION SELECT 2)` is one and `((SELECT 1) + 1)` is not, which only reading it can tell.
+        """
+        if self.peek().upper != "(":
+            index = self.index
+            self.advance()
+            found = self.at_query()
+            self.back_to(index)
+            return found
+        depth = 1
+        while self.peek(depth).upper == "(":
+            depth += 1
+        if self.peek(depth).upper not in ("SELECT", "WITH", "VALUES"):
+            return False
+        index = self.index
+        try:
+            self.subquery()
+        except SqlSyntaxError:
+            return False
+        finally:
+            self.back_to(index)
+        return True

@@ -1,0 +1,143 @@
+"""Literals of the language that sqlglot has no class for: intervals, and dates and times with their type in front.
+
+`interval_value` computes what an interval amounts to, so that nobody else has to know how `'1 10:20'` is read.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from sqlglot import exp
+
+from runtime.core.errors import SqlSyntaxError
+from sqlengine.parse.lexer import BINARY, NUMBER, STRING, UNICODE
+from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
+from sqlengine.parse.spans import span_of
+from sqlengine.parse.types import TypeGrammar
+
+__all__ = ["TIME_UNITS", "LiteralGrammar", "interval_value"]
+
+_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+_INTERVAL_UNITS = (*_MONTHS, *_MILLIS)
+
+TIME_UNITS = frozenset(
+    ["MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "ISOYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH", "FRAC_SECOND", "SQL_TSI_FRAC_SECOND", "SQL_TSI_SECOND", "SQL_TSI_MINUTE", "SQL_TSI_HOUR", "SQL_TSI_DAY", "SQL_TSI_WEEK", "SQL_TSI_MONTH", "SQL_TSI_QUARTER", "SQL_TSI_YEAR"]
+)
+"""Units of EXTRACT, FLOOR, CEIL, TIMESTAMPADD and TIMESTAMPDIFF."""
+
+_TEMPORAL = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+
+
+class LiteralGrammar(TypeGrammar):
+    """Reads literals."""
+
+    def literal(self) -> exp.Expression | None:
+        """A literal if one stands here, else None."""
+        token = self.token
+        kind = token.kind
+        if kind is STRING or kind is UNICODE:
+            content = self.string()
+            return self.place(exp.Literal(this=content.value, is_string=True), token)
+        if kind is NUMBER:
+            self.advance()
+            return self.place(exp.Literal(this=token.text, is_string=False), token)
+        if kind is BINARY:
+            self.advance()
+            return self.place(exp.HexString(this=token.value), token)
+        match token.upper:
+            case "TRUE" | "FALSE":
+                self.advance()
+                return self.place(exp.Boolean(this=token.upper == "TRUE"), token)
+            case "NULL" | "UNKNOWN":
+                self.advance()
+                return self.place(exp.Null(), token)
+            case "INTERVAL" if self.peek().kind is STRING or self.peek().upper in ("+", "-"):
+                return self.interval()
+            case word if word in _TEMPORAL and self.peek().kind is STRING:
+                self.advance()
+                return self.place(TemporalLiteral(this=self.advance().value, kind=word), token)
+            case "TIMESTAMP" if self.at("TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE"):
+                self.expect("TIMESTAMP", "WITH", "LOCAL", "TIME", "ZONE")
+                return self.place(TemporalLiteral(this=self.string().value, kind="TIMESTAMP_LTZ"), token)
+        return None
+
+    def interval(self) -> IntervalLiteral:
+        """`INTERVAL [+|-] 'text' unit [(p[, s])] [TO unit [(s)]]`."""
+        start = self.expect("INTERVAL")
+        negative = self.match_any("+", "-") == "-"
+        content = self.string("the amount in single quotes")
+        unit = self._interval_unit()
+        precision = fraction = None
+        if self.match("("):
+            precision = self._bounded("precision", 1, 9)
+            if self.match(","):
+                fraction = self._bounded("precision", 0, 9)
+            self.expect(")")
+        to_unit = None
+        if self.match("TO"):
+            to_unit = self._interval_unit()
+            if self.match("("):
+                fraction = self._bounded("precision", 0, 9)
+                self.expect(")")
+            same_family = unit in _FIELDS and to_unit in _FIELDS and (unit in _MONTHS) == (to_unit in _MONTHS)
+            if not same_family or _FIELDS.index(unit) >= _FIELDS.index(to_unit):
+                self.refuse(f"an interval cannot go from {unit} to {to_unit}", start)
+        tree = IntervalLiteral(
+            this=content.value, unit=unit, to_unit=to_unit, precision=precision, fraction=fraction, negative=negative
+        )
+        return self.place(tree, start)
+
+    def _interval_unit(self) -> str:
+        word = self.token.upper.removesuffix("S")
+        if word not in _INTERVAL_UNITS:
+            self.fail("a unit (YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, ...)")
+        self.advance()
+        return word
+
+
+def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
+    """What an interval amounts to: (months, None) or (None, milliseconds).
+
+    Digits of a second below the millisecond are cut off, as Flink stores milliseconds.
+
+    Raises:
+        SqlSyntaxError: the text does not fit the units.
+    """
+    text, first, last = str(tree.args["this"]).strip(), tree.args["unit"], tree.args.get("to_unit")
+    sign = -1 if tree.args.get("negative") else 1
+    if text[:1] in ("+", "-"):
+        sign = -sign if text[0] == "-" else sign
+        text = text[1:].strip()
+    units = [first]
+    if last is not None:
+        units = list(_FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1])
+    pattern = r"(\d+)"
+    for before, _ in zip(units, units[1:], strict=False):
+        separator = {"YEAR": "-", "DAY": r"\s+"}.get(before, ":")
+        pattern += separator + r"(\d+)"
+    if units[-1] == "SECOND":
+        pattern += r"(?:\.(\d*))?"
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        shape = first if last is None else f"{first} TO {last}"
+        raise SqlSyntaxError(
+            f"'{tree.args['this']}' is no interval of {shape}", span=span_of(tree), hint=f"for example {_example(units)}"
+        )
+    if first in _MONTHS:
+        return sign * sum(int(n) * _MONTHS[u] for n, u in zip(match.groups(), units, strict=True)), None
+    numbers = match.groups()
+    millis = sum(int(n) * _MILLIS[u] for n, u in zip(numbers, units, strict=False))
+    if units[-1] == "SECOND" and numbers[-1]:
+        millis += int(Decimal(f"0.{numbers[-1]}") * 1000)
+    return None, sign * millis
+
+
+def _example(units: list[str]) -> str:
+    written = {"YEAR": "2", "MONTH": "6", "DAY": "1", "HOUR": "10", "MINUTE": "30", "SECOND": "15"}
+    text = written.get(units[0], "5")
+    for before, unit in zip(units, units[1:], strict=False):
+        text += {"YEAR": "-", "DAY": " "}.get(before, ":") + written[unit]
+    return f"INTERVAL '{text}' {units[0]}" + (f" TO {units[-1]}" if len(units) > 1 else "")

@@ -1,0 +1,284 @@
+"""Queries: SELECT, VALUES, set operations, WITH, and the clauses around them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sqlengine.parse.lexer import NUMBER, Token
+from sqlengine.parse.relations import RelationGrammar
+
+__all__ = ["QueryGrammar"]
+
+_SET_OPERATIONS: dict[str, type[exp.SetOperation]] = {
+    "UNION": exp.Union, "EXCEPT": exp.Except, "INTERSECT": exp.Intersect,
+}
+
+
+class QueryGrammar(RelationGrammar):
+    """Reads queries."""
+
+    def at_query(self) -> bool:
+        if self.at_any("SELECT", "WITH", "VALUES"):
+            return True
+        if self.at("TABLE"):
+            return self.peek().upper != "("
+        return self.at("(") and self._query_in_parentheses()
+
+    def subquery(self) -> exp.Subquery:
+        start = self.expect("(")
+        tree = exp.Subquery(this=self.query())
+        self.expect(")")
+        return self.place(tree, start)
+
+    def query(self) -> exp.Expression:
+        start = self.token
+        with_ = self._with()
+        tree = self._union()
+        order = self.order_by()
+        if order is not None:
+            tree.set("order", order)
+        self._limits(tree)
+        if with_ is not None:
+            tree.set("with_", with_)
+        return self.place(tree, start)
+
+    def _with(self) -> exp.With | None:
+        start = self.token
+        if not self.match("WITH"):
+            return None
+        recursive = self.match("RECURSIVE")
+        ctes = self.comma_separated(self._cte)
+        return self.place(exp.With(expressions=ctes, recursive=recursive), start)
+
+    def _cte(self) -> exp.CTE:
+        start = self.token
+        name = self.identifier("the name of the WITH query")
+        columns: list[exp.Expression] = []
+        if self.match("("):
+            columns = self.comma_separated(lambda: self.identifier("a column name"))
+            self.expect(")")
+        alias = self.place(exp.TableAlias(this=name, columns=columns), start)
+        self.expect("AS", "(")
+        tree = exp.CTE(this=self.query(), alias=alias)
+        self.expect(")")
+        return self.place(tree, start)
+
+    def _union(self) -> exp.Expression:
+        start = self.token
+        left = self._intersect()
+        while self.at_any("UNION", "EXCEPT"):
+            left = self._set_operation(left, self.advance().upper, start)
+        return left
+
+    def _intersect(self) -> exp.Expression:
+        start = self.token
+        left = self._query_term()
+        while self.match("INTERSECT"):
+            left = self._set_operation(left, "INTERSECT", start)
+        return left
+
+    def _set_operation(self, left: exp.Expression, word: str, start: Token) -> exp.Expression:
+        distinct = self.match_any("ALL", "DISTINCT") != "ALL"
+        right = self._query_term() if word == "INTERSECT" else self._intersect()
+        return self.place(_SET_OPERATIONS[word](this=left, expression=right, distinct=distinct), start)
+
+    def _query_term(self) -> exp.Expression:
+        start = self.token
+        match start.upper:
+            case "SELECT":
+                return self._select()
+            case "VALUES":
+                return self._values()
+            case "(":
+                return self.subquery()
+            case "TABLE":
+                self.advance()
+                star = self.place(exp.Star(), start)
+                from_ = self.place(exp.From(this=self.table_name()), start)
+                return self.place(exp.Select(expressions=[star], from_=from_), start)
+        self.fail("SELECT", "VALUES", "WITH")
+
+    # SELECT
+
+    def _select(self) -> exp.Select:
+        start = self.expect("SELECT")
+        tree = exp.Select()
+        hint_start = self.token
+        hints = self.hints()
+        if hints:
+            tree.set("hint", self.place(exp.Hint(expressions=hints), hint_start))
+        at = self.token
+        if self.match_any("ALL", "DISTINCT") == "DISTINCT":
+            tree.set("distinct", self.place(exp.Distinct(), at))
+        tree.set("expressions", self.comma_separated(self._select_item))
+        if self.at("FROM"):
+            from_, joins = self.from_clause()
+            tree.set("from_", from_)
+            if joins:
+                tree.set("joins", joins)
+            self._clauses(tree)
+        return self.place(tree, start)
+
+    def _clauses(self, tree: exp.Select) -> None:
+        """WHERE to QUALIFY, in the order of the standard."""
+        at = self.token
+        if self.match("WHERE"):
+            tree.set("where", self.place(exp.Where(this=self.expression()), at))
+        at = self.token
+        if self.match("GROUP"):
+            self.expect("BY")
+            tree.set("group", self.place(exp.Group(expressions=self.comma_separated(self._group_item)), at))
+        at = self.token
+        if self.match("HAVING"):
+            tree.set("having", self.place(exp.Having(this=self.expression()), at))
+        if self.match("WINDOW"):
+            tree.set("windows", self.comma_separated(self._named_window))
+        at = self.token
+        if self.match("QUALIFY"):
+            tree.set("qualify", self.place(exp.Qualify(this=self.expression()), at))
+
+    def _select_item(self) -> exp.Expression:
+        start = self.token
+        if self.match("*"):
+            return self.place(exp.Star(), start)
+        this = self.expression()
+        if self.at(".", "*"):
+            self.advance()
+            star = self.place(exp.Star(), self.advance())
+            return self._star_of(this, star, start)
+        if self.match("AS") or self.at_name():
+            return self.place(exp.Alias(this=this, alias=self.identifier("an alias")), start)
+        return this
+
+    def _star_of(self, this: exp.Expression, star: exp.Star, start: Token) -> exp.Expression:
+        """`t.*` as a Column whose name is the star; of anything else a Dot."""
+        parts = list(this.parts) if isinstance(this, exp.Column) else []
+        if 0 < len(parts) < 4:
+            keys = ("table", "db", "catalog")
+            owner = {key: part.copy() for key, part in zip(keys, reversed(parts), strict=False)}
+            return self.place(exp.Column(this=star, **owner), start)
+        return self.place(exp.Dot(this=this, expression=star), start)
+
+    def _group_item(self) -> exp.Expression:
+        start = self.token
+        if self.match("GROUPING", "SETS"):
+            return self.place(exp.GroupingSets(expressions=self._group_items()), start)
+        if self.at("CUBE", "("):
+            self.advance()
+            return self.place(exp.Cube(expressions=self._group_items()), start)
+        if self.at("ROLLUP", "("):
+            self.advance()
+            return self.place(exp.Rollup(expressions=self._group_items()), start)
+        if self.match("(", ")"):
+            return self.place(exp.Tuple(expressions=[]), start)
+        return self.expression()
+
+    def _group_items(self) -> list[exp.Expression]:
+        self.expect("(")
+        items = self.comma_separated(self._group_item)
+        self.expect(")")
+        return items
+
+    # VALUES
+
+    def _values(self) -> exp.Values:
+        start = self.expect("VALUES")
+        return self.place(exp.Values(expressions=self.comma_separated(self._row)), start)
+
+    def _row(self) -> exp.Tuple:
+        start = self.token
+        tree = self.expression()
+        if isinstance(tree, exp.Tuple):
+            return tree
+        if isinstance(tree, exp.Anonymous) and tree.name.upper() == "ROW":
+            return self.place(exp.Tuple(expressions=tree.expressions), start)
+        value = tree.this if isinstance(tree, exp.Paren) else tree
+        return self.place(exp.Tuple(expressions=[value]), start)
+
+    # Windows
+
+    def over(self, call: exp.Expression, start: Token) -> exp.Expression:
+        self.expect("OVER")
+        if not self.at("("):
+            return self.place(exp.Window(this=call, alias=self.identifier("a window")), start)
+        tree = exp.Window(this=call)
+        self._window_body(tree)
+        return self.place(tree, start)
+
+    def _named_window(self) -> exp.Window:
+        start = self.token
+        tree = exp.Window(this=self.identifier("the name of the window"))
+        self.expect("AS")
+        self._window_body(tree)
+        return self.place(tree, start)
+
+    def _window_body(self, tree: exp.Window) -> None:
+        self.expect("(")
+        if self.at_name() and not (self.at("PARTITION", "BY") or self.at_any("ROWS", "RANGE")):
+            tree.set("first", self.identifier())
+        if self.match("PARTITION", "BY"):
+            tree.set("partition_by", self.comma_separated(self.expression))
+        tree.set("order", self.order_by())
+        at = self.token
+        kind = self.match_any("ROWS", "RANGE")
+        if kind is not None:
+            tree.set("spec", self._frame(kind, at))
+        self.expect(")")
+
+    def _frame(self, kind: str, at: Token) -> exp.WindowSpec:
+        between = self.match("BETWEEN")
+        start, start_side = self._bound()
+        end = end_side = None
+        if between:
+            self.expect("AND")
+            end, end_side = self._bound()
+        spec = exp.WindowSpec(kind=kind, start=start, start_side=start_side, end=end, end_side=end_side)
+        return self.place(spec, at)
+
+    def _bound(self) -> tuple[str | exp.Expression, str | None]:
+        if self.match("CURRENT", "ROW"):
+            return "CURRENT ROW", None
+        bound = "UNBOUNDED" if self.match("UNBOUNDED") else self.additive()
+        return bound, self.expect_any("PRECEDING", "FOLLOWING")
+
+    # ORDER BY, LIMIT
+
+    def order_by(self) -> exp.Order | None:
+        start = self.token
+        if not self.match("ORDER"):
+            return None
+        self.expect("BY")
+        return self.place(exp.Order(expressions=self.comma_separated(self.sort_item)), start)
+
+    def _limits(self, tree: exp.Expression) -> None:
+        """LIMIT, OFFSET and FETCH, in any order that the standard or Flink takes."""
+        while True:
+            at = self.token
+            if self.match("LIMIT"):
+                if not self.match("ALL"):
+                    self._set_once(tree, "limit", exp.Limit(expression=self._count()), at)
+            elif self.match("OFFSET"):
+                count = self._count()
+                self.match_any("ROW", "ROWS")
+                self._set_once(tree, "offset", exp.Offset(expression=count), at)
+            elif self.match("FETCH"):
+                self.expect_any("FIRST", "NEXT")
+                one = self.place(exp.Literal(this="1", is_string=False), self.token)
+                count = one if self.at_any("ROW", "ROWS") else self._count()
+                self.expect_any("ROW", "ROWS")
+                self.expect("ONLY")
+                self._set_once(tree, "limit", exp.Limit(expression=count), at)
+            else:
+                return
+
+    def _count(self) -> exp.Expression:
+        token = self.token
+        if token.kind is not NUMBER or not token.text.isdigit():
+            self.fail("a number of rows")
+        self.advance()
+        return self.place(exp.Literal(this=token.text, is_string=False), token)
+
+    def _set_once(self, tree: exp.Expression, key: str, clause: exp.Expression, at: Token) -> None:
+        if tree.args.get(key) is not None:
+            self.refuse(f"{at.upper} is there twice" if key == "offset" else "the number of rows is limited twice", at)
+        tree.set(key, self.place(clause, at))

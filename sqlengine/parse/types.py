@@ -1,0 +1,194 @@
+"""Written types to data types.
+
+`parse_type("ARRAY<INT NOT NULL>")` and the `TypeGrammar` of the statements read the same language: reference of Flink,
+"Data Types". Synonyms become one type (`DEC(5)` is DECIMAL(5, 0), `TIMESTAMP(3) WITH LOCAL TIME ZONE` is
+TIMESTAMP_LTZ(3)), lengths and precisions get Flink's defaults, and what is out of range is refused here.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runtime.core import types
+from runtime.core.errors import UnsupportedError, did_you_mean
+from runtime.core.types import STRING_LENGTH, DataType, RowField, TypeRoot
+from sqlengine.parse.cursor import Cursor
+from sqlengine.parse.lexer import END, NUMBER, STRING, WORD
+from sqlengine.parse.nodes import TypeSpec
+
+__all__ = ["TypeGrammar", "parse_type", "to_type"]
+
+_PLAIN: dict[str, DataType] = {
+    "BOOLEAN": types.BOOLEAN, "TINYINT": types.TINYINT, "SMALLINT": types.SMALLINT, "INT": types.INT,
+    "INTEGER": types.INT, "BIGINT": types.BIGINT, "FLOAT": types.FLOAT, "REAL": types.FLOAT, "DOUBLE": types.DOUBLE,
+    "DATE": types.DATE, "STRING": types.STRING, "BYTES": types.BYTES, "NULL": types.NULL,
+}
+_LATER = {
+    "VARIANT": "VARIANT", "BITMAP": "BITMAP", "RAW": "RAW", "STRUCTURED": "a structured type",
+    "TIMESTAMP_TZ": "TIMESTAMP WITH TIME ZONE",
+}
+_YEAR_MONTH = ("YEAR", "MONTH")
+_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_KNOWN = (
+    *_PLAIN, "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL",
+    "ARRAY", "MAP", "MULTISET", "ROW",
+)
+
+
+class TypeGrammar(Cursor):
+    """Reads types."""
+
+    def type_spec(self) -> TypeSpec:
+        """A type as a node of a tree, with its place."""
+        start = self.token
+        return self.place(TypeSpec(this=self.data_type()), start)
+
+    def data_type(self) -> DataType:
+        """A type with its nullability, `t ARRAY` and `t MULTISET` included."""
+        result = self._nullability(self._base_type())
+        while self.at_any("ARRAY", "MULTISET"):
+            wrap = types.array if self.advance().upper == "ARRAY" else types.multiset
+            result = self._nullability(wrap(result))
+        return result
+
+    def _nullability(self, result: DataType) -> DataType:
+        if self.match("NOT", "NULL"):
+            return result.not_null()
+        if self.at("NULL") and self.peek().upper != "ON":  # JSON_VALUE(.. RETURNING INT NULL ON ERROR)
+            self.advance()
+        return result
+
+    def _base_type(self) -> DataType:
+        start = self.token
+        if start.kind is not WORD:
+            self.fail("a type")
+        word = self.advance().upper
+        match word:
+            case "DOUBLE":
+                self.match("PRECISION")
+                return types.DOUBLE
+            case "CHAR" | "CHARACTER":
+                if self.match("VARYING"):
+                    return types.varchar(self._size("length", 1, STRING_LENGTH, 1))
+                return types.char(self._size("length", 1, STRING_LENGTH, 1))
+            case "VARCHAR":
+                return types.varchar(self._size("length", 1, STRING_LENGTH, 1))
+            case "BINARY":
+                root = TypeRoot.VARBINARY if self.match("VARYING") else TypeRoot.BINARY
+                return DataType(root, self._size("length", 1, STRING_LENGTH, 1))
+            case "VARBINARY":
+                return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, 1))
+            case "DECIMAL" | "DEC" | "NUMERIC":
+                return self._decimal()
+            case "TIME":
+                precision = self._size("precision", 0, 9, 0)
+                self.match("WITHOUT", "TIME", "ZONE")
+                return DataType(TypeRoot.TIME, precision)
+            case "TIMESTAMP":
+                return self._timestamp()
+            case "TIMESTAMP_LTZ":
+                return types.timestamp_ltz(self._size("precision", 0, 9, 6))
+            case "INTERVAL":
+                return self._interval_type()
+            case "ARRAY" | "MULTISET":
+                wrap = types.array if word == "ARRAY" else types.multiset
+                self.expect("<")
+                element = self.data_type()
+                self.expect(">")
+                return wrap(element)
+            case "MAP":
+                self.expect("<")
+                key = self.data_type()
+                self.expect(",")
+                value = self.data_type()
+                self.expect(">")
+                return types.map_of(key, value)
+            case "ROW":
+                return self._row_type()
+        if word in _LATER:
+            self._unsupported(_LATER[word], start.start)
+        plain = _PLAIN.get(word)
+        if plain is None:
+            self.refuse(f'there is no type "{start.text}"', start, did_you_mean(start.text, _KNOWN))
+        return plain
+
+    def _size(self, what: str, low: int, high: int, default: int) -> int:
+        """The number in parentheses after a type, or the default."""
+        if not self.match("("):
+            return default
+        value = self._bounded(what, low, high)
+        self.expect(")")
+        return value
+
+    def _bounded(self, what: str, low: int, high: int) -> int:
+        token = self.token
+        if token.kind is not NUMBER or not token.text.isdigit():
+            self.fail(f"a {what}")
+        value = int(self.advance().text)
+        if not low <= value <= high:
+            self.refuse(f"a {what} of {value} is out of range", token, f"it may be {low} to {high}")
+        return value
+
+    def _decimal(self) -> DataType:
+        if not self.match("("):
+            return types.decimal()
+        precision = self._bounded("precision", 1, 38)
+        scale = self._bounded("scale", 0, precision) if self.match(",") else 0
+        self.expect(")")
+        return types.decimal(precision, scale)
+
+    def _timestamp(self) -> DataType:
+        start = self.previous.start
+        precision = self._size("precision", 0, 9, 6)
+        if self.match("WITH", "LOCAL", "TIME", "ZONE"):
+            return types.timestamp_ltz(precision)
+        if self.match("WITH", "TIME", "ZONE"):
+            self._unsupported("TIMESTAMP WITH TIME ZONE", start, "use TIMESTAMP_LTZ, which is an instant")
+        self.match("WITHOUT", "TIME", "ZONE")
+        return types.timestamp(precision)
+
+    def _interval_type(self) -> DataType:
+        unit = self.expect_any(*_UNITS)
+        self._size("precision", 1, 9, 2)
+        if self.match("TO"):
+            unit = self.expect_any(*_UNITS)
+            self._size("precision", 0, 9, 6)
+        return types.INTERVAL_MONTH if unit in _YEAR_MONTH or unit == "QUARTER" else types.INTERVAL_SECOND
+
+    def _row_type(self) -> DataType:
+        close = ">" if self.expect_any("<", "(") == "<" else ")"
+        fields: list[RowField] = []
+        while not self.match(close):
+            if fields:
+                self.expect(",")
+            name = self.identifier("a field name", reserved=True)
+            if any(field.name == name.name for field in fields):
+                self.refuse(f'the field "{name.name}" is there twice', self.previous)
+            field_type = self.data_type()
+            comment = self.advance().value if self.token.kind is STRING else None
+            fields.append(RowField(name.name, field_type, comment))
+        return DataType(TypeRoot.ROW, fields=tuple(fields))
+
+    def _unsupported(self, what: str, start: int, hint: str | None = None) -> None:
+        raise UnsupportedError(
+            f"{what} is not supported as a type", span=self.span_from(start), hint=hint, text=self.text
+        )
+
+
+def parse_type(text: str) -> DataType:
+    """The data type that a text spells, for example `parse_type("DECIMAL(10, 2) NOT NULL")`.
+
+    Raises:
+        SqlSyntaxError: the text is no type.
+        UnsupportedError: it is a type of Flink that this engine does not have.
+    """
+    grammar = TypeGrammar(text)
+    result = grammar.data_type()
+    if grammar.token.kind is not END:
+        grammar.fail("the end of the type")
+    return result
+
+
+def to_type(tree: exp.Expr) -> DataType:
+    """The data type of a type node (`Cast.args["to"]`, `JsonFunction.args["returning"]`)."""
+    return tree.data_type if isinstance(tree, TypeSpec) else parse_type(tree.sql())
