@@ -1,0 +1,246 @@
+"""Sort columns to words whose unsigned order is the ORDER BY order, exact for every value of every sortable type.
+
+Strings are their bytes in as many 8-byte words as the longest string seen needs (zero padded), then a word with the length
++ 1, which orders strings that differ only in trailing zero bytes. When a longer string arrives the layout widens, and words
+made earlier are brought to it with `OrderEncoder.adapt`. Descending columns are bitwise negated. NULL is all zeros or all
+ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from runtime.core.errors import InternalError, UnsupportedError
+from runtime.kernels.arrow_buffers import (
+    byte_spans,
+    fixed_values,
+    is_bytes_like,
+    is_fixed,
+    large_binary,
+    null_mask,
+    single_array,
+)
+from runtime.kernels.hashing import WordReader
+
+__all__ = ["OrderEncoder", "order_words"]
+
+_SIGN = np.uint64(1 << 63)
+_ONES = np.uint64((1 << 64) - 1)
+_ZERO = np.uint64(0)
+
+
+def order_words(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool],
+                nulls_last: Sequence[bool]) -> np.ndarray:
+    """The order words of one batch, uint64 (n, k): comparable among themselves only, see `OrderEncoder` for state."""
+    return OrderEncoder([column.type for column in columns], descending, nulls_last).encode(columns)
+
+
+class OrderEncoder:
+    """Encodes sort columns as (n, width) uint64 order words that stay comparable over the life of the encoder.
+
+    `encode` may widen the layout (`width` grows and so does `generation`): then all words kept from before must be passed
+    through `adapt`, for example `runs.widen(encoder.adapt)`.
+
+    Args:
+        types: the Arrow types of the sort columns.
+        descending: per column.
+        nulls_last: per column, meant after `descending` (that is, where NULLs finally stand).
+        nullable: whether each column may hold NULL, all when not given.
+
+    Raises:
+        UnsupportedError: a column of a type without an order (array, map).
+    """
+
+    def __init__(self, types: Sequence[pa.DataType], descending: Sequence[bool], nulls_last: Sequence[bool],
+                 nullable: Sequence[bool] | None = None) -> None:
+        flags = [True] * len(types) if nullable is None else list(nullable)
+        self._types = list(types)
+        self._codecs = [
+            codec
+            for type_, down, last, may in zip(self._types, descending, nulls_last, flags, strict=True)
+            for codec in _codecs(type_, down, last, may)
+        ]
+        self._layouts = {self.width: self._layout()}
+
+    @property
+    def width(self) -> int:
+        """Words per row at present."""
+        return sum(self._layout())
+
+    @property
+    def generation(self) -> int:
+        """How often the layout has been widened."""
+        return len(self._layouts) - 1
+
+    def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> np.ndarray:
+        """The order words of the rows, widening the layout for strings longer than any before."""
+        leaves: list[pa.Array] = []
+        for column, type_ in zip(columns, self._types, strict=True):
+            leaves.extend(_leaves(single_array(column, type_)))
+        if not leaves:
+            raise InternalError("order words need at least one column")
+        parts = [codec.encode(leaf) for codec, leaf in zip(self._codecs, leaves, strict=True)]
+        self._layouts.setdefault(self.width, self._layout())
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def adapt(self, words: np.ndarray) -> np.ndarray:
+        """Words encoded before a widening, in the present layout. Their width tells which layout they have."""
+        if words.shape[1] == self.width:
+            return words
+        layout = self._layouts.get(words.shape[1])
+        if layout is None:
+            raise InternalError(f"order words of width {words.shape[1]} were not made by this encoder")
+        parts: list[np.ndarray] = []
+        start = 0
+        for codec, width in zip(self._codecs, layout, strict=True):
+            parts.append(codec.adapt(words[:, start:start + width]))
+            start += width
+        return np.concatenate(parts, axis=1)
+
+    def _layout(self) -> tuple[int, ...]:
+        return tuple(codec.width for codec in self._codecs)
+
+
+class _OrderCodec:
+    """One column without structure; `width` is its number of words."""
+
+    def __init__(self, descending: bool, nulls_last: bool) -> None:
+        self._flip = _ONES if descending else _ZERO
+        self._null = _ONES if nulls_last else _ZERO
+        self.width = 1
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        raise NotImplementedError
+
+    def adapt(self, words: np.ndarray) -> np.ndarray:
+        return words
+
+
+class _FixedOrder(_OrderCodec):
+    """Numbers, booleans, dates, times, timestamps: one word, decimals above 18 digits two (four above 38).
+
+    A NULL is all zeros or all ones. Timestamps and intervals never reach the ends of 64 bits, so they need no null word.
+    """
+
+    def __init__(self, type_: pa.DataType, descending: bool, nulls_last: bool, nullable: bool) -> None:
+        super().__init__(descending, nulls_last)
+        whole = pt.is_int64(type_) or pt.is_uint64(type_)
+        self._ranked = nullable and whole
+        self._limbs = 1
+        if pt.is_decimal(type_) and type_.precision > 18:
+            self._limbs = type_.bit_width // 64
+        elif type_.bit_width > 64 and not pt.is_decimal(type_):
+            raise UnsupportedError(f"values of type {type_} have no order", hint="sort by another column")
+        self.width = self._limbs + int(self._ranked)
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        nulls = null_mask(array)
+        words = np.empty((len(array), self.width), dtype=np.uint64)
+        first = int(self._ranked)
+        self._values(fixed_values(array), words[:, first:])
+        if self._flip:
+            np.invert(words[:, first:], out=words[:, first:])
+        if self._ranked:
+            # The rank of values lies between those of NULLs first (0) and last (all ones).
+            words[:, 0] = 1
+        if nulls is not None:
+            words[nulls] = self._null
+        return words
+
+    def _values(self, values: np.ndarray, words: np.ndarray) -> None:
+        if values.ndim == 2:
+            top = self._limbs - 1
+            for limb in range(self._limbs):
+                words[:, top - limb] = values[:, limb]
+            words[:, 0] ^= _SIGN
+        elif values.dtype.kind == "f":
+            bits = (values.astype(np.float64) + 0.0).view(np.uint64)
+            nan = np.isnan(values)
+            if nan.any():
+                bits[nan] = np.uint64(0x7FF8000000000000)
+            # IEEE order: negative numbers all bits inverted, others the sign bit set.
+            negative = (bits >> np.uint64(63)).astype(np.bool_)
+            words[:, 0] = np.where(negative, ~bits, bits | _SIGN)
+        elif values.dtype == np.uint64:
+            words[:, 0] = values
+        else:
+            words[:, 0] = values.astype(np.int64).view(np.uint64) ^ _SIGN
+
+
+class _BytesOrder(_OrderCodec):
+    """Strings: prefix words, then length + 1."""
+
+    def __init__(self, descending: bool, nulls_last: bool) -> None:
+        super().__init__(descending, nulls_last)
+        self.width = 2
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        nulls = null_mask(array)
+        data, starts, lengths = byte_spans(large_binary(array))
+        longest = int(lengths.max()) if len(lengths) else 0
+        self.width = max(self.width, (longest + 7) // 8 + 1)
+        words = np.zeros((len(array), self.width), dtype=np.uint64)
+        reader = WordReader(data)
+        for k in range((longest + 7) // 8):
+            rows = np.flatnonzero(lengths > 8 * k)
+            words[rows, k] = reader.words(starts[rows] + 8 * k, lengths[rows] - 8 * k).byteswap()
+        words[:, -1] = (lengths + 1).astype(np.uint64)
+        if self._flip:
+            np.invert(words, out=words)
+        if nulls is not None:
+            words[nulls] = self._null
+        return words
+
+    def adapt(self, words: np.ndarray) -> np.ndarray:
+        missing = self.width - words.shape[1]
+        if missing <= 0:
+            return words
+        wider = np.empty((len(words), self.width), dtype=np.uint64)
+        wider[:, :words.shape[1] - 1] = words[:, :-1]
+        # Padding is zero bytes (negated when descending); a NULL stays all zeros or all ones.
+        wider[:, words.shape[1] - 1:-1] = np.where(words[:, -1] == self._null, self._null, self._flip)[:, None]
+        wider[:, -1] = words[:, -1]
+        return wider
+
+
+class _NullOrder(_OrderCodec):
+    """A column of the type NULL: all rows are equal."""
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        return np.zeros((len(array), 1), dtype=np.uint64)
+
+
+class _PresenceOrder(_OrderCodec):
+    """Whether a struct is NULL, before its fields."""
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        nulls = null_mask(array)
+        words = np.ones((len(array), 1), dtype=np.uint64)
+        if nulls is not None:
+            words[nulls] = self._null
+        return words
+
+
+def _codecs(type_: pa.DataType, descending: bool, nulls_last: bool, nullable: bool) -> list[_OrderCodec]:
+    if pt.is_null(type_):
+        return [_NullOrder(descending, nulls_last)]
+    if is_fixed(type_):
+        return [_FixedOrder(type_, descending, nulls_last, nullable)]
+    if is_bytes_like(type_):
+        return [_BytesOrder(descending, nulls_last)]
+    if pt.is_struct(type_):
+        fields = [type_.field(i).type for i in range(type_.num_fields)]
+        inner = [codec for field in fields for codec in _codecs(field, descending, nulls_last, True)]
+        return [_PresenceOrder(descending, nulls_last), *inner]
+    raise UnsupportedError(f"values of type {type_} have no order", hint="sort by an element or by another column")
+
+
+def _leaves(array: pa.Array) -> list[pa.Array]:
+    """The arrays that the codecs of the type read, in the same order as `_codecs`."""
+    if pt.is_struct(array.type):
+        return [array, *(leaf for child in array.flatten() for leaf in _leaves(child))]
+    return [array]

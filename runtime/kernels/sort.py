@@ -1,0 +1,63 @@
+"""Sorting and grouping of rows by words: stable sort, first and last row per key, runs of equal rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.grouping import group_ids
+from runtime.kernels.order_words import order_words
+from runtime.kernels.word_bytes import word_bytes
+
+__all__ = ["first_per_key", "last_per_key", "run_starts", "sort_indices", "sort_words"]
+
+
+def sort_indices(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool],
+                 nulls_last: Sequence[bool]) -> np.ndarray:
+    """The stable permutation (int64) that puts the rows in ORDER BY order; `nulls_last` is meant after `descending`.
+
+    Strings compare by their bytes (UTF-8 order), NaN is the greatest number, -0.0 equals 0.0.
+    """
+    return sort_words(order_words(columns, descending, nulls_last))
+
+
+def sort_words(words: np.ndarray) -> np.ndarray:
+    """The stable permutation (int64) that sorts the rows of (n, k) uint64 words."""
+    count, width = words.shape
+    if width == 0:
+        return np.arange(count, dtype=np.int64)
+    if width == 1:
+        column = words[:, 0]
+        if count < 2 or (column[1:] >= column[:-1]).all():
+            return np.arange(count, dtype=np.int64)
+        return np.argsort(column, kind="stable")
+    return np.argsort(word_bytes(words), kind="stable")
+
+
+def first_per_key(words: np.ndarray) -> np.ndarray:
+    """The row of the first occurrence of each distinct row of key words, ascending, int64."""
+    return group_ids(words)[0]
+
+
+def last_per_key(words: np.ndarray) -> np.ndarray:
+    """The row of the last occurrence of each distinct row of key words, ascending, int64."""
+    first, group = group_ids(words)
+    if len(first) == len(words):
+        return first
+    last = np.empty(len(first), dtype=np.int64)
+    # Of several assignments to one place the last one stays.
+    last[group] = np.arange(len(words))
+    return np.sort(last)
+
+
+def run_starts(words: np.ndarray) -> np.ndarray:
+    """Where a new run of equal neighbours begins: ascending row numbers, int64, the first of them 0 (none for no rows)."""
+    if len(words) == 0:
+        return np.empty(0, dtype=np.int64)
+    changes = np.zeros(len(words), dtype=np.bool_)
+    changes[0] = True
+    for column in range(words.shape[1]):
+        changes[1:] |= words[1:, column] != words[:-1, column]
+    return np.flatnonzero(changes)
