@@ -18,11 +18,15 @@ __all__ = ["RESERVED", "Cursor"]
 
 _E = TypeVar("_E", bound=exp.Expression)
 
-RESERVED = frozenset(
-    ["ALL", "AND", "AS", "BETWEEN", "CASE", "CAST", "CREATE", "CROSS", "DISTINCT", "ELSE", "EXCEPT", "EXISTS", "FALSE", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MATCH_RECOGNIZE", "MINUS", "NATURAL", "NOT", "NULL", "OFFSET", "ON", "OR", "ORDER", "OUTER", "OVERLAPS", "QUALIFY", "RIGHT", "SELECT", "SIMILAR", "TABLE", "TABLESAMPLE", "THEN", "TRUE", "TRY_CAST", "UNION", "UNKNOWN", "UNNEST", "USING", "VALUES", "WHEN", "WHERE", "WINDOW", "WITH"]
-)
-"""Words that are never a name unless quoted. Flink reserves several hundred; only those without which the grammar would be
-ambiguous are reserved here, so every text that Flink takes is taken."""
+RESERVED = frozenset((
+    "ALL", "AND", "AS", "BETWEEN", "CASE", "CAST", "CREATE", "CROSS", "DISTINCT", "ELSE", "EXCEPT", "EXISTS",
+    "FALSE", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTERSECT", "INTO", "IS",
+    "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MATCH_RECOGNIZE", "MINUS", "NATURAL", "NOT", "NULL", "OFFSET",
+    "ON", "OR", "ORDER", "OUTER", "OVERLAPS", "QUALIFY", "RIGHT", "SELECT", "SIMILAR", "TABLE", "TABLESAMPLE",
+    "THEN", "TRUE", "TRY_CAST", "UNION", "UNKNOWN", "UNNEST", "USING", "VALUES", "WHEN", "WHERE", "WINDOW", "WITH",
+))
+"""Words that are never a name unless quoted. Flink reserves several hundred; only those without which the grammar
+would be ambiguous are reserved here, so every text that Flink takes is taken."""
 
 
 class Cursor:
@@ -121,7 +125,8 @@ class Cursor:
         if token.kind is UNICODE:
             self.advance()
             escape = self.string("the escape character in quotes").value if self.match("UESCAPE") else "\\"
-            return Token(STRING, token.text, decode_unicode(token, escape, self.text), "", token.start, self.previous.end)
+            value = decode_unicode(token, escape, self.text)
+            return Token(STRING, token.text, value, "", token.start, self.previous.end)
         if token.kind is not STRING:
             self.fail(what)
         return self.advance()

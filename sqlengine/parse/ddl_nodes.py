@@ -69,7 +69,7 @@ class ExpressionText(Node):
 
 @node
 class QueryText(Node):
-    """A query inside a statement (Select, Values, Union, Except, Intersect, Subquery) and the text it was written in."""
+    """A query inside a statement (Select, Values, Union, Except, Intersect, Subquery) and the text it came from."""
 
     query: exp.Expression
     text: str

@@ -1,13 +1,13 @@
 """Text to tokens, by Flink's lexical rules.
 
-One scan over the whole script, so that every token knows its place in it. A token is a word, a quoted identifier, a text,
-a number, a binary literal or a punctuation mark; words are not sorted into keywords and names here, because almost every
-keyword of the language is also a name somewhere.
+One scan over the whole script, so that every token knows its place in it. A token is a word, a quoted identifier, a
+text, a number, a binary literal or a punctuation mark; words are not sorted into keywords and names here, because
+almost every keyword of the language is also a name somewhere.
 
-Rules (Flink, "SQL / Getting Started" and Calcite's lexical structure with back-tick quoting): identifiers keep their case and
-are quoted with back-ticks (doubled inside); texts stand in single quotes, doubled inside, without backslash escapes;
-`U&'\\0041'` [UESCAPE 'c'], `E'\\n'`, `X'0aff'`; comments are `--` to the end of the line and `/* .. */`, which do not nest;
-`/*+` opens a hint that `*/` closes.
+Rules (Flink's, which are Calcite's with back-tick quoting): identifiers keep their case and are quoted with back-ticks
+(doubled inside); texts stand in single quotes, doubled inside, without backslash escapes; `U&'\\0041'` [UESCAPE 'c'],
+`E'\\n'`, `X'0aff'`; comments are `--` to the end of the line and `/* .. */`, which do not nest; `/*+` opens a hint that
+`*/` closes.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _PATTERN = re.compile(
 )
 
 _ESCAPE = re.compile(
-    r"''|\\(?:(?P<plain>[bfnrt])|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|x(?P<x>[0-9a-fA-F]{1,2})|o?(?P<o>[0-7]{1,3})"
-    r"|(?P<self>.))",
+    r"''|\\(?:(?P<plain>[bfnrt])|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})|x(?P<x>[0-9a-fA-F]{1,2})"
+    r"|o?(?P<o>[0-7]{1,3})|(?P<self>.))",
     re.DOTALL,
 )
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -115,7 +115,8 @@ def scan(text: str) -> list[Token]:
         elif kind == "unicode":
             tokens.append(Token(UNICODE, written, written[3:-1].replace("''", "'"), "", position, end))
         elif kind == "binary":
-            tokens.append(Token(BINARY, written, _hex_digits(written[2:-1], Span(position, end), text), "", position, end))
+            digits = _hex_digits(written[2:-1], Span(position, end), text)
+            tokens.append(Token(BINARY, written, digits, "", position, end))
         position = end
     if hint_start >= 0:
         raise SqlSyntaxError(
@@ -177,10 +178,11 @@ def _unscannable(text: str, position: int) -> SqlSyntaxError:
     if rest.startswith("`"):
         return SqlSyntaxError("an identifier is not closed", span=span, hint="close it with a back-tick", text=text)
     if rest.startswith("/*"):
-        return SqlSyntaxError("a comment is not closed", span=Span(position, position + 2), hint="close it with */", text=text)
+        span = Span(position, position + 2)
+        return SqlSyntaxError("a comment is not closed", span=span, hint="close it with */", text=text)
     if rest.startswith('"'):
         return SqlSyntaxError(
-            "double quotes mean nothing here", span=span, hint="identifiers stand in `back-ticks`, texts in 'single quotes'",
-            text=text,
+            "double quotes mean nothing here", span=span, text=text,
+            hint="identifiers stand in `back-ticks`, texts in 'single quotes'",
         )
     return SqlSyntaxError(f"the character {rest[0]!r} does not belong here", span=span, text=text)

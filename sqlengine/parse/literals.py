@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from itertools import pairwise
 
 from sqlglot import exp
 
@@ -16,17 +17,18 @@ from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.types import TypeGrammar
 
-__all__ = ["TIME_UNITS", "LiteralGrammar", "interval_value"]
+__all__ = ["INTERVAL_FIELDS", "TIME_UNITS", "LiteralGrammar", "interval_value"]
 
-_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+INTERVAL_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _INTERVAL_UNITS = (*_MONTHS, *_MILLIS)
 
-TIME_UNITS = frozenset(
-    ["MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "ISOYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH", "FRAC_SECOND", "SQL_TSI_FRAC_SECOND", "SQL_TSI_SECOND", "SQL_TSI_MINUTE", "SQL_TSI_HOUR", "SQL_TSI_DAY", "SQL_TSI_WEEK", "SQL_TSI_MONTH", "SQL_TSI_QUARTER", "SQL_TSI_YEAR"]
-)
-"""Units of EXTRACT, FLOOR, CEIL, TIMESTAMPADD and TIMESTAMPDIFF."""
+TIME_UNITS = frozenset((
+    "MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW",
+    "ISOYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH", "FRAC_SECOND",
+))
+"""Units of EXTRACT, FLOOR, CEIL, TIMESTAMPADD and TIMESTAMPDIFF; the prefix SQL_TSI_ may stand before them."""
 
 _TEMPORAL = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 
@@ -69,6 +71,15 @@ class LiteralGrammar(TypeGrammar):
         start = self.expect("INTERVAL")
         negative = self.match_any("+", "-") == "-"
         content = self.string("the amount in single quotes")
+        unit, to_unit, precision, fraction = self.interval_qualifier()
+        tree = IntervalLiteral(
+            this=content.value, unit=unit, to_unit=to_unit, precision=precision, fraction=fraction, negative=negative
+        )
+        return self.place(tree, start)
+
+    def interval_qualifier(self) -> tuple[str, str | None, int | None, int | None]:
+        """`unit [(p[, s])] [TO unit [(s)]]` as (unit, to_unit, precision, fraction)."""
+        start = self.token
         unit = self._interval_unit()
         precision = fraction = None
         if self.match("("):
@@ -82,13 +93,11 @@ class LiteralGrammar(TypeGrammar):
             if self.match("("):
                 fraction = self._bounded("precision", 0, 9)
                 self.expect(")")
-            same_family = unit in _FIELDS and to_unit in _FIELDS and (unit in _MONTHS) == (to_unit in _MONTHS)
-            if not same_family or _FIELDS.index(unit) >= _FIELDS.index(to_unit):
+            same_family = (unit in _MONTHS) == (to_unit in _MONTHS)
+            plain = unit in INTERVAL_FIELDS and to_unit in INTERVAL_FIELDS
+            if not plain or not same_family or INTERVAL_FIELDS.index(unit) >= INTERVAL_FIELDS.index(to_unit):
                 self.refuse(f"an interval cannot go from {unit} to {to_unit}", start)
-        tree = IntervalLiteral(
-            this=content.value, unit=unit, to_unit=to_unit, precision=precision, fraction=fraction, negative=negative
-        )
-        return self.place(tree, start)
+        return unit, to_unit, precision, fraction
 
     def _interval_unit(self) -> str:
         word = self.token.upper.removesuffix("S")
@@ -113,9 +122,9 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
         text = text[1:].strip()
     units = [first]
     if last is not None:
-        units = list(_FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1])
+        units = list(INTERVAL_FIELDS[INTERVAL_FIELDS.index(first) : INTERVAL_FIELDS.index(last) + 1])
     pattern = r"(\d+)"
-    for before, _ in zip(units, units[1:], strict=False):
+    for before, _ in pairwise(units):
         separator = {"YEAR": "-", "DAY": r"\s+"}.get(before, ":")
         pattern += separator + r"(\d+)"
     if units[-1] == "SECOND":
@@ -124,7 +133,8 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
     if match is None:
         shape = first if last is None else f"{first} TO {last}"
         raise SqlSyntaxError(
-            f"'{tree.args['this']}' is no interval of {shape}", span=span_of(tree), hint=f"for example {_example(units)}"
+            f"'{tree.args['this']}' is no interval of {shape}", span=span_of(tree),
+            hint=f"for example {_example(units)}",
         )
     if first in _MONTHS:
         return sign * sum(int(n) * _MONTHS[u] for n, u in zip(match.groups(), units, strict=True)), None
@@ -138,6 +148,6 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
 def _example(units: list[str]) -> str:
     written = {"YEAR": "2", "MONTH": "6", "DAY": "1", "HOUR": "10", "MINUTE": "30", "SECOND": "15"}
     text = written.get(units[0], "5")
-    for before, unit in zip(units, units[1:], strict=False):
+    for before, unit in pairwise(units):
         text += {"YEAR": "-", "DAY": " "}.get(before, ":") + written[unit]
     return f"INTERVAL '{text}' {units[0]}" + (f" TO {units[-1]}" if len(units) > 1 else "")

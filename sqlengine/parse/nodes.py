@@ -36,6 +36,7 @@ Operators
   x [NOT] IN (query)                    In(this, query=Subquery), inside Not when negated
   EXISTS (query), (query), x > ALL (query) Exists(this=query), Subquery(this=query), GT(x, All|Any(this=Subquery))
   (a, b), ROW(a, b)                     Tuple(expressions), Anonymous("ROW")
+  (a - b) DAY TO SECOND                 Difference(this=a, expression=b, unit="DAY", to_unit="SECOND"|None)
   (a, b) OVERLAPS (c, d)                Overlaps(this=Tuple, expression=Tuple); also over ROW(..)
   ARRAY[a, b], MAP[k, v, ..]            Array(expressions), MapConstructor(expressions=[k, v, ..])
   a[1], m['k']                          Bracket(this, expressions=[index]); the index as written, 1-based for arrays
@@ -118,8 +119,8 @@ from sqlglot import exp
 from runtime.core.types import DataType
 
 __all__ = [
-    "AfterMatch", "DefaultArg", "Descriptor", "FunctionCall", "HintCall", "HintOption", "IntervalLiteral", "IsJson",
-    "JoinTree", "JsonFunction", "MapConstructor", "MatchRecognize", "ModelArg", "NamedArg", "PatternText",
+    "AfterMatch", "DefaultArg", "Descriptor", "Difference", "FunctionCall", "HintCall", "HintOption", "IntervalLiteral",
+    "IsJson", "JoinTree", "JsonFunction", "MapConstructor", "MatchRecognize", "ModelArg", "NamedArg", "PatternText",
     "StatementNode", "TableArg", "TableFunction", "TemporalLiteral", "TypeSpec", "UnaryPlus",
 ]
 
@@ -247,6 +248,12 @@ class IntervalLiteral(exp.Expression, exp.Condition):
     arg_types: ClassVar[dict[str, bool]] = {
         "this": True, "unit": True, "to_unit": False, "precision": False, "fraction": False, "negative": False,
     }
+
+
+class Difference(exp.Expression, exp.Condition):
+    """`(a - b) DAY TO SECOND`: the time between two points in time, as an interval of these units."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "unit": True, "to_unit": False}
 
 
 class TypeSpec(exp.Expression):

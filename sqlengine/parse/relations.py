@@ -100,7 +100,8 @@ class RelationGrammar(ExpressionGrammar):
         if self.at("MATCH_RECOGNIZE"):
             self.refuse("MATCH_RECOGNIZE stands before the alias", hint="write FROM t MATCH_RECOGNIZE (..) AS a")
         if self.at("FOR", "SYSTEM_TIME"):
-            self.refuse("FOR SYSTEM_TIME AS OF stands before the alias", hint="write FROM t FOR SYSTEM_TIME AS OF x AS a")
+            hint = "write FROM t FOR SYSTEM_TIME AS OF x AS a"
+            self.refuse("FOR SYSTEM_TIME AS OF stands before the alias", hint=hint)
         return tree
 
     def table_alias(self) -> exp.TableAlias | None:

@@ -81,7 +81,7 @@ class QueryStatement(Statement):
 class Insert(Statement):
     """`[EXECUTE] INSERT {INTO|OVERWRITE} table [PARTITION (..)] [(columns)] query [ON CONFLICT DO action]`.
 
-    `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE" or None; `hints` are the options of an OPTIONS hint after the name.
+    `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE" or None; `hints` the options of an OPTIONS hint after the name.
     """
 
     table: ObjectName
@@ -173,7 +173,7 @@ class CreateView(Statement):
 
 @node
 class CreateMaterializedView(Statement):
-    """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] [WITH (..)] AS query`."""
+    """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT ..] [WITH (..)] AS query`."""
 
     name: ObjectName
     query: QueryText
@@ -301,8 +301,8 @@ class Show(Statement):
     """Every SHOW. `kind` is the words after SHOW, in upper case, without those of the other fields:
 
     CATALOGS, CURRENT CATALOG, CREATE CATALOG, DATABASES, CURRENT DATABASE, TABLES, CREATE TABLE, COLUMNS, PARTITIONS,
-    PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, FUNCTIONS, MODULES, JARS, JOBS, MODELS,
-    CREATE MODEL.
+    PROCEDURES, VIEWS, CREATE VIEW, MATERIALIZED VIEWS, CREATE MATERIALIZED VIEW, FUNCTIONS, MODULES, JARS, JOBS,
+    MODELS, CREATE MODEL.
 
     `name` is what stands after FROM or IN, or the object itself (CREATE .., COLUMNS, PARTITIONS); `user` is the word of
     SHOW USER FUNCTIONS, `full` that of SHOW FULL MODULES.
