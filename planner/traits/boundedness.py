@@ -1,0 +1,106 @@
+"""What bounds the state that a plan node keeps while it runs for ever."""
+
+from __future__ import annotations
+
+import enum
+from functools import singledispatch
+
+from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
+from planner.traits.changes import is_append_only
+from planner.traits.context import TraitContext
+from planner.traits.time import has_watermark, is_bounded
+
+__all__ = ["StateBound", "state_bound"]
+
+
+class StateBound(enum.Enum):
+    """Why a node's state does not grow for ever, or that it does."""
+
+    STATELESS = "no state"
+    WATERMARK = "watermark"
+    KEYS = "number of keys"
+    ROWS = "limit"
+    INPUT = "nothing"
+
+    @property
+    def grows(self) -> bool:
+        """Whether the state follows the number of rows ever read."""
+        return self is StateBound.INPUT
+
+
+def state_bound(plan: LogicalNode, context: TraitContext) -> StateBound:
+    """The bound of the node's own state, not of its inputs'. State of a plan whose sources end is bounded by the input's size."""
+    return _bound(plan, context)
+
+
+def unbounded_nodes(plan: LogicalNode, context: TraitContext) -> list[LogicalNode]:
+    """The nodes below (and with) `plan` whose state grows with an input that never ends, in reading order."""
+    found = [node for source in plan.inputs for node in unbounded_nodes(source, context)]
+    if state_bound(plan, context).grows and not is_bounded(plan, context):
+        found.append(plan)
+    return found
+
+
+__all__ += ["unbounded_nodes"]
+
+
+@singledispatch
+def _bound(plan: LogicalNode, context: TraitContext) -> StateBound:
+    return StateBound.STATELESS
+
+
+def _by_watermark(plan: LogicalNode, context: TraitContext) -> StateBound:
+    return StateBound.WATERMARK if has_watermark(plan, context) else StateBound.INPUT
+
+
+@_bound.register(n.WindowAggregate)
+@_bound.register(n.WindowJoin)
+@_bound.register(n.WindowTopN)
+@_bound.register(n.IntervalJoin)
+@_bound.register(n.TemporalJoin)
+def _(plan: LogicalNode, context: TraitContext) -> StateBound:
+    return _by_watermark(plan, context)
+
+
+@_bound.register
+def _(plan: n.Aggregate, context: TraitContext) -> StateBound:
+    return StateBound.KEYS
+
+
+@_bound.register
+def _(plan: n.Deduplicate, context: TraitContext) -> StateBound:
+    return StateBound.KEYS
+
+
+@_bound.register(n.Join)
+@_bound.register(n.DependentJoin)
+@_bound.register(n.Intersect)
+@_bound.register(n.Except)
+def _(plan: LogicalNode, context: TraitContext) -> StateBound:
+    return StateBound.INPUT
+
+
+@_bound.register
+def _(plan: n.Over, context: TraitContext) -> StateBound:
+    timed = all(c.order_by and c.order_by[0].expr.type.time_attribute is not None for _, c in plan.calls)
+    return _by_watermark(plan, context) if timed else StateBound.INPUT
+
+
+@_bound.register
+def _(plan: n.Sort, context: TraitContext) -> StateBound:
+    if plan.limit is None:
+        return _by_watermark(plan, context)
+    return StateBound.ROWS if is_append_only(plan.input, context) else StateBound.INPUT
+
+
+@_bound.register
+def _(plan: n.Limit, context: TraitContext) -> StateBound:
+    return StateBound.ROWS if is_append_only(plan.input, context) else StateBound.INPUT
+
+
+@_bound.register
+def _(plan: n.TopN, context: TraitContext) -> StateBound:
+    if not is_append_only(plan.input, context) or plan.end is None:
+        return StateBound.INPUT
+    return StateBound.KEYS

@@ -1,0 +1,180 @@
+"""Which kinds of change a plan gives: the first pass of changelog inference (reference 0.3).
+
+`changes(plan)` says whether rows may be updated or removed after they were inserted. The table is Flink's, with two additions that follow
+from what our operators send: a filter over updates may turn an update into a removal, and so may a join.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Final
+
+from planner.logical import nodes as n
+from planner.logical.nodes import JoinKind, LogicalNode
+from planner.traits.conditions import column_ids
+from planner.traits.context import TraitContext
+from planner.traits.keys import upsert_keys
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import Node, node
+from runtime.expr.nodes import ColumnRef, SortKey
+
+__all__ = ["ALL_CHANGES", "INSERTS", "Changes", "changes", "filters_on_key", "is_append_only"]
+
+
+@node
+class Changes(Node):
+    """The kinds of change beside insertions."""
+
+    update: bool = False
+    delete: bool = False
+
+    @property
+    def append_only(self) -> bool:
+        return not (self.update or self.delete)
+
+    def union(self, other: Changes) -> Changes:
+        return Changes(self.update or other.update, self.delete or other.delete)
+
+    def mode(self, *, before: bool, key_only_deletes: bool = False) -> ChangelogMode:
+        """The row kinds on an edge: old images are sent when `before` and there are updates."""
+        return ChangelogMode(
+            True, before and self.update, self.update, self.delete, key_only_deletes and self.delete and not before
+        )
+
+
+INSERTS: Final = Changes()
+ALL_CHANGES: Final = Changes(True, True)
+
+
+def changes(plan: LogicalNode, context: TraitContext) -> Changes:
+    """What may happen to the rows of a plan after they were inserted."""
+    return context.derive(_derive, plan)
+
+
+def is_append_only(plan: LogicalNode, context: TraitContext) -> bool:
+    return changes(plan, context).append_only
+
+
+def filters_on_key(plan: n.Filter, context: TraitContext) -> bool:
+    """Whether the predicate reads only columns of one upsert key, so that a row passes for its whole life or never."""
+    reads = column_ids(plan.predicate)
+    return any(reads <= key for key in upsert_keys(plan.input, context))
+
+
+def _derive(plan: LogicalNode, context: TraitContext) -> Changes:
+    return _changes(plan, context)
+
+
+@singledispatch
+def _changes(plan: LogicalNode, context: TraitContext) -> Changes:
+    raise NotImplementedError(f"no changes are defined for {type(plan).__name__}")
+
+
+@_changes.register
+def _(plan: n.Scan, context: TraitContext) -> Changes:
+    if plan.table is None:
+        return INSERTS
+    mode = plan.table.changelog_mode
+    return Changes(mode.update_after or mode.update_before, mode.delete)
+
+
+@_changes.register
+def _(plan: n.Values, context: TraitContext) -> Changes:
+    return INSERTS
+
+
+@_changes.register(n.Project)
+@_changes.register(n.Expand)
+@_changes.register(n.AssignWatermark)
+@_changes.register(n.Unnest)
+@_changes.register(n.LookupJoin)
+@_changes.register(n.WindowTable)
+@_changes.register(n.Sink)
+def _(plan: n.Unary, context: TraitContext) -> Changes:
+    return changes(plan.input, context)
+
+
+@_changes.register
+def _(plan: n.Filter, context: TraitContext) -> Changes:
+    given = changes(plan.input, context)
+    return given if filters_on_key(plan, context) else Changes(given.update, given.delete or given.update)
+
+
+@_changes.register
+def _(plan: n.Join, context: TraitContext) -> Changes:
+    if plan.kind not in (JoinKind.INNER, JoinKind.SEMI):
+        return ALL_CHANGES
+    both = changes(plan.left, context).union(changes(plan.right, context))
+    return both if both.append_only else ALL_CHANGES
+
+
+@_changes.register
+def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
+    return ALL_CHANGES
+
+
+@_changes.register
+def _(plan: n.TemporalJoin, context: TraitContext) -> Changes:
+    given = changes(plan.left, context)
+    return given if given.append_only else ALL_CHANGES
+
+
+@_changes.register
+def _(plan: n.Aggregate, context: TraitContext) -> Changes:
+    # Flink derives updates for DISTINCT too, although a group without calls never changes.
+    return Changes(True, not plan.scalar and not is_append_only(plan.input, context))
+
+
+@_changes.register
+def _(plan: n.Over, context: TraitContext) -> Changes:
+    timed = all(ordered_by_time(call.order_by) for _, call in plan.calls)
+    return INSERTS if timed else ALL_CHANGES
+
+
+def ordered_by_time(keys: tuple[SortKey, ...]) -> bool:
+    """Whether the first sort key is an ascending time attribute."""
+    if not keys or keys[0].descending or not isinstance(keys[0].expr, ColumnRef):
+        return False
+    return keys[0].expr.type.time_attribute is not None
+
+
+@_changes.register
+def _(plan: n.Sort, context: TraitContext) -> Changes:
+    if plan.limit is None and plan.offset == 0 and is_append_only(plan.input, context) and ordered_by_time(plan.keys):
+        return INSERTS
+    return ALL_CHANGES
+
+
+@_changes.register
+def _(plan: n.Limit, context: TraitContext) -> Changes:
+    return INSERTS if is_append_only(plan.input, context) else ALL_CHANGES
+
+
+@_changes.register
+def _(plan: n.Union, context: TraitContext) -> Changes:
+    given = INSERTS
+    for part in plan.parts:
+        given = given.union(changes(part, context))
+    return given
+
+
+@_changes.register(n.Intersect)
+@_changes.register(n.Except)
+@_changes.register(n.TopN)
+def _(plan: LogicalNode, context: TraitContext) -> Changes:
+    return ALL_CHANGES
+
+
+@_changes.register(n.WindowAggregate)
+@_changes.register(n.IntervalJoin)
+@_changes.register(n.WindowJoin)
+@_changes.register(n.WindowTopN)
+def _(plan: LogicalNode, context: TraitContext) -> Changes:
+    return INSERTS
+
+
+@_changes.register
+def _(plan: n.Deduplicate, context: TraitContext) -> Changes:
+    if not plan.keep_last and is_append_only(plan.input, context):
+        return INSERTS
+    return ALL_CHANGES

@@ -1,0 +1,37 @@
+"""What all traits share: the functions and options of a planning run, and a memory of what was derived.
+
+A trait is a fact about a plan that follows from the plan alone: its keys, the kinds of change it gives, its time columns. Each trait is
+a function `trait(plan, context)`; the context remembers its answers, so that asking is cheap however often rules and lowering do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from planner.logical.nodes import LogicalNode
+from runtime.core.options import Options
+from runtime.expr.function import FunctionRegistry
+
+__all__ = ["TraitContext"]
+
+T = TypeVar("T")
+
+
+class TraitContext:
+    """The surroundings of one planning run. Plans are immutable, so an answer stays true as long as the context lives."""
+
+    __slots__ = ("_answers", "functions", "options")
+
+    def __init__(self, functions: FunctionRegistry, options: Options | None = None) -> None:
+        self.functions = functions
+        self.options = options or Options()
+        self._answers: dict[tuple[object, LogicalNode], Any] = {}
+
+    def derive(self, rule: Callable[[LogicalNode, TraitContext], T], plan: LogicalNode) -> T:
+        """The answer of `rule` for this plan, computed once."""
+        key = (rule, plan)
+        if key not in self._answers:
+            self._answers[key] = rule(plan, self)
+        found: T = self._answers[key]
+        return found

@@ -1,0 +1,63 @@
+"""Saying in the user's words which part of a query does something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planner.logical import nodes as n
+from planner.logical.nodes import JoinKind, LogicalNode
+from planner.traits.changes import is_append_only
+from planner.traits.context import TraitContext
+from runtime.expr.nodes import ColumnRef
+
+__all__ = ["describe", "updating_origin"]
+
+
+def updating_origin(plan: LogicalNode, context: TraitContext) -> LogicalNode:
+    """The lowest node to which the updates of a plan can be traced: its inputs are insert-only, it is not."""
+    for source in plan.inputs:
+        if not is_append_only(source, context):
+            return updating_origin(source, context)
+    return plan
+
+
+def describe(plan: LogicalNode) -> str:
+    """A node as a phrase with an article, for messages: `the aggregation by item`."""
+    match plan:
+        case n.Scan(name=name):
+            return f"the table {_short(name)}"
+        case n.Aggregate(group=group, calls=calls):
+            what = "aggregation" if calls else "DISTINCT or GROUP BY"
+            return f"the {what} by {_names(group)}" if group else f"the {what} over all rows"
+        case n.Join(kind=kind):
+            return f"the {_JOINS[kind]} join"
+        case n.TopN(end=end):
+            return f"the top {end} rows" if end is not None else "the ranking"
+        case n.Sort(limit=limit) | n.Limit(limit=limit) if limit is not None:
+            return f"the first {limit} rows"
+        case n.Deduplicate(keys=keys, keep_last=last):
+            return f"the {'last' if last else 'first'} row by {_names(keys)}"
+        case n.Over():
+            return "the OVER window that is not ordered by time"
+        case _:
+            return _NAMES.get(type(plan), "the query")
+
+
+_JOINS = {
+    JoinKind.INNER: "inner", JoinKind.LEFT: "left outer", JoinKind.RIGHT: "right outer", JoinKind.FULL: "full outer",
+    JoinKind.SEMI: "semi (IN or EXISTS)", JoinKind.ANTI: "anti (NOT IN or NOT EXISTS)",
+}
+_NAMES: dict[type, str] = {
+    n.Sort: "the sort", n.Limit: "the limit", n.Intersect: "INTERSECT", n.Except: "EXCEPT", n.Union: "UNION ALL",
+    n.TemporalJoin: "the temporal join", n.LookupJoin: "the lookup join", n.WindowJoin: "the window join",
+    n.IntervalJoin: "the interval join", n.WindowTopN: "the top rows of each window", n.WindowAggregate: "the window aggregation",
+    n.WindowTable: "the window function",
+}
+
+
+def _names(refs: Iterable[ColumnRef]) -> str:
+    return ", ".join(r.name for r in refs) or "all columns"
+
+
+def _short(name: str) -> str:
+    return name.rsplit(".", 1)[-1]

@@ -1,0 +1,46 @@
+"""Time in a plan: its event-time columns, and whether a watermark reaches it."""
+
+from __future__ import annotations
+
+from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
+from planner.traits.context import TraitContext
+from runtime.expr.nodes import Column
+
+__all__ = ["has_watermark", "is_bounded", "proctime_columns", "rowtime_columns"]
+
+
+def rowtime_columns(plan: LogicalNode, context: TraitContext) -> tuple[Column, ...]:
+    """The columns that carry event time, in order."""
+    return tuple(c for c in plan.columns if c.type.is_rowtime)
+
+
+def proctime_columns(plan: LogicalNode, context: TraitContext) -> tuple[Column, ...]:
+    """The columns that stand for processing time, in order."""
+    return tuple(c for c in plan.columns if c.type.is_proctime)
+
+
+def has_watermark(plan: LogicalNode, context: TraitContext) -> bool:
+    """Whether every way from a source to this plan passes a watermark, so that event time moves while input arrives."""
+    return context.derive(_watermark, plan)
+
+
+def _watermark(plan: LogicalNode, context: TraitContext) -> bool:
+    match plan:
+        case n.AssignWatermark() | n.Values():
+            return True
+        case n.Scan():
+            return False
+        case _:
+            return all(has_watermark(source, context) for source in plan.inputs)
+
+
+def is_bounded(plan: LogicalNode, context: TraitContext) -> bool:
+    """Whether all sources end by themselves."""
+    return context.derive(_bounded, plan)
+
+
+def _bounded(plan: LogicalNode, context: TraitContext) -> bool:
+    if isinstance(plan, n.Scan):
+        return plan.table is not None and plan.table.bounded
+    return all(is_bounded(source, context) for source in plan.inputs)
