@@ -1,0 +1,306 @@
+"""Rows that come and go, stored once with the number of times they are there: what multisets and ordered rows are made of.
+
+What tells rows apart is the identity:
+
+    APPEND   nothing: every row that comes is a new one; nothing is ever taken back; no index over rows
+    FULL     the whole row: `-U` and `-D` take back one equal row
+    KEYED    a unique key: a row replaces the one with its key, a delete needs no more than the key
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.errors import InternalError
+from runtime.core.schema import Schema
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grow import grown
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.kernels.slots import SlotAllocator
+from runtime.state.keyed import KeyIndex
+
+__all__ = ["Identity", "RowStore", "equal_rows", "first_occurrences", "last_occurrences"]
+
+
+class Identity(enum.Enum):
+    """What makes two rows the same row."""
+
+    APPEND = "append"
+    FULL = "full"
+    KEYED = "keyed"
+
+    @staticmethod
+    def of(mode: ChangelogMode, unique: tuple[int, ...] | None) -> Identity:
+        """The identity for an input of this changelog mode that has this unique key, if any.
+
+        Raises:
+            InternalError: an upsert stream without a unique key.
+        """
+        if mode.is_append_only:
+            return Identity.APPEND
+        if unique is not None:
+            return Identity.KEYED
+        if mode.is_upsert or mode.key_only_deletes:
+            raise InternalError("rows of an upsert stream are to be kept, but no unique key of it is known")
+        return Identity.FULL
+
+
+class RowStore:
+    """Rows with their counts, each under a key (a slot of a `KeyIndex`). Base of `RowMultiset` and `OrderedRows`.
+
+    An epoch is `apply` (counts and lists are those after the epoch; what changed can be told by `delta`), any number of reads,
+    then `settle`. Rows that are gone can still be read until then.
+
+    Public arrays, by row slot: `count` (how often the row is there now), `delta` (how much of it this epoch added), `key` (its key
+    slot, -1 for a row in no bag). By key slot, when `totals` are kept: `total` and `total_delta`, sums of the same over the bag.
+
+    Args:
+        schema: the rows.
+        identity: what tells rows apart; `unique` holds the positions of the unique key for KEYED.
+    """
+
+    def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False) -> None:
+        types = [f.type.arrow for f in schema]
+        self.identity = identity
+        self.count = np.empty(0, np.int64)
+        self.delta = np.empty(0, np.int64)
+        self.key = np.empty(0, np.int64)
+        self.total = np.empty(0, np.int64)
+        self.total_delta = np.empty(0, np.int64)
+        self._totals = totals
+        self._store = ColumnStore(types)
+        self._slots = SlotAllocator()
+        self._unique = tuple(unique)
+        self._index: KeyIndex | None = None
+        if identity is Identity.FULL:
+            self._index = KeyIndex(types)
+        elif identity is Identity.KEYED:
+            self._index = KeyIndex.of(schema, self._unique)
+        self._row_of = np.empty(0, np.int64)
+        self._scratch = np.empty(0, np.int64)
+        self._written: np.ndarray | None = None
+        self._writes: deque[tuple[int, np.ndarray]] = deque()
+
+    @property
+    def rows(self) -> int:
+        """The number of stored rows, equal ones counted once."""
+        return len(self._index) if self._index is not None else len(self._slots)
+
+    @property
+    def capacity(self) -> int:
+        """The exclusive bound of row slots."""
+        return len(self.count)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.count, self.delta, self.key, self.total, self.total_delta, self._row_of, self._scratch)
+        index = 0 if self._index is None else self._index.nbytes
+        return self._store.nbytes + self._slots.nbytes + index + sum(a.nbytes for a in arrays)
+
+    def apply(self, batch: ChangelogBatch, keys: np.ndarray) -> np.ndarray:
+        """Takes in the changes of an epoch; `keys` are their key slots. Returns the row slots whose count changed.
+
+        Deletes of rows that are not there are ignored.
+
+        Raises:
+            InternalError: a change other than `+I` for an APPEND multiset.
+        """
+        if self.identity is Identity.FULL:
+            return self._apply_full(batch, keys)
+        if self.identity is Identity.KEYED:
+            return self._apply_keyed(batch, keys)
+        if batch.kinds is not None:
+            raise InternalError("an update came from an input that promised inserts only")
+        return self._add(self._slots.allocate(len(batch)), batch.columns, keys)
+
+    def take_away(self, slots: np.ndarray) -> np.ndarray:
+        """Removes live rows whatever their count, as a change of the epoch; returns the slots."""
+        self._change(slots, -self.count[slots])
+        if self.identity is Identity.KEYED and self._index is not None:
+            owners = self._index.find([self._store.take_column(p, slots) for p in self._unique], len(slots))
+            self._row_of[owners] = -1
+            self._index.remove(owners)
+        return slots
+
+    def settle(self, changed: np.ndarray) -> np.ndarray:
+        """Ends the epoch of these changed rows: frees the rows that are gone. Returns the keys that lost a row (with repeats)."""
+        self.delta[changed] = 0
+        if self._totals:
+            keys = self.key[changed]
+            self.total_delta[keys[keys >= 0]] = 0
+        gone = changed[self.count[changed] == 0]
+        if not len(gone):
+            return gone
+        self._release(gone)
+        self._store.free(gone)
+        if self.identity is Identity.FULL and self._index is not None:
+            self._index.remove(gone)
+        else:
+            self._slots.free(gone)
+        keys = self.key[gone]
+        return keys[keys >= 0]
+
+    def take(self, slots: np.ndarray) -> list[pa.Array]:
+        """The rows at the slots, a column each; -1 gives NULLs."""
+        return self._store.take(slots)
+
+    def take_column(self, position: int, slots: np.ndarray) -> pa.Array:
+        return self._store.take_column(position, slots)
+
+    def totals(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows (repeats counted) each key has now, and how many this epoch added; 0 for key -1."""
+        if not len(self.total):
+            zeros = np.zeros(len(keys), np.int64)
+            return zeros, zeros
+        known = (keys >= 0) & (keys < len(self.total))
+        safe = np.where(known, keys, 0)
+        return np.where(known, self.total[safe], 0), np.where(known, self.total_delta[safe], 0)
+
+    def write_times(self, slots: np.ndarray, now: int) -> None:
+        """Notes that rows were written at a time that never goes back, for `expired`."""
+        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
+        live = slots[self.count[slots] > 0]
+        if len(live):
+            self._written[live] = now
+            self._writes.append((now, live))
+
+    def expired(self, before: int) -> np.ndarray:
+        """The live rows last written before a time, each once; they are not noted any more. Cost follows what was written then."""
+        found: list[np.ndarray] = []
+        while self._writes and self._writes[0][0] < before:
+            when, slots = self._writes.popleft()
+            if self._written is not None:
+                slots = slots[(self._written[slots] == when) & (self.count[slots] > 0)]
+                self._written[slots] = np.iinfo(np.int64).max
+                found.append(slots)
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def _link(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> None:
+        """New rows are there, with these columns."""
+
+    def _vanish(self, slots: np.ndarray) -> None:
+        """The count of these rows has become 0."""
+
+    def _release(self, slots: np.ndarray) -> None:
+        """These rows are about to be freed."""
+
+    def _apply_full(self, batch: ChangelogBatch, keys: np.ndarray) -> np.ndarray:
+        assert self._index is not None
+        slots, is_new = self._index.insert(batch.columns)
+        self._grow(self._index.capacity)
+        np.add.at(self.delta, slots, batch.signs())
+        first = first_occurrences(slots, self._scratch)
+        touched, fresh = slots[first], is_new[first]
+        old = np.where(fresh, 0, self.count[touched])
+        net = np.maximum(self.delta[touched], -old)
+        self.delta[touched] = 0
+        vanished = fresh & (net == 0)
+        if vanished.any():
+            self._index.remove(touched[vanished])
+        added = fresh & ~vanished
+        rows = first[added]
+        self._put(touched[added], batch.rows.take(pa.array(rows)).columns, keys[rows])
+        changed = net != 0
+        self._change(touched[changed], net[changed])
+        return touched[changed]
+
+    def _apply_keyed(self, batch: ChangelogBatch, keys: np.ndarray) -> np.ndarray:
+        assert self._index is not None
+        owners, is_new = self._index.insert([batch.column(p) for p in self._unique], len(batch))
+        self._row_of = grown(self._row_of, self._index.capacity, -1)
+        self._row_of[owners[is_new]] = -1
+        self._scratch = grown(self._scratch, self._index.capacity)
+        last = last_occurrences(owners, self._scratch)
+        owner = owners[last]
+        old = self._row_of[owner]
+        stays = batch.signs()[last] > 0
+        both = np.flatnonzero(stays & (old >= 0))
+        if len(both):
+            given = batch.rows.take(pa.array(last[both])).columns
+            same = both[equal_rows(self._store.take(old[both]), given)]
+            stays[same] = False
+            old = old.copy()
+            old[same] = -2
+        removed = old[old >= 0]
+        dropped = owner[~stays & (old > -2)]
+        added = np.flatnonzero(stays)
+        rows = last[added]
+        slots = self._slots.allocate(len(added))
+        self._row_of[owner[added]] = slots
+        self._row_of[dropped] = -1
+        self._index.remove(dropped)
+        self._grow(self._slots.high)
+        self._put(slots, batch.rows.take(pa.array(rows)).columns, keys[rows])
+        changed = np.concatenate((removed, slots))
+        self._change(changed, np.repeat(np.array([-1, 1], np.int64), [len(removed), len(slots)]))
+        return changed
+
+    def _add(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> np.ndarray:
+        self._grow(self._slots.high)
+        self._put(slots, columns, keys)
+        self._change(slots, np.ones(len(slots), np.int64))
+        return slots
+
+    def _put(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> None:
+        """Stores new rows, so far not there at all, under their keys."""
+        if not len(slots):
+            return
+        self._store.put(slots, columns)
+        self.count[slots] = 0
+        self.delta[slots] = 0
+        self.key[slots] = keys
+        self._link(slots, columns, keys)
+
+    def _change(self, slots: np.ndarray, net: np.ndarray) -> None:
+        count = self.count[slots] + net
+        self.count[slots] = count
+        self.delta[slots] += net
+        gone = slots[count == 0]
+        if len(gone):
+            self._vanish(gone)
+        if not self._totals or len(slots) == 0:
+            return
+        keys = self.key[slots]
+        high = int(keys.max()) + 1
+        self.total = grown(self.total, high)
+        self.total_delta = grown(self.total_delta, high)
+        if (keys < 0).any():
+            keys, net = keys[keys >= 0], net[keys >= 0]
+        np.add.at(self.total, keys, net)
+        np.add.at(self.total_delta, keys, net)
+
+    def _grow(self, size: int) -> None:
+        self.count = grown(self.count, size)
+        self.delta = grown(self.delta, size)
+        self.key = grown(self.key, size, -1)
+        self._scratch = grown(self._scratch, size)
+
+
+def first_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """The positions where each slot stands for the first time, ascending. `scratch`, as long as the largest slot, is written to."""
+    positions = np.arange(len(slots), dtype=np.int64)
+    # Of several assignments to one place numpy keeps the last: backwards, so that the first occurrence wins.
+    scratch[slots[::-1]] = positions[::-1]
+    return np.flatnonzero(scratch[slots] == positions)
+
+
+def last_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """The positions where each slot stands for the last time, ascending. `scratch`, as long as the largest slot, is written to."""
+    positions = np.arange(len(slots), dtype=np.int64)
+    scratch[slots] = positions
+    return np.flatnonzero(scratch[slots] == positions)
+
+
+def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray:
+    """Row by row, whether all columns are not distinct (NULL equals NULL, NaN equals NaN), bool (n,). Any column types."""
+    same = np.ones(len(left[0]), np.bool_)
+    for ours, theirs in zip(left, right, strict=True):
+        words = KeyEncoder([ours.type]).encode([pa.concat_arrays([ours, theirs])])
+        same &= (words[:len(ours)] == words[len(ours):]).all(axis=1)
+    return same
