@@ -1,7 +1,7 @@
 """Grouped reductions over one batch, and 128-bit decimal sums.
 
-All functions take `group`, int64 (n,), the group (or slot) of each row, and `count`, the number of groups; groups without a
-row get the neutral element that the function names. Integers wrap at 64 bits, as Java's do in Flink.
+All functions take `group`, int64 (n,), the group (or slot) of each row, and `count`, the number of groups; groups
+without a row get the neutral element that the function names. Integers wrap at 64 bits, as Java's do in Flink.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def max_by(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
         greatest = np.full(count, -np.inf, dtype=values.dtype)
     else:
         greatest = np.full(count, _lowest(values.dtype), dtype=values.dtype)
-    np.maximum.at(greatest, group, values)
+    # numpy warns of NaN here, which is the answer wanted.
+    with np.errstate(invalid="ignore"):
+        np.maximum.at(greatest, group, values)
     return greatest
 
 
@@ -85,8 +87,8 @@ def last_row_by(group: np.ndarray, count: int) -> np.ndarray:
 class DecimalAccumulator:
     """Exact sums of decimals by slot: 128-bit two's complement in a signed upper and an unsigned lower word.
 
-    Sums wrap at 2**127, which is above 38 digits, so that a sum may leave the range of DECIMAL(38) and come back. All values
-    of one accumulator have the same scale: it stores unscaled integers.
+    Sums wrap at 2**127, which is above 38 digits, so that a sum may leave the range of DECIMAL(38) and come back. All
+    values of one accumulator have the same scale: it stores unscaled integers.
     """
 
     def __init__(self) -> None:
@@ -103,7 +105,8 @@ class DecimalAccumulator:
         self._low = grown(self._low, size)
 
     def add(self, slots: np.ndarray, values: pa.Array, signs: np.ndarray | None = None) -> None:
-        """Adds `signs[i] * values[i]` (sign 1 if not given) to the sum of `slots[i]`; slots may repeat, NULLs are left out.
+        """Adds `signs[i] * values[i]` (sign 1 if not given) to the sum of `slots[i]`; slots may repeat, NULLs are
+        left out.
 
         Args:
             slots: int64 (n,), below the reserved size (reserved here if not).
@@ -136,7 +139,8 @@ class DecimalAccumulator:
             total = limb_sum + carry
             parts.append(total.view(np.uint64) & _LOW_32)
             carry = total >> 32
-        self._add_words(touched, parts[0] | (parts[1] << _SHIFT_32), (parts[2] | (parts[3] << _SHIFT_32)).view(np.int64))
+        high_sum = (parts[2] | (parts[3] << _SHIFT_32)).view(np.int64)
+        self._add_words(touched, parts[0] | (parts[1] << _SHIFT_32), high_sum)
 
     def reset(self, slots: np.ndarray) -> None:
         """Sets the sums of the slots to 0."""

@@ -9,8 +9,8 @@ import pyarrow.types as pt
 from runtime.core.errors import InternalError
 
 __all__ = [
-    "binary_array", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like", "is_fixed", "large_binary",
-    "list_lengths", "map_as_list", "null_mask", "single_array",
+    "binary_array", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like", "is_fixed",
+    "large_binary", "list_lengths", "map_as_list", "null_mask", "single_array",
 ]
 
 
@@ -60,7 +60,7 @@ def fixed_dtype(type_: pa.DataType) -> tuple[np.dtype, tuple[int, ...]]:
 
 
 def fixed_values(array: pa.Array) -> np.ndarray:
-    """The values of a fixed type, (n,) or (n, words); a read-only view where possible. What stands at a NULL is undefined."""
+    """The values of a fixed type, (n,) or (n, words); a read-only view where possible. NULLs: any value."""
     dtype, shape = fixed_dtype(array.type)
     count, offset = len(array), array.offset
     data = array.buffers()[1]

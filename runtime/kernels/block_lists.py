@@ -16,10 +16,11 @@ _DEAD = -1
 class BlockLists:
     """A list of int64 values for each key, in order of arrival.
 
-    Keys are dense slots (of a `HashIndex`), values dense row slots: each value is in at most one list at a time. A list is
-    a block of 2**c entries of the arena; a full block moves to one of twice the size, freed blocks are reused by size. A
-    removed value leaves a hole; a block that is more than half holes is compacted. So appending and removing cost amortised
-    O(changes), and reading a list O(its length). A key of -1, or one never seen, has an empty list.
+    Keys are dense slots (of a `HashIndex`), values dense row slots: each value is in at most one list at a time. A
+    list is a block of 2**c entries of the arena; a full block moves to one of twice the size, freed blocks are reused
+    by size. A removed value leaves a hole; a block that is more than half holes is compacted. So appending and
+    removing cost amortised O(changes), and reading a list O(its length). A key of -1, or one never seen, has an empty
+    list.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,9 @@ class BlockLists:
         return sum(a.nbytes for a in arrays) + sum(stack.nbytes for stack, _ in self._free.values())
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Adds `values[i]` (not in any list now) to the list of `keys[i]`; keys may repeat, their order of arrival is kept."""
+        """Adds `values[i]` (not in any list now) to the list of `keys[i]`; keys may repeat, their order of arrival is
+        kept.
+        """
         count = len(keys)
         if count == 0:
             return
@@ -101,7 +104,8 @@ class BlockLists:
         return index, values
 
     def probe_chunks(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order."""
+        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order.
+        """
         if len(keys) == 0:
             return
         ends = np.cumsum(self._known(keys)[1])

@@ -12,7 +12,9 @@ __all__ = ["ByteArena"]
 
 
 class ByteArena:
-    """Byte strings at dense positions 0, 1, 2, ...; appending costs amortised O(bytes), reading does not copy the store."""
+    """Byte strings at dense positions 0, 1, 2, ...; appending costs amortised O(bytes), reading does not copy the
+    store.
+    """
 
     def __init__(self) -> None:
         self._data = np.empty(1024, np.uint8)

@@ -22,8 +22,8 @@ _MASK_64 = (1 << 64) - 1
 class BytesPool:
     """Gives each distinct byte string a code 0, 1, 2, ... in order of first sight; never forgets, see `retained`.
 
-    The strings' 64-bit hashes are the keys of a `HashIndex` whose slots are the codes. Every match is verified by comparing
-    bytes; strings whose hash belongs to another string try again under the next hash of a fixed sequence.
+    The strings' 64-bit hashes are the keys of a `HashIndex` whose slots are the codes. Every match is verified by
+    comparing bytes; strings whose hash belongs to another string try again under the next hash of a fixed sequence.
     """
 
     def __init__(self, hasher: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = hash_bytes) -> None:

@@ -16,9 +16,9 @@ def consolidate(words: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.nd
         words: (n, width) uint64, equal exactly for equal rows (see `KeyEncoder`).
         signs: +1 or -1 (or any weight) per row.
 
-    A row with a positive net weight is represented by its last positive change, one with a negative weight by its first
-    negative change. So, if every key holds at most one row at a time, the deletion of a key's old row still comes before
-    the insertion of its new one.
+    A row with a positive net weight is represented by its last positive change, one with a negative weight by its
+    first negative change. So, if every key holds at most one row at a time, the deletion of a key's old row still
+    comes before the insertion of its new one.
     """
     count = len(words)
     first, group = group_ids(words)

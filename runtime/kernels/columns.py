@@ -32,9 +32,9 @@ _JOINED_BYTES = 1 << 30
 class ColumnStore:
     """Columnar storage of rows by slot id; slots are chosen by the caller (of a `HashIndex` or a `SlotAllocator`).
 
-    Fixed-width types live in growing numpy arrays, strings in a byte arena, lists and maps in a log of Arrow arrays, structs
-    in the columns of their fields. What is overwritten or freed is reclaimed when it makes up half, so that both space and
-    time stay proportional to live rows and changes.
+    Fixed-width types live in growing numpy arrays, strings in a byte arena, lists and maps in a log of Arrow arrays,
+    structs in the columns of their fields. What is overwritten or freed is reclaimed when it makes up half, so that
+    both space and time stay proportional to live rows and changes.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:

@@ -8,7 +8,8 @@ __all__ = ["expand_ranges", "grown"]
 
 
 def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
-    """The array itself if its first axis already has `size` entries, else a longer copy (at least doubled), rest = `fill`.
+    """The array itself if its first axis already has `size` entries, else a longer copy (at least doubled), rest =
+    `fill`.
 
     Doubling makes a long sequence of calls cost amortised O(1) per entry. The other axes keep their extent.
     """

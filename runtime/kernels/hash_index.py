@@ -1,8 +1,8 @@
 """The index of all keyed state: key words to dense slot ids, open addressing, whole batches at a time.
 
-The table is one uint64 array with linear probing. An entry holds the upper 32 bits of the key's hash (so that nearly every
-mismatch is seen without touching the keys) and the slot + 2 in the lower 32 bits; 0 is empty, 1 a tombstone. Key words
-live beside it, addressed by slot, and every match is verified against them.
+The table is one uint64 array with linear probing. An entry holds the upper 32 bits of the key's hash (so that nearly
+every mismatch is seen without touching the keys) and the slot + 2 in the lower 32 bits; 0 is empty, 1 a tombstone.
+Key words live beside it, addressed by slot, and every match is verified against them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SMALLEST_TABLE = 64
 class HashIndex:
     """Maps key words (rows of a (n, width) uint64 array, see `KeyEncoder`) to slots.
 
-    Slots are dense int64 ids, stable until removed, and reused afterwards; new keys get ascending slots in order of first
-    occurrence (0, 1, 2, ... in a fresh index). Side arrays indexed by slot need `capacity` entries. Width 0 is allowed:
-    all rows are then the same key. Up to 2**32 - 2 slots.
+    Slots are dense int64 ids, stable until removed, and reused afterwards; new keys get ascending slots in order of
+    first occurrence (0, 1, 2, ... in a fresh index). Side arrays indexed by slot need `capacity` entries. Width 0 is
+    allowed: all rows are then the same key. Up to 2**32 - 2 slots.
     """
 
     def __init__(self, width: int, capacity: int = 1024) -> None:
@@ -70,7 +70,8 @@ class HashIndex:
     def insert(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finds or adds each key: `(slots int64 (n,), is_new bool (n,))`.
 
-        Equal keys within the batch get one slot; `is_new` is true only at the first occurrence of a key that was absent.
+        Equal keys within the batch get one slot; `is_new` is true only at the first occurrence of a key that was
+        absent.
         """
         self._check(words)
         count = len(words)
@@ -138,7 +139,8 @@ class HashIndex:
         self._tombstones = 0
 
     def _locate(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place)."""
+        """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place).
+        """
         places = hashes.astype(np.int64)
         places &= self._mask
         slots = np.full(len(words), -1, dtype=np.int64)
@@ -220,9 +222,9 @@ class HashIndex:
                slots: np.ndarray) -> np.ndarray:
         """Finds an empty place for every absent key; returns the rows of first occurrences, ascending.
 
-        All missing rows advance one place a round. Equal keys share their hash, so they stand at the same place in the
-        same round: either one of them has claimed it, or a different key has. Hence whatever was there before the round is
-        certainly another key, and comparisons are only among the rows of this chunk.
+        All missing rows advance one place a round. Equal keys share their hash, so they stand at the same place in
+        the same round: either one of them has claimed it, or a different key has. Hence whatever was there before the
+        round is certainly another key, and comparisons are only among the rows of this chunk.
         """
         won: list[np.ndarray] = []
         rows = missing

@@ -1,7 +1,7 @@
 """Hash functions over key words and over byte strings, computed with numpy over whole columns.
 
-Both are defined by arithmetic modulo 2**64 on values (not on memory), so they are the same on every machine and in every
-version: key groups and saved state depend on them. Do not change a constant here without a new state version.
+Both are defined by arithmetic modulo 2**64 on values (not on memory), so they are the same on every machine and in
+every version: key groups and saved state depend on them. Do not change a constant here without a new state version.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def hash_words(words: np.ndarray) -> np.ndarray:
 def hash_bytes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The 64-bit hash of n byte strings `data[starts[i] : starts[i] + lengths[i]]`, uint64 (n,).
 
-    The string is read as little-endian words of 8 bytes, the last one zero padded; the hash is
-    `mix(length * G + sum over k of mix(word_k ^ (G * (k + 1))))`. A sum, so that the words of all strings can be hashed at
-    once and added up by segments. Stable over versions and machines.
+    The string is read as little-endian words of 8 bytes, the last one zero padded; the hash is `mix(length * G + sum
+    over k of mix(word_k ^ (G * (k + 1))))`. A sum, so that the words of all strings can be hashed at once and added
+    up by segments. Stable over versions and machines.
     """
     hashed = lengths.astype(np.uint64)
     hashed *= np.uint64(_GOLDEN)

@@ -142,8 +142,8 @@ class _NullCodec:
 class _FixedCodec:
     """Values of a fixed number of bytes, by value.
 
-    Floats are canonical (one NaN, no negative zero) and have an unused NaN pattern for NULL; decimals of up to 38 digits
-    have unused patterns as well. The others need a null bit if nullable.
+    Floats are canonical (one NaN, no negative zero) and have an unused NaN pattern for NULL; decimals of up to 38
+    digits have unused patterns as well. The others need a null bit if nullable.
     """
 
     pooled = 0
@@ -178,7 +178,9 @@ class _FixedCodec:
         nulls = null_mask(array)
         _refuse_nulls(nulls, self._nullable)
         words = self._words(array)
-        pieces = [w if size == 64 else w & np.uint64((1 << size) - 1) for w, size in zip(words, self._sizes, strict=True)]
+        pieces = [
+            w if size == 64 else w & np.uint64((1 << size) - 1) for w, size in zip(words, self._sizes, strict=True)
+        ]
         if nulls is not None:
             fill = self._null_words or (np.uint64(0),) * len(pieces)
             pieces = [np.where(nulls, f, p) for f, p in zip(fill, pieces, strict=True)]
@@ -314,9 +316,8 @@ class _ListCodec:
             words = words[np.lexsort((*(keys[:, i] for i in range(keys.shape[1])), owner))]
         offsets = np.zeros(len(array) + 1, dtype=np.int64)
         np.cumsum(lengths * (8 * self._layout.width), out=offsets[1:])
-        # Explicit byte order, so that the bytes are the same whatever the machine.
-        data = np.ascontiguousarray(words.astype("<u8", copy=False)).reshape(-1).view(np.uint8)
-        return [intern_codes(self._pool, binary_array(offsets, data, pa.large_binary()), nulls, intern)]
+        strings = binary_array(offsets, _little_endian(words), pa.large_binary())
+        return [intern_codes(self._pool, strings, nulls, intern)]
 
     def stable(self, array: pa.Array) -> list[np.ndarray]:
         nulls = null_mask(array)
@@ -346,11 +347,8 @@ class _ListCodec:
             keys = self._key_layout.pack(kept[:len(self._codecs[0].bits)], len(words))
             owner = np.repeat(np.arange(len(codes)), lengths // (8 * self._layout.width))
             recoded = recoded[np.lexsort((*(keys[:, i] for i in range(keys.shape[1])), owner))]
-        offsets = np.append(starts, len(data)).astype(np.int64)
-        if len(codes) == 0:
-            offsets = np.zeros(1, dtype=np.int64)
-        rewritten = binary_array(
-            offsets, np.ascontiguousarray(recoded.astype("<u8", copy=False)).reshape(-1).view(np.uint8), pa.large_binary())
+        offsets = np.append(starts, len(data)).astype(np.int64) if len(codes) else np.zeros(1, dtype=np.int64)
+        rewritten = binary_array(offsets, _little_endian(recoded), pa.large_binary())
         remap = np.full(len(self._pool), -1, dtype=np.int64)
         self._pool = BytesPool()
         remap[codes] = self._pool.intern(rewritten)
@@ -363,6 +361,11 @@ class _ListCodec:
         if len(flat) != int(lengths.sum()):
             raise InternalError(f"{array.type}: {len(flat)} elements where the offsets say {int(lengths.sum())}")
         return (flat.flatten() if self._is_map else [flat]), lengths
+
+
+def _little_endian(words: np.ndarray) -> np.ndarray:
+    """The words as bytes, uint8: the same on every machine."""
+    return np.ascontiguousarray(words.astype("<u8", copy=False)).reshape(-1).view(np.uint8)
 
 
 def intern_codes(pool: BytesPool, strings: pa.Array, nulls: np.ndarray | None, intern: bool) -> np.ndarray:

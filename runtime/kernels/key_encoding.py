@@ -20,8 +20,8 @@ class KeyEncoder:
 
     NULL equals NULL, -0.0 equals 0.0, NaN equals NaN, maps are equal whatever the order of their entries. Fixed-width
     values stand in the words themselves (64-bit types in a word of their own: a BIGINT NOT NULL key is one word, the
-    value); narrower ones share words, null bits too. Strings, lists and maps are interned: the word holds a code. Structs
-    are their fields. The layout depends only on `types` and `nullable`.
+    value); narrower ones share words, null bits too. Strings, lists and maps are interned: the word holds a code.
+    Structs are their fields. The layout depends only on `types` and `nullable`.
 
     Args:
         types: the Arrow types of the key columns.
@@ -48,7 +48,9 @@ class KeyEncoder:
 
     @property
     def pooled(self) -> int:
-        """The number of distinct strings, lists and maps interned: when far above the live keys, `retain` gives memory back."""
+        """The number of distinct strings, lists and maps interned: when far above the live keys, `retain` gives memory
+        back.
+        """
         return sum(codec.pooled for codec in self._codecs)
 
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
@@ -70,8 +72,8 @@ class KeyEncoder:
     def stable_hash(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
         """A 64-bit hash of each key by value, uint64 (n,): the same in every process, version and machine.
 
-        Defines key groups. Equals `hash_words(encode(columns))` for BIGINT NOT NULL keys; integers of all widths agree, and
-        nullability makes no difference.
+        Defines key groups. Equals `hash_words(encode(columns))` for BIGINT NOT NULL keys; integers of all widths
+        agree, and nullability makes no difference.
         """
         arrays = self._arrays(columns)
         words = [word for codec, array in zip(self._codecs, arrays, strict=True) for word in codec.stable(array)]

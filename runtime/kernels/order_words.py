@@ -1,9 +1,9 @@
 """Sort columns to words whose unsigned order is the ORDER BY order, exact for every value of every sortable type.
 
-Strings are their bytes in as many 8-byte words as the longest string seen needs (zero padded), then a word with the length
-+ 1, which orders strings that differ only in trailing zero bytes. When a longer string arrives the layout widens, and words
-made earlier are brought to it with `OrderEncoder.adapt`. Descending columns are bitwise negated. NULL is all zeros or all
-ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
+Strings are their bytes in as many 8-byte words as the longest string seen needs (zero padded), then a word with the
+length + 1, which orders strings that differ only in trailing zero bytes. When a longer string arrives the layout
+widens, and words made earlier are brought to it with `OrderEncoder.adapt`. Descending columns are bitwise negated.
+NULL is all zeros or all ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def order_words(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Seque
 class OrderEncoder:
     """Encodes sort columns as (n, width) uint64 order words that stay comparable over the life of the encoder.
 
-    `encode` may widen the layout (`width` grows and so does `generation`): then all words kept from before must be passed
-    through `adapt`, for example `runs.widen(encoder.adapt)`.
+    `encode` may widen the layout (`width` grows and so does `generation`): then all words kept from before must be
+    passed through `adapt`, for example `runs.widen(encoder.adapt)`.
 
     Args:
         types: the Arrow types of the sort columns.
@@ -123,7 +123,8 @@ class _OrderCodec:
 class _FixedOrder(_OrderCodec):
     """Numbers, booleans, dates, times, timestamps: one word, decimals above 18 digits two (four above 38).
 
-    A NULL is all zeros or all ones. Timestamps and intervals never reach the ends of 64 bits, so they need no null word.
+    A NULL is all zeros or all ones. Timestamps and intervals never reach the ends of 64 bits, so they need no null
+    word.
     """
 
     def __init__(self, type_: pa.DataType, descending: bool, nulls_last: bool, nullable: bool) -> None:

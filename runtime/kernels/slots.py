@@ -10,7 +10,9 @@ __all__ = ["SlotAllocator"]
 
 
 class SlotAllocator:
-    """Hands out dense int64 slot ids; freed ids are reused first, so side arrays stay as small as the peak of live slots."""
+    """Hands out dense int64 slot ids; freed ids are reused first, so side arrays stay as small as the peak of live
+    slots.
+    """
 
     def __init__(self) -> None:
         self._high = 0

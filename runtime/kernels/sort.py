@@ -53,7 +53,8 @@ def last_per_key(words: np.ndarray) -> np.ndarray:
 
 
 def run_starts(words: np.ndarray) -> np.ndarray:
-    """Where a new run of equal neighbours begins: ascending row numbers, int64, the first of them 0 (none for no rows)."""
+    """Where a new run of equal neighbours begins: ascending row numbers, int64, the first of them 0 (none for no rows).
+    """
     if len(words) == 0:
         return np.empty(0, dtype=np.int64)
     changes = np.zeros(len(words), dtype=np.bool_)

@@ -76,8 +76,8 @@ class _Skips:
     """Jumps over the dead entries of one run in one direction.
 
     For entries seen to begin a dead stretch a jump to its end is remembered, so that a partition whose head is eaten
-    away again and again (a top-n, a timer queue) does not walk over its dead at each look. A scan that has become longer
-    than the run itself builds the jumps of the whole run at once.
+    away again and again (a top-n, a timer queue) does not walk over its dead at each look. A scan that has become
+    longer than the run itself builds the jumps of the whole run at once.
     """
 
     def __init__(self, alive: np.ndarray) -> None:
@@ -96,18 +96,17 @@ class _Skips:
         dead = inside[~self._alive[positions[inside]]]
         if len(dead) == 0:
             return result
-        if self._jump is None:
-            self._jump = np.arange(size + 1, dtype=np.int64)
+        jump = np.arange(size + 1, dtype=np.int64) if self._jump is None else self._jump
         pending = dead
         window = _FIRST_WINDOW
         work = 0
         while len(pending):
             work += len(pending) * window
             if work > size + 64:
-                self._build()
-                result[pending] = self._jump[result[pending]]
+                jump = self._all_jumps()
+                result[pending] = jump[result[pending]]
                 break
-            at = self._jump[result[pending]]
+            at = jump[result[pending]]
             grid = np.minimum(at[:, None] + np.arange(window), size - 1)
             live = self._alive[grid]
             offset = live.argmax(axis=1)
@@ -117,7 +116,8 @@ class _Skips:
             pending = pending[~(hit | (at >= size))]
             window *= 4
         # A grid clipped at the end may repeat the last entry, so a hit is never beyond it.
-        self._jump[positions[dead]] = result[dead]
+        jump[positions[dead]] = result[dead]
+        self._jump = jump
         return result
 
     def collect(self, low: np.ndarray, high: np.ndarray, limit: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -152,8 +152,9 @@ class _Skips:
             return empty, empty
         return np.concatenate(indexes), np.concatenate(places)
 
-    def _build(self) -> None:
+    def _all_jumps(self) -> np.ndarray:
+        """The first live entry at or after every position of the run."""
         size = len(self._alive)
         target = np.full(size + 1, size, dtype=np.int64)
         target[:size] = np.where(self._alive, np.arange(size), size)
-        self._jump = np.minimum.accumulate(target[::-1])[::-1].copy()
+        return np.minimum.accumulate(target[::-1])[::-1].copy()

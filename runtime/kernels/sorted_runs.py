@@ -1,4 +1,5 @@
-"""An ordered multimap for top-n, MIN and MAX under retraction, OVER windows, versions of temporal tables, and timers."""
+"""An ordered multimap for top-n, MIN and MAX under retraction, OVER windows, versions of temporal tables, and timers.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ _SMALL_RUN = 512
 _ONES = np.uint64((1 << 64) - 1)
 _ZERO = np.uint64(0)
 
+_Bounds = list[tuple[SortedRun, np.ndarray, np.ndarray]]
+"""Per run the positions [from, to) of each request."""
+
 
 class SortedRuns:
     """Entries (partition, order words, seq, value), ordered by the first three, in a few sorted runs of growing sizes.
@@ -28,9 +32,10 @@ class SortedRuns:
     - seq: int64, breaks ties, usually the number of arrival.
     - value: the id of the entry, a dense row slot; each id is in at most one entry at a time.
 
-    An insert makes a new run; runs merge when the newer ones have grown to a quarter of the one before (a merge of sorted
-    runs is one stable sort, linear for sorted input). Removal marks the entry dead; a run more than half dead is rewritten.
-    So inserts and removals cost amortised O(log n) per entry; reads cost O(log n) per request and run, plus the result.
+    An insert makes a new run; runs merge when the newer ones have grown to a quarter of the one before (a merge of
+    sorted runs is one stable sort, linear for sorted input). Removal marks the entry dead; a run more than half dead
+    is rewritten. So inserts and removals cost amortised O(log n) per entry; reads cost O(log n) per request and run,
+    plus the result.
     """
 
     def __init__(self, width: int | None = None) -> None:
@@ -65,10 +70,9 @@ class SortedRuns:
         count = len(values)
         if count == 0:
             return
-        if seqs is None:
-            seqs = np.arange(self._next_seq, self._next_seq + count, dtype=np.int64)
-        self._next_seq = max(self._next_seq, int(seqs.max()) + 1)
-        keys = self._keys(partitions, order_words, seqs.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN)
+        arrival = np.arange(self._next_seq, self._next_seq + count) if seqs is None else seqs.astype(np.int64, copy=False)
+        self._next_seq = max(self._next_seq, int(arrival.max()) + 1)
+        keys = self._keys(partitions, order_words, np.ascontiguousarray(arrival).view(np.uint64) ^ _SIGN)
         order = np.argsort(keys, kind="stable")
         high = int(values.max()) + 1
         self._run_of = grown(self._run_of, high, -1)
@@ -109,14 +113,18 @@ class SortedRuns:
         return self._ends(partitions, limit, backward=False)
 
     def last(self, partitions: np.ndarray, limit: int | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The last `limit` entries of each partition: `(partition_index, values)`, by request, then in (ascending) order."""
+        """The last `limit` entries of each partition: `(partition_index, values)`, by request, then in (ascending)
+        order.
+        """
         return self._ends(partitions, limit, backward=True)
 
     def range(self, partitions: np.ndarray, low_words: np.ndarray | None, high_words: np.ndarray | None,
               low_inclusive: bool = True, high_inclusive: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of each partition with order words between the bounds of its request: `(partition_index, values)`.
+        """The entries of each partition with order words between the bounds of its request: `(partition_index,
+        values)`.
 
-        Bounds are (n, width) words or None for no bound; they compare with the order words only. By request, then in order.
+        Bounds are (n, width) words or None for no bound; they compare with the order words only. By request, then in
+        order.
         """
         bounds = self._bounds(partitions, low_words, high_words, low_inclusive, high_inclusive)
         return self._gather(bounds, len(partitions), None, backward=False)
@@ -130,12 +138,16 @@ class SortedRuns:
         return self._single(bounds, len(partitions), backward=True)
 
     def ceiling(self, partitions: np.ndarray, words: np.ndarray, inclusive: bool = True) -> np.ndarray:
-        """For each request the first entry of the partition with order words >= (or >) the given: value ids, -1 if none."""
+        """For each request the first entry of the partition with order words >= (or >) the given: value ids, -1 if
+        none.
+        """
         bounds = self._bounds(partitions, words, None, inclusive, True)
         return self._single(bounds, len(partitions), backward=False)
 
     def pop_below(self, partition: int, words: np.ndarray, inclusive: bool = False) -> np.ndarray:
-        """Removes the entries of one partition with order words < (or <=) the bound, (width,) words; their values in order."""
+        """Removes the entries of one partition with order words < (or <=) the bound, (width,) words; their values in
+        order.
+        """
         bound = np.asarray(words, dtype=np.uint64).reshape(1, -1)
         _, values = self.range(np.array([partition], dtype=np.int64), None, bound, True, inclusive)
         self.remove(values)
@@ -186,7 +198,7 @@ class SortedRuns:
         """Appends a run and merges the newest ones as long as the one before is not much larger."""
         first = len(self._runs)
         size = len(run)
-        while first > 0 and (len(self._runs[first - 1]) <= _MERGE_RATIO * size or len(self._runs[first - 1]) < _SMALL_RUN):
+        while first > 0 and len(self._runs[first - 1]) <= max(_MERGE_RATIO * size, _SMALL_RUN):
             first -= 1
             size += self._runs[first].live
         merged = _merge([*self._runs[first:], run])
@@ -214,26 +226,29 @@ class SortedRuns:
             self._place[values] = live
 
     def _bounds(self, partitions: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, low_inclusive: bool,
-                high_inclusive: bool) -> list[tuple[SortedRun, np.ndarray, np.ndarray]]:
+                high_inclusive: bool) -> _Bounds:
         """Per run the positions [from, to) of each request."""
         if not self._runs or self._width is None:
             return []
         count = len(partitions)
         zeros = np.zeros((count, self._width), dtype=np.uint64)
-        low_key = self._keys(partitions, zeros if low is None else low, _ZERO if low is None or low_inclusive else _ONES)
-        ones = ~zeros
-        high_key = self._keys(partitions, ones if high is None else high, _ONES if high is None or high_inclusive else _ZERO)
         # seq is never at its ends, so a key with an end seq stands before or after all entries with its order words.
+        before, after = _ZERO, _ONES
+        low_seq = before if low is None or low_inclusive else after
+        high_seq = after if high is None or high_inclusive else before
+        low_key = self._keys(partitions, zeros if low is None else low, low_seq)
+        high_key = self._keys(partitions, ~zeros if high is None else high, high_seq)
         return [(run, run.search(low_key, "left"), run.search(high_key, "right")) for run in self._runs]
 
-    def _ends(self, partitions: np.ndarray, limit: int | np.ndarray, *, backward: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _ends(self, partitions: np.ndarray, limit: int | np.ndarray, *,
+              backward: bool) -> tuple[np.ndarray, np.ndarray]:
         bounds = self._bounds(partitions, None, None, True, True)
         limits = np.broadcast_to(np.asarray(limit, dtype=np.int64), (len(partitions),))
         return self._gather(bounds, len(partitions), limits, backward=backward)
 
-    def _gather(self, bounds: list[tuple[SortedRun, np.ndarray, np.ndarray]], count: int, limits: np.ndarray | None, *,
+    def _gather(self, bounds: _Bounds, count: int, limits: np.ndarray | None, *,
                 backward: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The live entries in the bounds of each request over all runs, by request and key; at most `limits` from an end."""
+        """The live entries in the bounds of each request, by request and key; at most `limits` from an end."""
         indexes: list[np.ndarray] = []
         values: list[np.ndarray] = []
         keys: list[np.ndarray] = []
@@ -261,20 +276,17 @@ class SortedRuns:
             index, value = index[keep], value[keep]
         return index, value
 
-    def _single(self, bounds: list[tuple[SortedRun, np.ndarray, np.ndarray]], count: int, *, backward: bool) -> np.ndarray:
+    def _single(self, bounds: _Bounds, count: int, *, backward: bool) -> np.ndarray:
         """The first (or last) live entry in the bounds of each request over all runs; -1 if none."""
         best = np.full(count, -1, dtype=np.int64)
-        best_key: np.ndarray | None = None
+        best_key = np.zeros(count, dtype=bounds[0][0].keys.dtype if bounds else "S8")
         one = np.ones(count, dtype=np.int64)
         for run, low, high in bounds:
             index, place = run.collect(low, high, one, backward)
             key = run.keys[place]
-            if best_key is None:
-                best_key = np.zeros(count, dtype=run.keys.dtype)
-            else:
-                known = best_key[index]
-                better = (best[index] < 0) | ((key > known) if backward else (key < known))
-                index, place, key = index[better], place[better], key[better]
+            known = best_key[index]
+            better = (best[index] < 0) | ((key > known) if backward else (key < known))
+            index, place, key = index[better], place[better], key[better]
             best[index] = run.values[place]
             best_key[index] = key
         return best

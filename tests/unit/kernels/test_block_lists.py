@@ -1,0 +1,76 @@
+"""BlockLists against a dict of lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runtime.kernels.block_lists import BlockLists
+
+
+def check(lists: BlockLists, model: dict[int, list[int]], keys: list[int]) -> None:
+    asked = np.array(keys, dtype=np.int64)
+    pairs = [(i, v) for i, k in enumerate(keys) for v in model.get(k, [])]
+    index, values = lists.probe(asked)
+    assert list(zip(index.tolist(), values.tolist(), strict=True)) == pairs
+    assert lists.counts(asked).tolist() == [len(model.get(k, [])) for k in keys]
+    assert len(lists) == sum(map(len, model.values()))
+    chunked: list[tuple[int, int]] = []
+    for index, values in lists.probe_chunks(asked, 7):
+        assert len(values) <= 7 or len(np.unique(index)) == 1
+        chunked += zip(index.tolist(), values.tolist(), strict=True)
+    assert chunked == pairs
+
+
+@pytest.mark.parametrize(("domain", "seed"), [(3, 0), (40, 1), (2000, 2)])
+def test_random_operations_agree_with_a_dict(domain: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lists = BlockLists()
+    model: dict[int, list[int]] = {}
+    key_of: dict[int, int] = {}
+    check(lists, model, [0, -1, 5])
+    for _ in range(150):
+        action = rng.random()
+        if action < 0.5:
+            count = int(rng.integers(0, 40))
+            unused = np.setdiff1d(np.arange(len(key_of) + count + 5), np.array([*key_of], dtype=np.int64))
+            values = rng.permutation(unused)[:count]
+            keys = rng.integers(0, domain, len(values))
+            lists.append(keys, values)
+            for key, value in zip(keys.tolist(), values.tolist(), strict=True):
+                model.setdefault(key, []).append(value)
+                key_of[value] = key
+        elif action < 0.9:
+            values = rng.permutation(np.array([*key_of], dtype=np.int64))[:int(rng.integers(0, 40))]
+            lists.remove(np.array([key_of[v] for v in values.tolist()], dtype=np.int64), values)
+            for value in values.tolist():
+                model[key_of.pop(value)].remove(value)
+        else:
+            keys = rng.integers(-1, domain + 3, 2)
+            lists.drop_keys(keys)
+            for key in keys.tolist():
+                for value in model.pop(key, []):
+                    del key_of[value]
+        check(lists, model, rng.integers(-1, domain + 5, 30).tolist())
+
+
+def test_churn_keeps_memory_bounded() -> None:
+    lists = BlockLists()
+    values = np.arange(4000)
+    keys = values % 50
+    sizes = []
+    for _ in range(100):
+        lists.append(keys, values)
+        lists.remove(keys, values)
+        sizes.append(lists.nbytes)
+    assert len(lists) == 0
+    assert max(sizes) <= 2 * sizes[0]
+
+
+def test_one_hot_key_grows_in_blocks() -> None:
+    lists = BlockLists()
+    for step in range(200):
+        lists.append(np.zeros(100, dtype=np.int64), np.arange(step * 100, step * 100 + 100))
+    lists.remove(np.zeros(15000, dtype=np.int64), np.arange(15000))
+    _, values = lists.probe(np.array([0]))
+    assert values.tolist() == list(range(15000, 20000))

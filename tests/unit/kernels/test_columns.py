@@ -1,0 +1,98 @@
+"""ColumnStore and SlotAllocator against dicts and sets."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.kernels.columns import ColumnStore, SlotAllocator
+
+TYPES: list[pa.DataType] = [
+    pa.int64(), pa.bool_(), pa.float32(), pa.decimal128(38, 4), pa.timestamp("us", tz="UTC"), pa.date32(), pa.string(),
+    pa.binary(), pa.list_(pa.string()), pa.struct([("a", pa.int16()), ("b", pa.string())]),
+    pa.map_(pa.string(), pa.int32()),
+    pa.null(), pa.time32("ms"), pa.duration("ms"), pa.large_string(),
+]
+
+
+def row(rng: np.random.Generator) -> list[object]:
+    n = int(rng.integers(0, 1000))
+    text = "é" * (n % 7) + str(n)
+    moment = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=n)
+    whole: list[object] = [
+        n, n % 2 == 0, n / 2, decimal.Decimal(n).scaleb(-4), moment, moment.date(), text, text.encode(), 
+        [text, None][:n % 3],
+        {"a": n, "b": None if n % 3 else text}, [(text, n)] * (n % 2), None, datetime.time(n % 24),
+        datetime.timedelta(seconds=n),
+        text,
+    ]
+    return [None if rng.random() < 0.15 else value for value in whole]
+
+
+def test_random_puts_and_frees_agree_with_a_dict() -> None:
+    rng = np.random.default_rng(0)
+    store = ColumnStore(TYPES)
+    model: dict[int, list[object]] = {}
+    for _ in range(80):
+        slots = rng.permutation(300)[:int(rng.integers(1, 60))]
+        if rng.random() < 0.7:
+            rows = [row(rng) for _ in slots]
+            store.put(slots, [pa.array([r[i] for r in rows], type=t) for i, t in enumerate(TYPES)])
+            model.update(zip(slots.tolist(), rows, strict=True))
+        else:
+            gone = [s for s in slots.tolist() if s in model]
+            store.free(np.array(gone, dtype=np.int64))
+            for slot in gone:
+                del model[slot]
+        asked = [*rng.choice(np.array([*model, -1]), 40).tolist()]
+        taken = store.take(np.array(asked))
+        for i, type_ in enumerate(TYPES):
+            assert taken[i].type == type_
+            taken[i].validate(full=True)
+            assert taken[i].to_pylist() == [model[s][i] if s >= 0 else None for s in asked]
+            assert store.take_column(i, np.array(asked)).equals(taken[i])
+
+
+def test_garbage_is_reclaimed() -> None:
+    store = ColumnStore([pa.string(), pa.list_(pa.int64())])
+    slots = np.arange(2000)
+    sizes = []
+    for step in range(60):
+        texts = pa.array([f"{step}-{i}" + "x" * 50 for i in range(2000)])
+        lists = pa.array([[i, step] for i in range(2000)])
+        store.put(slots, [texts, lists])
+        sizes.append(store.nbytes)
+    assert max(sizes) < 6 * sizes[0]
+    assert store.take(np.array([3]))[0].to_pylist() == ["59-3" + "x" * 50]
+    assert store.take(np.array([3]))[1].to_pylist() == [[3, 59]]
+
+
+def test_slices_and_chunks_are_stored_by_value() -> None:
+    store = ColumnStore([pa.string(), pa.bool_(), pa.int64()])
+    texts = pa.array(["a", None, "ccc", "dd", None, "f"]).slice(1, 4)
+    flags = pa.chunked_array([[True, None], [False, True]])
+    store.put(np.array([4, 0, 2, 9]), [texts, flags, pa.array([7, 8, None, 1, 2]).slice(1)])
+    got = [column.to_pylist() for column in store.take(np.array([9, 2, 0, 4]))]
+    assert got == [[None, "dd", "ccc", None], [True, False, None, True], [2, 1, None, 8]]
+
+
+def test_allocator_reuses_slots() -> None:
+    rng = np.random.default_rng(1)
+    slots = SlotAllocator()
+    live: set[int] = set()
+    peak = 0
+    for _ in range(200):
+        if rng.random() < 0.55:
+            fresh = slots.allocate(int(rng.integers(0, 20))).tolist()
+            assert len(set(fresh)) == len(fresh) and not live & set(fresh)
+            live |= set(fresh)
+        else:
+            gone = rng.permutation(np.array(sorted(live), dtype=np.int64))[:10]
+            slots.free(gone)
+            live -= set(gone.tolist())
+        peak = max(peak, len(live))
+        assert len(slots) == len(live) and slots.high == peak
+        assert set(slots.free_slots().tolist()) == set(range(slots.high)) - live
