@@ -23,3 +23,8 @@ def span_of(tree: exp.Expr | None) -> Span | None:
     if not parts:
         return None
     return Span(min(p.start for p in parts), max(p.end for p in parts))
+
+
+def identifiers(tree: exp.Expr) -> frozenset[str]:
+    """All names that an expression mentions: columns, tables and fields alike."""
+    return frozenset(identifier.name for identifier in tree.find_all(exp.Identifier))

@@ -1,0 +1,395 @@
+"""Scripts and statements: what each statement is, by its first words, and where one ends and the next begins.
+
+A script is read with one scan; its statements are separated by semicolons, and those inside EXECUTE STATEMENT SET .. END
+belong to the set. Statements with queries or expressions in them are read here, definitions of tables by
+`table_definitions`, and the rest by the grammar of `utility`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from sqlglot import exp
+
+from runtime.core.errors import Span, UnsupportedError, did_you_mean
+from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
+from sqlengine.parse.lexer import END, WORD, Token, scan
+from sqlengine.parse.statement_nodes import (
+    Call,
+    CompilePlan,
+    CreateMaterializedView,
+    CreateView,
+    Delete,
+    Explain,
+    Insert,
+    QueryStatement,
+    StatementSet,
+    Update,
+    ViewColumn,
+)
+from sqlengine.parse.table_definitions import TableGrammar
+from sqlengine.parse.utility import UTILITY_WORDS, read_utility
+
+__all__ = ["parse_expression", "parse_query", "parse_script", "parse_statement", "statement_spans"]
+
+_S = TypeVar("_S", bound=Statement)
+
+_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE")
+_QUERY_WORDS = ("SELECT", "WITH", "VALUES")
+_STARTERS = (*_QUERY_WORDS, "INSERT", "UPDATE", "DELETE", "REPLACE", "EXPLAIN", "COMPILE", "CALL", *sorted(UTILITY_WORDS))
+_CLAUSES = (
+    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "JOIN", "LEFT", "RIGHT",
+    "FULL", "INNER", "CROSS", "UNION", "EXCEPT", "INTERSECT", "AS", "ON", "USING", "AND", "OR", "WITH", "COMMENT",
+    "PARTITIONED", "DISTRIBUTED", "LIKE", "BETWEEN",
+)
+_LATER = {
+    "MODEL": "models", "CONNECTION": "connections",
+}
+
+
+class StatementGrammar(TableGrammar):
+    """Reads statements."""
+
+    def statement(self) -> Statement:
+        """One statement, up to its semicolon or the end."""
+        start = self.token
+        return self._finish(self._statement(), start)
+
+    def _finish(self, statement: _S, start: Token) -> _S:
+        span = self.span_from(start)
+        return statement.with_(span=span, text=self.slice(span))
+
+    def _statement(self) -> Statement:
+        match self.token.upper:
+            case "INSERT":
+                return self._insert()
+            case "EXECUTE" if self.peek().upper != "PLAN":
+                return self._execute()
+            case "BEGIN" if self.peek().upper == "STATEMENT":
+                self.expect("BEGIN", "STATEMENT", "SET", ";")
+                return self._set_body()
+            case "UPDATE":
+                return self._update()
+            case "DELETE":
+                return self._delete()
+            case "CREATE" | "REPLACE":
+                return self._create()
+            case "ALTER" if self.peek().upper in ("TABLE", "VIEW", "MATERIALIZED", *_LATER):
+                return self._alter()
+            case "EXPLAIN":
+                return self._explain()
+            case "COMPILE":
+                return self._compile()
+            case "CALL":
+                return self._call()
+            case word if word in UTILITY_WORDS:
+                return read_utility(self)
+        if self.at_query() or self.at("("):
+            return QueryStatement(self.query_text())
+        if self.token.kind is WORD:
+            near = did_you_mean(self.token.text, _STARTERS)
+            hint = near if near and near.startswith("did you mean") else None
+            self.refuse(f'no statement starts with "{self.token.text}"', hint=hint)
+        self.fail("a statement")
+
+    # Changes of rows
+
+    def _execute(self) -> Statement:
+        self.expect("EXECUTE")
+        if self.match("STATEMENT"):
+            self.expect("SET", "BEGIN")
+            return self._set_body()
+        if self.at("INSERT"):
+            return self._insert()
+        if self.at_query():
+            return QueryStatement(self.query_text())
+        self.fail("STATEMENT SET", "PLAN", "INSERT", "SELECT")
+
+    def _set_body(self) -> StatementSet:
+        """The statements of a set, from after its BEGIN up to its END."""
+        found: list[Statement] = []
+        while not self.at("END"):
+            start = self.token
+            self.match("EXECUTE")
+            if not self.at("INSERT"):
+                self.fail("INSERT", "END")
+            found.append(self._finish(self._insert(), start))
+            if not self.match(";"):
+                self._leftover()
+        if not found:
+            self.refuse("a statement set needs at least one INSERT")
+        self.expect("END")
+        return StatementSet(tuple(found))
+
+    def _insert(self) -> Insert:
+        self.expect("INSERT")
+        overwrite = self.expect_any("INTO", "OVERWRITE") == "OVERWRITE"
+        self.match("TABLE")
+        table = self.object_name("the name of a table")
+        hints = self.option_hints()
+        partition = self.partition_spec() if self.at("PARTITION") else None
+        columns: tuple[Name, ...] = ()
+        if self.at("(") and not self._query_in_parentheses():
+            columns = self.names("a column name")
+        if not self.at_query():
+            self.fail("SELECT", "VALUES", "WITH")
+        query = self.query_text()
+        on_conflict = None
+        if self.match("ON", "CONFLICT"):
+            self.expect("DO")
+            on_conflict = self.expect_any("NOTHING", "ERROR", "DEDUPLICATE")
+        return Insert(table, query, columns, partition, overwrite, on_conflict, hints)
+
+    def _update(self) -> Update:
+        self.expect("UPDATE")
+        table = self.object_name("the name of a table")
+        alias = None
+        if self.match("AS") or (self.at_name() and not self.at("SET")):
+            alias = self.name("an alias")
+        self.expect("SET")
+        assignments = self.assignments()
+        where = self.expression_text() if self.match("WHERE") else None
+        return Update(table, assignments, where, alias)
+
+    def _delete(self) -> Delete:
+        self.expect("DELETE", "FROM")
+        table = self.object_name("the name of a table")
+        alias = self.name("an alias") if self.match("AS") or self.at_name() else None
+        where = self.expression_text() if self.match("WHERE") else None
+        return Delete(table, where, alias)
+
+    # Definitions
+
+    def _create(self) -> Statement:
+        index = self.index
+        start = self.token
+        if self.match("REPLACE"):
+            self.expect("TABLE")
+            return self.create_table(temporary=False, create=False, replace=True)
+        self.expect("CREATE")
+        replace = self.match("OR", "REPLACE")
+        if replace and not self.at_any("TABLE", "MATERIALIZED"):
+            hint = "drop the view first, or use ALTER VIEW name AS query" if self.at("VIEW") else None
+            self.fail("TABLE", "MATERIALIZED VIEW", hint=hint)
+        temporary = self.match("TEMPORARY")
+        if self.match("TABLE"):
+            return self.create_table(temporary=temporary, create=True, replace=replace)
+        if self.match("VIEW"):
+            return self._create_view(temporary=temporary)
+        if self.at("MATERIALIZED") or self.at("OR", "ALTER", "MATERIALIZED"):
+            if temporary:
+                self.refuse("a materialized view cannot be temporary", start)
+            return self._create_materialized_view(replace=replace)
+        self._refuse_later(start)
+        if self.at_any("DATABASE", "CATALOG", "FUNCTION", "SYSTEM"):
+            self.back_to(index)
+            return read_utility(self)
+        self.fail("TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION")
+
+    def _refuse_later(self, start: Token) -> None:
+        what = _LATER.get(self.token.upper)
+        if what is not None:
+            self.advance()
+            raise UnsupportedError(f"{what} are not supported", span=self.span_from(start), text=self.text)
+
+    def _create_view(self, *, temporary: bool) -> CreateView:
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        name = self.object_name("the name of the view")
+        columns = self._view_columns()
+        comment = self.comment()
+        self.expect("AS")
+        return CreateView(name, self.query_text(), columns, comment, temporary, if_not_exists)
+
+    def _create_materialized_view(self, *, replace: bool) -> CreateMaterializedView:
+        start = self.token
+        self.match("OR", "ALTER")
+        self.expect("MATERIALIZED")
+        if self.match("TABLE"):
+            raise UnsupportedError(
+                "materialized tables are not supported", span=self.span_from(start), text=self.text,
+                hint="CREATE MATERIALIZED VIEW name AS query is kept up to date without a schedule",
+            )
+        self.expect("VIEW")
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        name = self.object_name("the name of the view")
+        columns = self._view_columns()
+        comment = self.comment()
+        options = self.with_options()
+        self.expect("AS")
+        return CreateMaterializedView(name, self.query_text(), columns, comment, options, replace, if_not_exists)
+
+    def _view_columns(self) -> tuple[ViewColumn, ...]:
+        if not self.match("("):
+            return ()
+        found: list[ViewColumn] = []
+        while not found or self.match(","):
+            found.append(ViewColumn(self.name("a column name"), self.comment()))
+        self.expect(")")
+        return tuple(found)
+
+    def _alter(self) -> Statement:
+        start = self.expect("ALTER")
+        if self.match("TABLE"):
+            return self.alter_table()
+        if self.match("VIEW"):
+            name = self.object_name("the name of the view")
+            if self.match("RENAME"):
+                self.expect("TO")
+                return AlterView(name, RenameTo(self.object_name("the new name")))
+            if not self.match("AS"):
+                self.fail("RENAME TO", "AS")
+            return AlterView(name, NewQuery(self.query_text()))
+        self._refuse_later(start)
+        raise UnsupportedError(
+            "a materialized view cannot be altered", span=self.token.span, text=self.text,
+            hint="use CREATE OR REPLACE MATERIALIZED VIEW",
+        )
+
+    # Plans and procedures
+
+    def _explain(self) -> Explain:
+        self.expect("EXPLAIN")
+        details: list[str] = []
+        if not self.match("PLAN", "FOR"):
+            wrapped = self.at("(") and self.peek().upper in _DETAILS and self.match("(")
+            while self.at_any(*_DETAILS):
+                details.append(self.advance().upper)
+                if not self.match(","):
+                    break
+            if wrapped:
+                self.expect(")")
+        start = self.token
+        if start.kind is END or start.upper == ";":
+            self.fail("a query or INSERT to explain", *(() if details else _DETAILS))
+        if start.kind is WORD and start.upper not in _STARTERS and not details:
+            self.fail("a query", "INSERT", *_DETAILS)
+        inner = self.statement()
+        made = isinstance(inner, (CreateTable, CreateMaterializedView, CreateView)) and inner.query is not None
+        if not made and not isinstance(inner, (QueryStatement, Insert, StatementSet)):
+            self.refuse("only queries, INSERT, statement sets and CREATE .. AS can be explained", start)
+        return Explain(inner, tuple(details))
+
+    def _compile(self) -> CompilePlan:
+        self.expect("COMPILE")
+        execute = self.match("AND", "EXECUTE")
+        self.expect("PLAN")
+        path = None
+        if execute or not self.at("FOR"):
+            path = self.string("a path in single quotes").value
+        if_not_exists = path is not None and self.match("IF", "NOT", "EXISTS")
+        self.expect("FOR")
+        start = self.token
+        inner = self.statement()
+        if not isinstance(inner, (Insert, StatementSet)):
+            self.refuse("only INSERT and statement sets can be compiled", start)
+        return CompilePlan(inner, path, if_not_exists, execute)
+
+    def _call(self) -> Call:
+        self.expect("CALL")
+        name = self.object_name("the name of a procedure")
+        self.expect("(")
+        found = []
+        while not self.match(")"):
+            if found:
+                self.expect(",")
+            found.append(self.argument_text())
+        return Call(name, tuple(found))
+
+    # Scripts
+
+    def script(self) -> Iterator[Statement]:
+        """The statements up to the end, one at a time."""
+        while True:
+            while self.match(";"):
+                pass
+            if self.token.kind is END:
+                return
+            statement = self.statement()
+            if self.token.kind is not END and not self.match(";"):
+                self._leftover()
+            yield statement
+
+    def _leftover(self) -> None:
+        """Complain about what follows a complete statement, most often a misspelt clause before it."""
+        token, before = self.token, self.previous
+        if token.kind is WORD and token.upper in _STARTERS and token.upper != "WITH":
+            self.fail('";"', hint="statements are separated by semicolons")
+        for word in (token, before):
+            if word.kind is WORD and word.upper not in _CLAUSES:
+                near = did_you_mean(word.upper, _CLAUSES)
+                if near and near.startswith("did you mean"):
+                    self.fail("the end of the statement", hint=f'{near[:-1]} where it says "{word.text}"?')
+        self.fail("the end of the statement")
+
+
+def parse_script(text: str) -> list[Statement]:
+    """The statements of a script. All of it is read before anything is returned, so a script with an error runs nothing.
+
+    Raises:
+        SqlSyntaxError: with the place in `text`.
+        UnsupportedError: a statement, type or clause of Flink that this engine does not have.
+    """
+    return list(StatementGrammar(text).script())
+
+
+def parse_statement(text: str) -> Statement:
+    """The one statement of a text, with or without its semicolon."""
+    grammar = StatementGrammar(text)
+    statements = grammar.script()
+    first = next(statements, None)
+    if first is None:
+        grammar.fail("a statement")
+    while grammar.match(";"):
+        pass
+    if grammar.token.kind is not END:
+        grammar.refuse("there is more than one statement", hint="run several statements as a script")
+    return first
+
+
+def parse_query(text: str) -> exp.Expression:
+    """The query of a text: Select, Values, Union, Except, Intersect or Subquery."""
+    statement = parse_statement(text)
+    if not isinstance(statement, QueryStatement):
+        grammar = StatementGrammar(text)
+        grammar.fail("a query")
+    return statement.query.query
+
+
+def parse_expression(text: str) -> exp.Expression:
+    """The expression of a text, for example a condition of the Table API."""
+    grammar = StatementGrammar(text)
+    tree = grammar.expression()
+    if grammar.token.kind is not END:
+        grammar.fail("the end of the expression")
+    return tree
+
+
+def statement_spans(text: str) -> list[tuple[Span, bool]]:
+    """Where the statements of a text stand, and whether each is closed by a semicolon, without reading them.
+
+    This is what a shell asks to know whether a line ends a statement. Semicolons inside a statement set do not close it.
+
+    Raises:
+        SqlSyntaxError: a text, identifier or comment is not closed; the shell then asks for more.
+    """
+    found: list[tuple[Span, bool]] = []
+    start: Token | None = None
+    last: Token | None = None
+    in_set = False
+    tokens = scan(text)
+    for index, token in enumerate(tokens):
+        if token.kind is END or (token.upper == ";" and not in_set):
+            if start is not None and last is not None:
+                found.append((Span(start.start, last.end), token.kind is not END))
+            start = last = None
+            continue
+        if start is None:
+            start = token
+        words = tuple(t.upper for t in tokens[max(index - 1, 0) : index + 1])
+        if words == ("STATEMENT", "SET"):
+            in_set = True
+        elif in_set and token.upper == "END" and tokens[index - 1].upper == ";":
+            in_set = False
+        last = token
+    return found

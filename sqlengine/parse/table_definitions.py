@@ -1,0 +1,412 @@
+"""CREATE TABLE and ALTER TABLE: columns, watermarks, keys, distribution, options, LIKE, AS query.
+
+Also holds the parts that other statements share: names, options, embedded queries and expressions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from runtime.core.errors import Span
+from sqlengine.parse.ddl_nodes import (
+    AddPartitions,
+    AddParts,
+    AlterTable,
+    ColumnDefinition,
+    ColumnPlace,
+    ComputedColumn,
+    CreateTable,
+    Distribution,
+    DropColumns,
+    DropPart,
+    DropPartitions,
+    ExpressionText,
+    LikeClause,
+    LikeOption,
+    MetadataColumn,
+    ModifyParts,
+    Name,
+    ObjectName,
+    Option,
+    PartitionSpec,
+    PhysicalColumn,
+    PrimaryKey,
+    QueryText,
+    RenameColumn,
+    RenameTo,
+    ResetOptions,
+    SetOptions,
+    Watermark,
+)
+from sqlengine.parse.lexer import NUMBER, QUOTED, WORD, Token
+from sqlengine.parse.queries import QueryGrammar
+from sqlengine.parse.spans import span_of
+
+__all__ = ["TableGrammar"]
+
+_STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
+_FEATURES = (
+    "ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS",
+)
+_NEVER_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
+
+
+class _Elements:
+    """What stands between the parentheses of CREATE TABLE, while it is read."""
+
+    def __init__(self) -> None:
+        self.columns: list[ColumnDefinition] = []
+        self.order: list[Name] = []
+        self.watermarks: list[Watermark] = []
+        self.primary_key: PrimaryKey | None = None
+
+
+class TableGrammar(QueryGrammar):
+    """Reads definitions of tables."""
+
+    # Parts
+
+    def name(self, what: str = "a name") -> Name:
+        token = self.token
+        return Name(self.identifier(what).name, token.span)
+
+    def object_name(self, what: str) -> ObjectName:
+        """A name of one to three parts."""
+        start = self.token
+        parts = [self.identifier(what)]
+        while self.match("."):
+            parts.append(self.identifier(what, reserved=True))
+        if len(parts) > 3:
+            self.refuse("a name has at most three parts", start, "catalog.database.name")
+        spans = tuple(span_of(part) or Span(0, 0) for part in parts)
+        return ObjectName(tuple(part.name for part in parts), self.span_from(start), spans)
+
+    def names(self, what: str) -> tuple[Name, ...]:
+        """`(name, ..)`."""
+        self.expect("(")
+        found = [self.name(what)]
+        while self.match(","):
+            found.append(self.name(what))
+        self.expect(")")
+        return tuple(found)
+
+
+    def option(self) -> Option:
+        """`'key' = 'value'`."""
+        key = self.string("a key in single quotes")
+        self.expect("=")
+        value = self.string("a value in single quotes")
+        return Option(key.value, value.value, self.span_from(key), key.span, value.span)
+
+    def options(self) -> tuple[Option, ...]:
+        """`('key' = 'value', ..)`, which may be empty."""
+        self.expect("(")
+        found: list[Option] = []
+        while not self.match(")"):
+            if found:
+                self.expect(",")
+            found.append(self.option())
+        return tuple(found)
+
+    def with_options(self) -> tuple[Option, ...]:
+        return self.options() if self.match("WITH") else ()
+
+    def comment(self) -> str | None:
+        return self.string().value if self.match("COMMENT") else None
+
+    def query_text(self) -> QueryText:
+        start = self.token
+        tree = self.query()
+        span = self.span_from(start)
+        return QueryText(tree, self.slice(span), span)
+
+    def expression_text(self) -> ExpressionText:
+        start = self.token
+        tree = self.expression()
+        span = self.span_from(start)
+        return ExpressionText(tree, self.slice(span), span)
+
+    def argument_text(self) -> ExpressionText:
+        """An argument of a procedure, which may be `name => value`."""
+        start = self.token
+        tree = self.argument()
+        span = self.span_from(start)
+        return ExpressionText(tree, self.slice(span), span)
+
+    def partition_spec(self) -> PartitionSpec:
+        """`PARTITION (k [= value], ..)`."""
+        start = self.expect("PARTITION")
+        self.expect("(")
+        values: list[tuple[Name, ExpressionText | None]] = []
+        while not values or self.match(","):
+            name = self.name("a partition column")
+            values.append((name, self.expression_text() if self.match("=") else None))
+        self.expect(")")
+        return PartitionSpec(tuple(values), self.span_from(start))
+
+    # CREATE TABLE
+
+    def create_table(self, *, temporary: bool, create: bool, replace: bool) -> CreateTable:
+        """From after the word TABLE on."""
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        name = self.object_name("the name of the table")
+        elements = self._elements() if self.at("(") else _Elements()
+        fields: dict[str, Any] = {"comment": self.comment()}
+        if self.at("DISTRIBUTED"):
+            fields["distribution"] = self._distribution("DISTRIBUTED")
+        if self.match("PARTITIONED"):
+            self.expect("BY")
+            fields["partitioned_by"] = self.names("a partition column")
+        fields["options"] = self.with_options()
+        if self.at("LIKE"):
+            fields["like"] = self._like_clause()
+        at = self.token
+        if self.match("AS"):
+            if temporary:
+                self.refuse("a temporary table cannot be made from a query", at, "leave out TEMPORARY")
+            fields["query"] = self.query_text()
+        elif elements.order:
+            self.refuse("a column needs a type", elements.order[0].span)
+        elif replace:
+            self.fail("AS", hint="REPLACE TABLE takes the rows of a query")
+        return CreateTable(
+            name, tuple(elements.columns), tuple(elements.watermarks), elements.primary_key,
+            column_order=tuple(elements.order), temporary=temporary, if_not_exists=if_not_exists, create=create,
+            replace=replace, **fields,
+        )
+
+    def _elements(self) -> _Elements:
+        self.expect("(")
+        found = _Elements()
+        while not self.at(")"):
+            self._element(found)
+            if not self.match(","):
+                break
+        if not self.at(")"):
+            self.fail(",", ")")
+        self.advance()
+        if found.order and found.columns:
+            self.refuse("either all columns have a type or none", found.order[0].span)
+        return found
+
+    def _element(self, found: _Elements) -> None:
+        start = self.token
+        if self.at("WATERMARK", "FOR"):
+            found.watermarks.append(self._watermark())
+            if len(found.watermarks) > 1:
+                self.refuse("a table has one watermark", start)
+        elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
+            self._keep_key(found, self._table_key(), start)
+        elif self.token.kind in (WORD, QUOTED) and self.peek().upper in (",", ")"):
+            found.order.append(self.name("a column name"))
+        else:
+            column, key = self._column()
+            if any(other.name.text == column.name.text for other in found.columns):
+                self.refuse(f'the column "{column.name}" is there twice', column.name.span)
+            found.columns.append(column)
+            if key is not None:
+                self._keep_key(found, key, start)
+
+    def _keep_key(self, found: _Elements, key: PrimaryKey, start: Token) -> None:
+        if found.primary_key is not None:
+            self.refuse("a table has one primary key", key.span)
+        found.primary_key = key
+
+    def _column(self) -> tuple[ColumnDefinition, PrimaryKey | None]:
+        """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares."""
+        start = self.token
+        token = self.token
+        name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, token.span)
+        if self.match("AS"):
+            expression = self.expression_text()
+            comment = self.comment()
+            return ComputedColumn(name, expression, comment=comment, span=self.span_from(start)), None
+        type_start = self.token
+        data_type = self.data_type()
+        type_span = self.span_from(type_start)
+        if self.match("METADATA"):
+            key = self.string().value if self.match("FROM") else None
+            virtual = self.match("VIRTUAL")
+            column = MetadataColumn(
+                name, data_type, key, virtual, type_span, comment=self.comment(), span=self.span_from(start)
+            )
+            return column.with_(span=self.span_from(start)), None
+        primary: PrimaryKey | None = None
+        if self.at("CONSTRAINT") or self.at("PRIMARY"):
+            at = self.token
+            constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
+            self.expect("PRIMARY", "KEY")
+            self._not_enforced()
+            primary = PrimaryKey((name,), constraint, self.span_from(at))
+        comment = self.comment()
+        return PhysicalColumn(name, data_type, type_span, comment=comment, span=self.span_from(start)), primary
+
+    def _table_key(self) -> PrimaryKey:
+        start = self.token
+        constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
+        if self.at("UNIQUE"):
+            self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
+        self.expect("PRIMARY", "KEY")
+        columns = self.names("a column name")
+        self._not_enforced()
+        return PrimaryKey(columns, constraint, self.span_from(start))
+
+    def _not_enforced(self) -> None:
+        if not self.match("NOT", "ENFORCED"):
+            self.fail("NOT ENFORCED", hint="the rows belong to the system outside, so the key cannot be enforced")
+
+    def _watermark(self) -> Watermark:
+        start = self.expect("WATERMARK")
+        self.expect("FOR")
+        column = self.object_name("the column of the watermark")
+        self.expect("AS")
+        expression = self.expression_text()
+        return Watermark(column, expression, self.span_from(start))
+
+    def _distribution(self, word: str) -> Distribution:
+        start = self.expect(word)
+        columns: tuple[Name, ...] = ()
+        kind = None
+        if self.match("BY"):
+            kind = self.match_any("HASH", "RANGE")
+            columns = self.names("a column name")
+        buckets = None
+        if self.match("INTO"):
+            token = self.token
+            if token.kind is not NUMBER or not token.text.isdigit():
+                self.fail("a number of buckets")
+            buckets = int(self.advance().text)
+            self.expect("BUCKETS")
+        elif not columns:
+            self.fail("BY", "INTO")
+        return Distribution(columns, kind, buckets, self.span_from(start))
+
+    def _like_clause(self) -> LikeClause:
+        start = self.expect("LIKE")
+        source = self.object_name("the name of a table")
+        chosen: list[LikeOption] = []
+        if self.match("("):
+            while not self.match(")"):
+                at = self.token
+                strategy = self.expect_any(*_STRATEGIES)
+                feature = self.expect_any(*_FEATURES)
+                if strategy == "OVERWRITING" and feature in _NEVER_OVERWRITING:
+                    self.refuse(f"{feature} cannot be overwritten", at, "use INCLUDING or EXCLUDING")
+                if any(option.feature == feature for option in chosen):
+                    self.refuse(f"{feature} is there twice", at)
+                chosen.append(LikeOption(strategy, feature, self.span_from(at)))
+        return LikeClause(source, tuple(chosen), self.span_from(start))
+
+    # ALTER TABLE
+
+    def alter_table(self) -> AlterTable:
+        """From after the word TABLE on."""
+        if_exists = self.match("IF", "EXISTS")
+        name = self.object_name("the name of the table")
+        word = self.expect_any("ADD", "MODIFY", "DROP", "RENAME", "SET", "RESET")
+        match word:
+            case "ADD":
+                action = self._add_partitions() if self.at_any("PARTITION", "IF") else self._parts(AddParts)
+            case "MODIFY":
+                action = self._parts(ModifyParts)
+            case "DROP":
+                action = self._drop()
+            case "RENAME" if self.match("TO"):
+                action = RenameTo(self.object_name("the new name"))
+            case "RENAME":
+                old = self.name("a column name")
+                self.expect("TO")
+                action = RenameColumn(old, self.name("the new name"))
+            case "SET":
+                action = SetOptions(self.options())
+            case _:
+                action = self.reset_options()
+        return AlterTable(name, action, if_exists)
+
+    def reset_options(self) -> ResetOptions:
+        """`('key', ..)`."""
+        start = self.expect("(")
+        keys: list[Name] = []
+        while not self.match(")"):
+            if keys:
+                self.expect(",")
+            token = self.string("a key in single quotes")
+            keys.append(Name(token.value, token.span))
+        if not keys:
+            self.refuse("RESET needs at least one key", start)
+        return ResetOptions(tuple(keys))
+
+    def _parts(self, kind: type[AddParts] | type[ModifyParts]) -> AddParts | ModifyParts:
+        columns: list[ColumnPlace] = []
+        watermark = primary_key = distribution = None
+        several = self.match("(")
+        while True:
+            if self.at("WATERMARK", "FOR"):
+                watermark = self._watermark()
+            elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
+                primary_key = self._table_key()
+            elif self.at("DISTRIBUTION"):
+                distribution = self._distribution("DISTRIBUTION")
+            else:
+                self.match("COLUMN")
+                place, key = self._placed_column()
+                columns.append(place)
+                primary_key = key or primary_key
+            if not several or not self.match(","):
+                break
+        if several:
+            self.expect(")")
+        return kind(tuple(columns), watermark, primary_key, distribution)
+
+    def _placed_column(self) -> tuple[ColumnPlace, PrimaryKey | None]:
+        column, key = self._column()
+        if self.match("FIRST"):
+            return ColumnPlace(column, first=True), key
+        after = self.name("a column name") if self.match("AFTER") else None
+        return ColumnPlace(column, after=after), key
+
+    def _add_partitions(self) -> AddPartitions:
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        found = [(self.partition_spec(), self.with_options())]
+        while self.at("PARTITION"):
+            found.append((self.partition_spec(), self.with_options()))
+        return AddPartitions(tuple(found), if_not_exists)
+
+    def _drop(self) -> DropColumns | DropPart | DropPartitions:
+        if self.match("PRIMARY", "KEY"):
+            return DropPart("PRIMARY KEY")
+        if self.at("CONSTRAINT") and self.peek().kind in (WORD, QUOTED):
+            self.advance()
+            return DropPart("CONSTRAINT", self.name())
+        for part in ("WATERMARK", "DISTRIBUTION"):
+            if self.match(part):
+                return DropPart(part)
+        if self.at("PARTITION", "(") or self.at("IF", "EXISTS"):
+            if_exists = self.match("IF", "EXISTS")
+            specs = [self.partition_spec()]
+            while self.match(","):
+                specs.append(self.partition_spec())
+            return DropPartitions(tuple(specs), if_exists)
+        return DropColumns(self.names("a column name") if self.at("(") else (self.name("a column name"),))
+
+    def assignments(self) -> tuple[tuple[Name, ExpressionText], ...]:
+        """`column = expression, ..` of UPDATE."""
+        found: list[tuple[Name, ExpressionText]] = []
+        while not found or self.match(","):
+            name = self.name("a column name")
+            self.expect("=")
+            found.append((name, self.expression_text()))
+        return tuple(found)
+
+    def option_hints(self) -> tuple[Option, ...]:
+        """The options of `/*+ OPTIONS(..) */` after the target of an INSERT."""
+        found: list[Option] = []
+        for hint in self.hints():
+            span = span_of(hint) or Span(0, 0)
+            if hint.name != "OPTIONS":
+                self.refuse(f"the hint {hint.name} does not belong here", span, "only OPTIONS follows a table")
+            pairs: list[exp.Expression] = hint.args.get("options") or []
+            found += [Option(p.args["this"], p.args["value"], span_of(p) or span) for p in pairs]
+        return tuple(found)
