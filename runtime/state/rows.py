@@ -162,6 +162,10 @@ class RowStore:
         safe = np.where(known, keys, 0)
         return np.where(known, self.total[safe], 0), np.where(known, self.total_delta[safe], 0)
 
+    def first_of_each(self, slots: np.ndarray) -> np.ndarray:
+        """The positions where each row slot stands for the first time, ascending."""
+        return first_occurrences(slots, self._scratch)
+
     def write_times(self, slots: np.ndarray, now: int) -> None:
         """Notes that rows were written at a time that never goes back, for `expired`."""
         self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)

@@ -1,0 +1,294 @@
+"""Regular join: both inputs kept for as long as they live, every kind, changes on both sides.
+
+The changes of an epoch are first taken into both sides; then each pair of rows of which one has changed is looked at once, and gives
+the difference of its multiplicities after and before. So whatever comes and goes within an epoch, the output is the difference of two
+batch answers (DESIGN.md section 2), never Flink's flip-flops of padded rows (flink_sql.md 2.10 and trap 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.schema import Schema
+from runtime.kernels.arrow_buffers import null_mask
+from runtime.kernels.cancel import consolidate
+from runtime.kernels.grow import grown
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.operators.join_condition import JoinCondition
+from runtime.operators.join_output import PairOutput
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import HashJoinExec, JoinKind
+from runtime.state.keyed import KeyIndex
+from runtime.state.multiset import RowMultiset
+from runtime.state.rows import Identity
+
+__all__ = ["HashJoinOperator"]
+
+_PAIRS = 1 << 18
+"""How many candidate pairs are looked at together."""
+
+_NONE = np.empty(0, np.int64)
+
+
+class HashJoinOperator(Operator):
+    """`HashJoinExec`. Cost follows the changes and the pairs that they are part of.
+
+    Semi and anti joins without a condition look only at whether the bag of a key is empty: a change of a key with a million rows on the
+    other side costs nothing as long as that does not change. Rows with a NULL in a key that is not null-safe match nothing; they are
+    not kept, unless an update by key alone may need them.
+    """
+
+    def __init__(self, node: HashJoinExec, context: OperatorContext) -> None:
+        kind = node.kind
+        flags = list(node.null_safe) or [False] * len(node.left_keys)
+        self._keys = KeyIndex([node.left.schema[k].type.arrow for k in node.left_keys], flags)
+        counted = kind is not JoinKind.INNER
+        self._condition = None
+        if node.condition is not None:
+            self._condition = JoinCondition(node.condition, len(node.left.schema), context)
+        totals = counted and self._condition is None
+        left_kept = kind.keeps_left or kind.left_only
+        self._left = _Side(node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl)
+        self._right = _Side(
+            node.right.schema, node.right.mode, node.right_keys, node.right_unique, flags, kind.keeps_right, totals, node.right_ttl)
+        self._kind = kind
+        self._schema = node.schema
+        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+        identities = {self._left.rows.identity, self._right.rows.identity}
+        self._appends = identities == {Identity.APPEND}
+        # A bag without identity holds equal rows in several slots: their pairs with one changed row may cancel.
+        self._cancels = identities == {Identity.APPEND, Identity.FULL} and not kind.left_only
+        self._expires = bool(node.left_ttl or node.right_ttl)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._expires:
+            self._expire(time)
+        if self._appends and self._kind is JoinKind.INNER:
+            self._step_inserts(inputs, time)
+            return self._finish([])
+        lone: list[ChangelogBatch] = []
+        changed = [_NONE, _NONE]
+        fresh_keys: list[np.ndarray] = []
+        for number, (side, batch) in enumerate(zip((self._left, self._right), inputs, strict=True)):
+            if batch is None or not len(batch):
+                continue
+            batch, keys, new_keys, without = side.keyed(batch, self._keys)
+            changed[number] = side.apply(batch, keys, time)
+            if side.rows.identity is not Identity.APPEND:
+                fresh_keys.append(new_keys)
+            if without is not None and side.kept and self._kind is not JoinKind.SEMI:
+                lone.append(self._padded(side, without))
+        if not len(changed[0]) and not len(changed[1]):
+            self._forget(fresh_keys)
+            return self._finish(lone)
+        self._join(changed[0], changed[1], time)
+        output = self._finish(lone)
+        lost = [self._left.rows.settle(changed[0]), self._right.rows.settle(changed[1])]
+        self._forget(lost + fresh_keys)
+        return output
+
+    @property
+    def state_size(self) -> StateSize:
+        left, right = self._left, self._right
+        return StateSize(left.rows.rows + right.rows.rows, left.nbytes + right.nbytes + self._keys.nbytes)
+
+    def _step_inserts(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> None:
+        """Inner join of inserts: each side's new rows with what the other holds, the right side's after the left's have come."""
+        for number, batch in enumerate(inputs):
+            if batch is None or not len(batch):
+                continue
+            mine, other = (self._left, self._right) if number == 0 else (self._right, self._left)
+            batch, keys, _, _ = mine.keyed(batch, self._keys)
+            slots = mine.apply(batch, keys, time)
+            mine.rows.settle(slots)
+            for index, found in other.rows.probe(keys, _PAIRS):
+                pair = (slots[index], found) if number == 0 else (found, slots[index])
+                left, right = self._filtered(*pair, time)
+                self._output.add(left, right, np.ones(len(left), np.int64))
+
+    def _join(self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime, *, silent: bool = False) -> None:
+        """Collects what the changed rows of both sides change in the output; match counts are brought up to date."""
+        left, right = self._left, self._right
+        by_total = self._condition is None
+        if not (by_total and self._kind.left_only):
+            for l, r in self._changed_pairs(left_changed, right_changed, time):
+                left_now, right_now = left.rows.count[l], right.rows.count[r]
+                left_old, right_old = left_now - left.rows.delta[l], right_now - right.rows.delta[r]
+                if not self._kind.left_only and not silent:
+                    self._output.add(l, r, left_now * right_now - left_old * right_old)
+                if not by_total:
+                    left.count_matches(l, np.where(left_old == 0, right_now, right_now - right_old))
+                    right.count_matches(r, np.where(right_old == 0, left_now, left_now - left_old))
+        for side, other, mine, theirs, add in (
+            (left, right, left_changed, right_changed, self._output.add_left),
+            (right, left, right_changed, left_changed, self._output.add_right),
+        ):
+            if not side.kept:
+                continue
+            if by_total:
+                slots, old, now = side.flipped_by_total(other, mine, theirs)
+            else:
+                slots, old, now = side.flipped_by_count(mine)
+            if silent:
+                continue
+            count = side.rows.count[slots]
+            before = count - side.rows.delta[slots]
+            shows_old, shows_now = (old > 0, now > 0) if self._kind is JoinKind.SEMI else (old == 0, now == 0)
+            add(slots, count * shows_now - before * shows_old)
+
+    def _changed_pairs(self, left_changed: np.ndarray, right_changed: np.ndarray,
+                       time: EpochTime) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Each pair of rows that match, now or before, of which one has changed, once: in pieces of `(left slots, right slots)`."""
+        left, right = self._left.rows, self._right.rows
+        for index, found in right.probe(left.key[left_changed], _PAIRS):
+            yield self._filtered(left_changed[index], found, time)
+        for index, found in left.probe(right.key[right_changed], _PAIRS):
+            still = left.delta[found] == 0
+            if not still.all():
+                index, found = index[still], found[still]
+            yield self._filtered(found, right_changed[index], time)
+
+    def _filtered(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> tuple[np.ndarray, np.ndarray]:
+        if self._condition is None or not len(left):
+            return left, right
+        holds = self._condition.holds(self._left.rows.take_column, left, self._right.rows.take_column, right, time)
+        return (left, right) if holds.all() else (left[holds], right[holds])
+
+    def _padded(self, side: _Side, rows: ChangelogBatch) -> ChangelogBatch:
+        """Rows that can match nothing, as the output shows them."""
+        if rows.kinds is not None:
+            keep, net = consolidate(KeyEncoder(rows.rows.schema.types).encode(rows.columns), rows.signs())
+            rows = ChangelogBatch.signed(rows.rows.take(pa.array(np.repeat(keep, np.abs(net)))), np.repeat(np.sign(net), np.abs(net)))
+        columns = list(rows.columns)
+        if not self._kind.left_only:
+            width = len(self._schema) - len(columns)
+            rest = self._schema.types[len(columns):] if side is self._left else self._schema.types[:width]
+            nulls = [pa.nulls(len(rows), t.arrow) for t in rest]
+            columns = columns + nulls if side is self._left else nulls + columns
+        return ChangelogBatch.of(columns, self._schema, rows.kinds)
+
+    def _finish(self, lone: list[ChangelogBatch]) -> ChangelogBatch | None:
+        deletes, inserts = self._output.finish()
+        if deletes is not None and inserts is not None and self._cancels:
+            return self._net(ChangelogBatch.concat([deletes, inserts, *lone]))
+        signs = [(batch, batch.signs() < 0) for batch in lone]
+        parts = [deletes, *(b.filter(s) for b, s in signs), inserts, *(b.filter(~s) for b, s in signs)]
+        parts = [p for p in parts if p is not None and len(p)]
+        return ChangelogBatch.concat(parts) if parts else None
+
+    def _net(self, batch: ChangelogBatch) -> ChangelogBatch | None:
+        """The batch without rows that are both deleted and inserted."""
+        keep, net = consolidate(KeyEncoder(batch.rows.schema.types).encode(batch.columns), batch.signs())
+        order = np.argsort(net > 0, kind="stable")
+        return batch.take(np.repeat(keep[order], np.abs(net[order]))) if len(keep) else None
+
+    def _forget(self, keys: list[np.ndarray]) -> None:
+        """Gives back the slots of those keys that have no rows on either side."""
+        if not any(len(k) for k in keys):
+            return
+        seen = np.unique(np.concatenate(keys))
+        empty = (self._left.rows.bag_sizes(seen) == 0) & (self._right.rows.bag_sizes(seen) == 0)
+        self._keys.remove(seen[empty])
+
+    def _expire(self, time: EpochTime) -> None:
+        """Rows idle for longer than their side's time to live stop matching; nothing is taken back for them (flink_sql.md 2.10)."""
+        left, right = self._left.take_expired(time), self._right.take_expired(time)
+        if len(left) or len(right):
+            self._join(left, right, time, silent=True)
+            self._forget([self._left.rows.settle(left), self._right.rows.settle(right)])
+
+
+class _Side:
+    """One input: its rows by key slot and, for each row, how many rows of the other side it matches (where that is counted).
+
+    `kept`: rows come out without a match, or come out by whether they have one. `totals`: matches are the size of the other bag.
+    """
+
+    def __init__(self, schema: Schema, mode: ChangelogMode, keys: tuple[int, ...], unique: tuple[int, ...] | None,
+                 null_safe: Sequence[bool], kept: bool, totals: bool, ttl: int) -> None:
+        self.kept = kept
+        identity = Identity.of(mode, unique)
+        self.rows = RowMultiset(schema, identity, unique or (), totals=totals)
+        self._keys = keys
+        self._strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
+        self._ttl = ttl
+        self._counts_matches = kept and not totals
+        self._matches = np.empty(0, np.int64)
+        self._shift = np.empty(0, np.int64)
+        self._touched: list[np.ndarray] = []
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self._matches.nbytes + self._shift.nbytes
+
+    def keyed(self, batch: ChangelogBatch,
+              index: KeyIndex) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, ChangelogBatch | None]:
+        """The changes to keep, their key slots, the slots that are new, and the changes whose key is NULL where they are not kept."""
+        missing: np.ndarray | None = None
+        for position in self._strict:
+            nulls = null_mask(batch.column(position))
+            if nulls is not None:
+                missing = nulls if missing is None else missing | nulls
+        if missing is None:
+            slots, is_new = index.insert([batch.column(k) for k in self._keys], len(batch))
+            return batch, slots, slots[is_new], None
+        present = batch.filter(~missing)
+        slots, is_new = index.insert([present.column(k) for k in self._keys], len(present))
+        new = slots[is_new]
+        if self.rows.identity is not Identity.KEYED:
+            return present, slots, new, batch.filter(missing)
+        whole = np.full(len(batch), -1, np.int64)
+        whole[~missing] = slots
+        return batch, whole, new, None
+
+    def apply(self, batch: ChangelogBatch, keys: np.ndarray, time: EpochTime) -> np.ndarray:
+        """Takes the changes in; the row slots that changed."""
+        changed = self.rows.apply(batch, keys)
+        if self._ttl:
+            self.rows.write_times(changed, time.processing_time)
+        if self._counts_matches:
+            self._matches = grown(self._matches, self.rows.capacity)
+            self._shift = grown(self._shift, self.rows.capacity)
+            self._matches[changed[self.rows.count[changed] == self.rows.delta[changed]]] = 0
+        return changed
+
+    def take_expired(self, time: EpochTime) -> np.ndarray:
+        if not self._ttl:
+            return _NONE
+        slots = self.rows.expired(time.processing_time - self._ttl)
+        return self.rows.take_away(slots) if len(slots) else slots
+
+    def count_matches(self, slots: np.ndarray, by: np.ndarray) -> None:
+        """Row slots (with repeats) have so many more matches."""
+        if self._counts_matches and len(slots):
+            np.add.at(self._shift, slots, by)
+            self._touched.append(slots)
+
+    def flipped_by_count(self, changed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The changed rows, and the others that lost their last or got their first match: slots, matches before, matches now."""
+        touched = np.concatenate([changed, *self._touched])
+        self._touched = []
+        old = self._matches[touched]
+        now = old + self._shift[touched]
+        relevant = ((old > 0) != (now > 0)) | (self.rows.delta[touched] != 0)
+        slots, old, now = touched[relevant], old[relevant], now[relevant]
+        self._matches[touched] += self._shift[touched]
+        self._shift[touched] = 0
+        once = self.rows.first_of_each(slots)
+        return slots[once], old[once], now[once]
+
+    def flipped_by_total(self, other: _Side, changed: np.ndarray,
+                         theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same where all rows of the other side's bag match."""
+        keys = other.rows.key[theirs]
+        keys = np.unique(keys[keys >= 0])
+        now, delta = other.rows.totals(keys)
+        keys = keys[(now > 0) != (now - delta > 0)]
+        found = [slots[self.rows.delta[slots] == 0] for _, slots in self.rows.probe(keys, _PAIRS)]
+        slots = np.concatenate([changed, *found])
+        now, delta = other.rows.totals(self.rows.key[slots])
+        return slots, now - delta, now
