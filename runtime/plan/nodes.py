@@ -178,7 +178,8 @@ class GroupAggregateExec(PhysicalNode):
     """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its first row.
 
     `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back gives `-D`.
-    `ttl`: idle milliseconds after which a group is forgotten; 0 never.
+    `ttl`: idle milliseconds after which a group is forgotten; 0 never. `always_row` (only without keys): the row is there from the first
+    epoch on, also over no rows, and never goes away: what a scalar subquery asks for.
     """
 
     input: PhysicalNode
@@ -187,6 +188,7 @@ class GroupAggregateExec(PhysicalNode):
     schema: Schema
     mode: ChangelogMode
     ttl: int = 0
+    always_row: bool = False
 
 
 @node
@@ -463,11 +465,16 @@ class ChangelogNormalizeExec(PhysicalNode):
 
 @node
 class DropUpdateBeforeExec(PhysicalNode):
-    """Pass all but `-U`: nobody downstream needs old images."""
+    """Pass all but `-U`: nobody downstream needs old images.
+
+    With `keys` (positions of a key that downstream goes by) a `-U` whose key gets no row later in the same epoch becomes `-D`: the row has
+    moved to another key or has gone.
+    """
 
     input: PhysicalNode
     schema: Schema
     mode: ChangelogMode
+    keys: tuple[int, ...] | None = None
 
 
 @node
