@@ -12,7 +12,7 @@ from typing import NoReturn, TypeVar
 from sqlglot import exp
 
 from runtime.core.errors import Span, SqlSyntaxError
-from sqlengine.parse.lexer import END, OP, QUOTED, STRING, UNICODE, WORD, Token, decode_unicode, scan
+from sqlengine.parse.lexer import END, QUOTED, STRING, UNICODE, WORD, Token, decode_unicode, scan
 
 __all__ = ["RESERVED", "Cursor"]
 
@@ -171,12 +171,11 @@ def describe(token: Token) -> str:
     """A token as it is named in a message."""
     if token.kind is END:
         return "end of input"
-    if token.kind is STRING or token.kind is OP:
-        return token.text if token.kind is STRING else f'"{token.text}"'
-    return f'"{token.text}"'
+    return token.text if token.kind is STRING else f'"{token.text}"'
 
 
 def _alternatives(expected: tuple[str, ...]) -> str:
+    expected = tuple(word if any(c.isalnum() for c in word) else f'"{word}"' for word in expected)
     if len(expected) == 1:
         return expected[0]
     return ", ".join(expected[:-1]) + " or " + expected[-1]

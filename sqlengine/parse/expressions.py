@@ -26,6 +26,10 @@ _WITHOUT_PARENTHESES = frozenset((
     "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
     "SYSTEM_USER",
 ))
+_CLAUSE_WORDS = frozenset((
+    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT",
+    "JOIN", "ON", "AS", "THEN", "WHEN", "ELSE", "AND", "OR",
+))
 _RESERVED_FUNCTIONS = frozenset(("LEFT", "RIGHT", "ROW", "GROUPING", "INSERT", "OFFSET", "FULL"))
 
 
@@ -212,6 +216,8 @@ class ExpressionGrammar(FunctionGrammar):
             self.refuse("parameters are not supported")
         if token.upper == "/*+":
             self.refuse("a hint does not belong here", hint="hints follow SELECT or the name of a table")
+        if token.upper in _CLAUSE_WORDS:
+            self.fail("an expression", hint="remove the comma before it" if self.previous.upper == "," else None)
         if token.kind is WORD:
             hint = f"{token.upper} is a reserved word; to use it as a name, write `{token.text}`"
             self.fail("an expression", hint=hint)

@@ -78,7 +78,7 @@ class FunctionGrammar(LiteralGrammar):
             return self.place(NamedArg(this=name, expression=self.argument()), start)
         if start.upper == "TABLE":
             return self._table_argument()
-        if start.upper == "*" and self.peek().upper in (",", ")"):
+        if start.upper == "*":
             self.advance()
             return self.place(exp.Star(), start)
         if start.upper == "DEFAULT" and self.peek().upper in (",", ")"):

@@ -1,7 +1,7 @@
 """Scripts and statements: what each statement is, by its first words, and where one ends and the next begins.
 
-A script is read with one scan; its statements are separated by semicolons, and those inside EXECUTE STATEMENT SET .. END
-belong to the set. Statements with queries or expressions in them are read here, definitions of tables by
+A script is read with one scan; its statements are separated by semicolons, and those inside EXECUTE STATEMENT SET ..
+END belong to the set. Statements with queries or expressions in them are read here, definitions of tables by
 `table_definitions`, and the rest by the grammar of `utility`.
 """
 
@@ -37,15 +37,15 @@ _S = TypeVar("_S", bound=Statement)
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES")
-_STARTERS = (*_QUERY_WORDS, "INSERT", "UPDATE", "DELETE", "REPLACE", "EXPLAIN", "COMPILE", "CALL", *sorted(UTILITY_WORDS))
-_CLAUSES = (
-    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "JOIN", "LEFT", "RIGHT",
-    "FULL", "INNER", "CROSS", "UNION", "EXCEPT", "INTERSECT", "AS", "ON", "USING", "AND", "OR", "WITH", "COMMENT",
-    "PARTITIONED", "DISTRIBUTED", "LIKE", "BETWEEN",
+_STARTERS = (
+    *_QUERY_WORDS, "INSERT", "UPDATE", "DELETE", "REPLACE", "EXPLAIN", "COMPILE", "CALL", *sorted(UTILITY_WORDS),
 )
-_LATER = {
-    "MODEL": "models", "CONNECTION": "connections",
-}
+_CLAUSES = (
+    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "JOIN", "LEFT",
+    "RIGHT", "FULL", "INNER", "CROSS", "UNION", "EXCEPT", "INTERSECT", "AS", "ON", "USING", "AND", "OR", "WITH",
+    "COMMENT", "PARTITIONED", "DISTRIBUTED", "LIKE", "BETWEEN",
+)
+_LATER = {"MODEL": "models", "CONNECTION": "connections"}
 
 
 class StatementGrammar(TableGrammar):
@@ -314,7 +314,7 @@ class StatementGrammar(TableGrammar):
         """Complain about what follows a complete statement, most often a misspelt clause before it."""
         token, before = self.token, self.previous
         if token.kind is WORD and token.upper in _STARTERS and token.upper != "WITH":
-            self.fail('";"', hint="statements are separated by semicolons")
+            self.fail(";", hint="statements are separated by semicolons")
         for word in (token, before):
             if word.kind is WORD and word.upper not in _CLAUSES:
                 near = did_you_mean(word.upper, _CLAUSES)
@@ -324,7 +324,9 @@ class StatementGrammar(TableGrammar):
 
 
 def parse_script(text: str) -> list[Statement]:
-    """The statements of a script. All of it is read before anything is returned, so a script with an error runs nothing.
+    """The statements of a script.
+
+    All of it is read before anything is returned, so that a script with a syntax error runs nothing.
 
     Raises:
         SqlSyntaxError: with the place in `text`.
@@ -351,8 +353,7 @@ def parse_query(text: str) -> exp.Expression:
     """The query of a text: Select, Values, Union, Except, Intersect or Subquery."""
     statement = parse_statement(text)
     if not isinstance(statement, QueryStatement):
-        grammar = StatementGrammar(text)
-        grammar.fail("a query")
+        StatementGrammar(text).fail("a query")
     return statement.query.query
 
 
@@ -368,7 +369,7 @@ def parse_expression(text: str) -> exp.Expression:
 def statement_spans(text: str) -> list[tuple[Span, bool]]:
     """Where the statements of a text stand, and whether each is closed by a semicolon, without reading them.
 
-    This is what a shell asks to know whether a line ends a statement. Semicolons inside a statement set do not close it.
+    This is what a shell asks to know whether a line ends a statement. Semicolons inside a statement set close nothing.
 
     Raises:
         SqlSyntaxError: a text, identifier or comment is not closed; the shell then asks for more.

@@ -1,8 +1,8 @@
 """Statements without queries and expressions, by the grammar in `statements.lark`.
 
-The tokens of `lexer` are fed to lark's LALR machine one by one: the machine says what it can take next, and a word is the
-keyword if the machine can take it and a name otherwise. lark is imported and its tables are built only when the first such
-statement is met (about 60 ms), because a script of queries needs neither.
+The tokens of `lexer` are fed to lark's LALR machine one by one: the machine says what it can take next, and a word is
+the keyword if the machine can take it and a name otherwise. lark is imported and its tables are built only when the
+first such statement is met (about 60 ms), because a script of queries needs neither.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
 __all__ = ["UTILITY_WORDS", "read_utility"]
 
 UTILITY_WORDS = frozenset((
-    "ADD", "ALTER", "ANALYZE", "BEGIN", "CREATE", "DESC", "DESCRIBE", "DROP", "END", "EXECUTE", "FLUSH", "LOAD", "REMOVE",
-    "RESET", "SET", "SHOW", "STOP", "SUBSCRIBE", "TRUNCATE", "UNLOAD", "USE",
+    "ADD", "ALTER", "ANALYZE", "BEGIN", "CREATE", "DESC", "DESCRIBE", "DROP", "END", "EXECUTE", "FLUSH", "LOAD",
+    "REMOVE", "RESET", "SET", "SHOW", "STOP", "SUBSCRIBE", "TRUNCATE", "UNLOAD", "USE",
 ))
 """The first words of the statements that are read here."""
 
 _MARKS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", "=": "EQUAL", ".": "DOT"}
-_NAMES_OF_MARKS = {terminal: f'"{mark}"' for mark, terminal in _MARKS.items()}
 _SPOKEN = {
     "NAME": "a name", "STRING": "a text in single quotes", "NUMBER": "a number", "$END": "the end of the statement",
-    **_NAMES_OF_MARKS,
+    **{terminal: mark for mark, terminal in _MARKS.items()},
 }
 
 
@@ -84,9 +83,9 @@ def _fail(cursor: Cursor, accepted: set[str]) -> None:
         words = [terminal for terminal in accepted if terminal not in _SPOKEN]
         near = did_you_mean(cursor.token.text, words) if words else None
         hint = near if near and near.startswith("did you mean") else None
-    elif accepted == {"STRING"} or ("STRING" in accepted and cursor.token.upper == "."):
-        hint = "keys and values stand in single quotes"
-    cursor.fail(*(expected if len(expected) <= 12 else [*expected[:12], "..."]), hint=hint)
+    if "STRING" in accepted and cursor.previous.upper in ("SET", "RESET", "="):
+        hint = "keys and values stand in single quotes, as in SET 'key' = 'value'"
+    cursor.fail(*(expected if len(expected) <= 12 else [*expected[:12], "others"]), hint=hint)
 
 
 @functools.cache
@@ -273,8 +272,9 @@ class _Builder:
         return nodes.CreateCatalog(self.build(name), self.build(comment), self.build(options) or (), absent is not None)
 
     def create_function(
-        self, temporary: Any, absent: Any, name: Any, identifier: Any, language: Any, files: Any, options: Any
+        self, temporary: Any, absent: Any, name: Any, body: Any, options: Any
     ) -> nodes.CreateFunction:
+        identifier, language, files = body.children
         return nodes.CreateFunction(
             self.build(name), str(identifier), self.build(language), self.build(files) or (),
             self.build(options) or (), temporary is not None, _system(temporary), absent is not None, _span(identifier),
