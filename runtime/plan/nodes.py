@@ -329,6 +329,7 @@ class WindowJoinExec(PhysicalNode):
     condition: Expr | None
     schema: Schema
     mode: ChangelogMode
+    proctime: bool = False
 
 
 @node
@@ -380,6 +381,7 @@ class WindowTopNExec(PhysicalNode):
     zone: str | None
     schema: Schema
     mode: ChangelogMode
+    proctime: bool = False
 
 
 @node

@@ -1,0 +1,98 @@
+"""Unwindowed aggregation, grouping sets, INTERSECT and EXCEPT, UNION ALL, UNNEST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from planner.logical import nodes as n
+from planner.lower.lowering import Lowered, Lowering, lower_node, schema_of
+from planner.traits.update_kind import Demand
+from runtime.core.changelog import APPEND
+from runtime.core.errors import UnsupportedError
+from runtime.expr.nodes import AggregateCall, ColumnRef, Column, Expr
+from runtime.plan.nodes import (
+    AggregateSpec, ExpandExec, GroupAggregateExec, SetOperationExec, SortSpec, UnionExec, UnnestExec,
+)
+
+__all__ = ["aggregate_input"]
+
+
+def aggregate_input(
+    run: Lowering, source: Lowered, refs: Sequence[ColumnRef], calls: Sequence[AggregateCall], retract: bool
+) -> tuple[Lowered, tuple[int, ...], tuple[AggregateSpec, ...]]:
+    """The input with all arguments, filters and sort keys as columns; the positions of `refs`; the calls by position."""
+    needed: list[Expr] = list(refs)
+    for call in calls:
+        needed.extend(call.args)
+        needed.extend([] if call.filter is None else [call.filter])
+        needed.extend(k.expr for k in call.order_by)
+    widened, positions = run.with_columns(source, needed)
+    at = dict(zip(needed, positions, strict=True))
+    specs = tuple(
+        AggregateSpec(
+            call.function, tuple(at[a] for a in call.args), tuple(a.type for a in call.args), call.type, call.distinct,
+            None if call.filter is None else at[call.filter], retract,
+            tuple(SortSpec(at[k.expr], k.descending, k.nulls_last) for k in call.order_by),
+        )
+        for call in calls
+    )
+    return widened, tuple(at[r] for r in refs), specs
+
+
+@lower_node.register
+def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
+    source, keys, specs = aggregate_input(
+        run, run.input(plan, 0), plan.group, [call for _, call in plan.calls], run.retracts(plan.input)
+    )
+    ttl = run.ttl if plan.ttl is None else plan.ttl
+    node = GroupAggregateExec(
+        source.node, keys, specs, schema_of(plan.columns), run.mode(plan, demand), ttl, always_row=plan.scalar and not plan.group
+    )
+    return Lowered(node, tuple(c.id for c in plan.columns))
+
+
+@lower_node.register
+def _(plan: n.Expand, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0)
+    projections = tuple(tuple(source.expr(e) for e in projection) for projection in plan.projections)
+    node = ExpandExec(source.node, projections, schema_of(plan.produced), source.node.mode)
+    return Lowered(node, tuple(c.id for c in plan.produced))
+
+
+@lower_node.register
+def _(plan: n.Union, run: Lowering, demand: Demand) -> Lowered:
+    ids = tuple(c.id for c in plan.produced)
+    parts = [run.restored(run.input(plan, i), part.columns) for i, part in enumerate(plan.parts)]
+    if len(parts) == 1:
+        return Lowered(parts[0].node, ids)
+    mode = APPEND
+    for part in parts:
+        mode = mode.union(part.node.mode)
+    return Lowered(UnionExec(tuple(p.node for p in parts), schema_of(plan.produced), mode), ids)
+
+
+@lower_node.register(n.Intersect)
+@lower_node.register(n.Except)
+def _(plan: n.Intersect | n.Except, run: Lowering, demand: Demand) -> Lowered:
+    left = run.restored(run.input(plan, 0), plan.left.columns)
+    right = run.restored(run.input(plan, 1), plan.right.columns)
+    kind = "INTERSECT" if isinstance(plan, n.Intersect) else "EXCEPT"
+    node = SetOperationExec(left.node, right.node, kind, plan.all, schema_of(plan.produced), run.mode(plan, demand))
+    return Lowered(node, tuple(c.id for c in plan.produced))
+
+
+@lower_node.register
+def _(plan: n.Unnest, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0)
+    added: tuple[Column, ...] = plan.columns[len(plan.input.columns):]
+    schema = type(source.node.schema)(source.node.schema.fields + schema_of(added).fields)
+    node = UnnestExec(source.node, source.expr(plan.collection), plan.ordinality, plan.outer, schema, source.node.mode)
+    return Lowered(node, source.ids + tuple(c.id for c in added))
+
+
+@lower_node.register
+def _(plan: n.DependentJoin, run: Lowering, demand: Demand) -> Lowered:
+    raise UnsupportedError(
+        "this subquery depends on the outer query in a way that cannot be turned into a join", code="E1603",
+        hint="write it as a join, or compare the outer column with = in the subquery's WHERE",
+    )

@@ -1,0 +1,104 @@
+"""Scan, constant rows, filter, project and watermark."""
+
+from __future__ import annotations
+
+from planner.logical import nodes as n
+from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
+from planner.traits.changes import changes
+from planner.traits.update_kind import Demand
+from runtime.core.changelog import APPEND, ChangelogMode
+from runtime.core.errors import PlanningError, UnsupportedError
+from runtime.core.options import bool_option, duration_option, text_option
+from runtime.core.schema import Field, Schema
+from runtime.expr.nodes import TRUE
+from runtime.plan.nodes import (
+    ChangelogNormalizeExec, DropUpdateBeforeExec, PhysicalNode, SourceExec, ValuesExec, WatermarkExec,
+)
+from runtime.spi.table import SourceTable
+
+__all__ = ["CDC_DUPLICATES", "IDLE_TIMEOUT", "NULL_ROWTIME"]
+
+IDLE_TIMEOUT = duration_option(
+    "table.exec.source.idle-timeout", 0, "a source without rows for so long no longer holds back the watermark; 0 is never"
+)
+CDC_DUPLICATES = bool_option(
+    "table.exec.source.cdc-events-duplicate", False, "whether changelog sources may repeat changes, which are then removed by primary key"
+)
+NULL_ROWTIME = text_option(
+    "table.exec.source.rowtime-null-handling", "FAIL", "what to do with rows whose event time is NULL", ("FAIL", "DROP", "SKIP_WATERMARK")
+)
+
+
+@lower_node.register
+def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
+    table = plan.table
+    if table is None:
+        raise UnsupportedError(
+            f"table {plan.name} can only be looked up by key", code="E1601", span=plan.span,
+            hint="join it with FOR SYSTEM_TIME AS OF a processing time column",
+        )
+    given = table.changelog_mode
+    schema = schema_of(plan.columns)
+    idle = plan.idle_timeout or run.context.options.get(IDLE_TIMEOUT)
+    source = SourceExec(table, plan.name, schema, given, idle)
+    ids = tuple(c.id for c in plan.columns)
+    return Lowered(_as_demanded(plan, table, source, run, demand), ids)
+
+
+def _as_demanded(plan: n.Scan, table: SourceTable, source: SourceExec, run: Lowering, demand: Demand) -> PhysicalNode:
+    """The source with what makes its changes those that are asked for: old images added, left out, or whole deletes."""
+    given = table.changelog_mode
+    if given.is_append_only:
+        return source
+    keys = Lowered(source, tuple(c.id for c in plan.columns)).key_positions([frozenset(plan.keys[0])] if plan.keys else [])
+    if given.is_upsert and keys is None:
+        raise PlanningError(
+            f"table {plan.name} gives updates without old values, so it needs a primary key", code="E1704", span=plan.span,
+            hint="declare PRIMARY KEY (...) NOT ENFORCED",
+        )
+    kinds = changes(plan, run.traits)
+    if keys is not None and run.context.options.get(CDC_DUPLICATES):
+        return _normalized(source, keys, kinds.mode(before=demand.before), run)
+    if demand.before:
+        return _normalized(source, keys, kinds.mode(before=True), run) if given.is_upsert or given.key_only_deletes else source
+    if given.key_only_deletes and demand.full_deletes:
+        return _normalized(source, keys, kinds.mode(before=False), run)
+    if given.update_before and given.update_after and keys is not None:
+        return DropUpdateBeforeExec(source, source.schema, ChangelogMode(True, False, True, given.delete, given.key_only_deletes))
+    return source
+
+
+def _normalized(source: SourceExec, keys: tuple[int, ...] | None, mode: ChangelogMode, run: Lowering) -> PhysicalNode:
+    if keys is None:
+        return source
+    return ChangelogNormalizeExec(source, keys, source.schema, mode, run.ttl)
+
+
+@lower_node.register
+def _(plan: n.Values, run: Lowering, demand: Demand) -> Lowered:
+    if not plan.produced:
+        # An edge has at least one column.
+        rows = tuple((TRUE,) for _ in plan.rows)
+        return Lowered(ValuesExec(rows, Schema((Field("$any", TRUE.type),)), APPEND), (HIDDEN,))
+    return Lowered(ValuesExec(plan.rows, schema_of(plan.produced), APPEND), tuple(c.id for c in plan.produced))
+
+
+@lower_node.register
+def _(plan: n.Filter, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0, demand)
+    return run.projected(source, plan.predicate, [(c, c.ref()) for c in plan.columns])
+
+
+@lower_node.register
+def _(plan: n.Project, run: Lowering, demand: Demand) -> Lowered:
+    return run.projected(run.input(plan, 0, demand), None, plan.items)
+
+
+@lower_node.register
+def _(plan: n.AssignWatermark, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0, demand)
+    nulls = run.context.options.get(NULL_ROWTIME).upper()
+    node = WatermarkExec(
+        source.node, source.position(plan.time), source.expr(plan.expr), source.node.schema, source.node.mode, nulls
+    )
+    return Lowered(node, source.ids)

@@ -1,0 +1,112 @@
+"""Filters and projections as one CalcExec: stacked ones are merged when that changes neither values nor errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from runtime.core.schema import Field, Schema
+from runtime.expr.function import FunctionRegistry, ScalarFunction
+from runtime.expr.nodes import TRUE, Call, Cast, Expr, InputRef, Literal, walk
+from runtime.expr.rewrite import conjunction, substitute_inputs
+from runtime.plan.nodes import CalcExec, PhysicalNode, ValuesExec
+
+__all__ = ["calc", "can_fail", "renamed"]
+
+_LARGEST = 400
+_MOST_FOLDED_ROWS = 64
+
+
+def calc(
+    source: PhysicalNode, condition: Expr | None, projections: tuple[Expr, ...], names: tuple[str, ...], functions: FunctionRegistry
+) -> PhysicalNode:
+    """A node that filters and projects `source`; `source` itself when that changes nothing but names.
+
+    A projection without columns keeps one constant column, because an edge has at least one.
+    """
+    if not projections:
+        projections, names = (TRUE,), ("$any",)
+    if condition is None and _is_identity(source, projections):
+        return source
+    if condition is None and isinstance(source, ValuesExec) and len(source.rows) <= _MOST_FOLDED_ROWS:
+        rows = tuple(tuple(substitute_inputs(p, row) for p in projections) for row in source.rows)
+        return ValuesExec(rows, _schema(projections, names), source.mode)
+    if isinstance(source, CalcExec) and _may_merge(source, condition, projections, functions):
+        merged = tuple(substitute_inputs(p, source.projections) for p in projections)
+        own = None if condition is None else substitute_inputs(condition, source.projections)
+        both = source.condition if own is None else own if source.condition is None else conjunction([source.condition, own])
+        return calc(source.input, both, merged, names, functions)
+    return CalcExec(source, condition, projections, _schema(projections, names), source.mode)
+
+
+def renamed(source: PhysicalNode, names: tuple[str, ...]) -> PhysicalNode:
+    """The same rows under other column names."""
+    if source.schema.names == names:
+        return source
+    schema = Schema(tuple(Field(n, f.type) for n, f in zip(names, source.schema, strict=True)))
+    if isinstance(source, CalcExec | ValuesExec):
+        return source.with_(schema=schema)
+    projections = tuple(InputRef(i, f.type) for i, f in enumerate(source.schema))
+    return CalcExec(source, None, projections, schema, source.mode)
+
+
+def _schema(projections: tuple[Expr, ...], names: tuple[str, ...]) -> Schema:
+    return Schema(tuple(Field(name, e.type) for name, e in zip(names, projections, strict=True)))
+
+
+def _is_identity(source: PhysicalNode, projections: tuple[Expr, ...]) -> bool:
+    if len(projections) != len(source.schema):
+        return False
+    return all(
+        isinstance(p, InputRef) and p.index == i and p.type.materialized() == source.schema[i].type.materialized()
+        for i, p in enumerate(projections)
+    )
+
+
+def _may_merge(source: CalcExec, condition: Expr | None, projections: tuple[Expr, ...], functions: FunctionRegistry) -> bool:
+    """Not when a random value would be drawn twice, a failing condition would lose its guard, or large expressions would be repeated."""
+    reads = Counter(e.index for p in (*projections, *([] if condition is None else [condition])) for e in walk(p) if isinstance(e, InputRef))
+    size = 0
+    for index, times in reads.items():
+        inner = source.projections[index]
+        if isinstance(inner, InputRef | Literal):
+            continue
+        parts = walk(inner)
+        size += times * len(parts)
+        if times > 1 and any(_is_random(e, functions) for e in parts):
+            return False
+    if size > _LARGEST:
+        return False
+    if condition is None or source.condition is None:
+        return True
+    return not can_fail(substitute_inputs(condition, source.projections), functions)
+
+
+def _is_random(expr: Expr, functions: FunctionRegistry) -> bool:
+    if not isinstance(expr, Call):
+        return False
+    function = functions.find(expr.function)
+    return function is None or (isinstance(function, ScalarFunction) and not function.deterministic)
+
+
+_NEVER_FAIL = frozenset({"AND", "OR", "NOT", "=", "<>", "<", "<=", ">", ">=", "IS NULL", "IS NOT NULL", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"})
+
+
+def can_fail(expr: Expr, functions: FunctionRegistry) -> bool:
+    """Whether the expression may raise on some rows, so that it must stay behind the filter that guards it."""
+    for part in walk(expr):
+        if isinstance(part, Cast) and not part.safe and not _harmless(part):
+            return True
+        if isinstance(part, Call) and part.function not in _NEVER_FAIL:
+            function = functions.find(part.function)
+            if not isinstance(function, ScalarFunction) or function.can_fail:
+                return True
+    return False
+
+
+def _harmless(cast: Cast) -> bool:
+    source, target = cast.value.type, cast.type
+    if source.same_ignoring_nullability(target) or target.is_character:
+        return True
+    return (source.is_numeric and target.is_approximate) or (source.is_timestamp and target.is_timestamp)
+
+

@@ -1,0 +1,47 @@
+"""Walking and rebuilding physical plans."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from runtime.plan.nodes import PhysicalNode
+
+__all__ = ["map_inputs", "walk"]
+
+_INPUTS = ("input", "left", "right", "parts")
+
+
+def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    """Every distinct node once, inputs before those who read them."""
+    seen: set[PhysicalNode] = set()
+    # A stack of our own: plans may be deeper than the interpreter's call stack.
+    stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
+    while stack:
+        node, entered = stack.pop()
+        if entered:
+            yield node
+            continue
+        if node in seen:
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        stack.extend((source, False) for source in reversed(node.inputs))
+
+
+def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode]) -> PhysicalNode:
+    """The node over changed inputs; the same object when none changed."""
+    changes: dict[str, object] = {}
+    for field in dataclasses.fields(node):  # type: ignore[arg-type]
+        if field.name not in _INPUTS:
+            continue
+        value = getattr(node, field.name)
+        if isinstance(value, PhysicalNode):
+            new = change(value)
+            if new is not value:
+                changes[field.name] = new
+        elif isinstance(value, tuple):
+            parts = tuple(change(part) for part in value)
+            if any(a is not b for a, b in zip(parts, value, strict=True)):
+                changes[field.name] = parts
+    return node.with_(**changes) if changes else node
