@@ -1,0 +1,101 @@
+"""What the state of one aggregate call is: columns over all groups, addressed by dense group slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["Accumulator", "clear_at", "first_rows", "keep_valid", "last_rows", "values_at"]
+
+
+class Accumulator:
+    """The state of one aggregate call for all groups.
+
+    Groups are int64 slots that the caller hands out; a slot never updated (or released) is an empty group. `slots` of `update` may repeat.
+    """
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        """Takes in rows, in order of arrival; NULL arguments are dealt with here, FILTER by the caller.
+
+        Args:
+            slots: the group of each row, int64 (n,).
+            signs: +1 or -1 per row, int8; None when all are +1. -1 only where the call was made to retract.
+            args: the call's arguments, n values each.
+            seqs: arrival numbers, int64 ascending; unique over the life of the state.
+        """
+        raise NotImplementedError
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        """The value of each group (any order, repeats allowed), of exactly the call's Arrow type."""
+        raise NotImplementedError
+
+    def release(self, slots: np.ndarray) -> None:
+        """Empties groups (each slot once); the slots may be used for other groups afterwards."""
+        raise NotImplementedError
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        """Adds what groups `sources` of `other` (same call; may be this object) hold to `targets`, pairwise; targets may repeat.
+        The sources stay as they are."""
+        raise NotImplementedError
+
+    @property
+    def nbytes(self) -> int:
+        raise NotImplementedError
+
+
+def keep_valid(slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray,
+               ) -> tuple[np.ndarray, np.ndarray | None, list[pa.Array], np.ndarray]:
+    """The rows in which no argument is NULL."""
+    if not any(a.null_count for a in args):
+        return slots, signs, list(args), seqs
+    valid = np.ones(len(slots), np.bool_)
+    for argument in args:
+        if argument.null_count:
+            valid &= argument.is_valid().to_numpy(zero_copy_only=False)
+    mask = pa.array(valid)
+    return slots[valid], None if signs is None else signs[valid], [a.filter(mask) for a in args], seqs[valid]
+
+
+def first_rows(slots: np.ndarray) -> np.ndarray:
+    """The row at which each distinct slot stands first, ascending, int64. O(n), without sorting."""
+    return _marked_rows(slots, slice(None, None, -1))
+
+
+def last_rows(slots: np.ndarray) -> np.ndarray:
+    """The row at which each distinct slot stands last, ascending, int64."""
+    return _marked_rows(slots, slice(None))
+
+
+def _marked_rows(slots: np.ndarray, order: slice) -> np.ndarray:
+    count = len(slots)
+    if count <= 1:
+        return np.arange(count, dtype=np.int64)
+    high = int(slots.max()) + 1
+    rows = np.arange(count, dtype=np.int64)
+    if high > 64 * count + 1024:
+        # Few rows over many groups: a table of all slots would cost more than sorting.
+        if order.step is None:
+            return np.sort(count - 1 - np.unique(slots[::-1], return_index=True)[1])
+        return np.sort(np.unique(slots, return_index=True)[1])
+    mark = np.empty(high, np.int64)
+    # numpy keeps the last of several assignments to one place.
+    mark[slots[order]] = rows[order]
+    return np.flatnonzero(mark[slots] == rows)
+
+
+def values_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """`values[slots]`, zero (False) for slots beyond the end: groups that no row has reached."""
+    if len(slots) == 0 or int(slots.max()) < len(values):
+        return values[slots]
+    if len(values) == 0:
+        return np.zeros((len(slots), *values.shape[1:]), values.dtype)
+    taken = values[np.minimum(slots, len(values) - 1)]
+    taken[slots >= len(values)] = 0
+    return taken
+
+
+def clear_at(values: np.ndarray, slots: np.ndarray, fill: object = 0) -> None:
+    """Sets slots to `fill`; those beyond the end are that already."""
+    values[slots[slots < len(values)]] = fill

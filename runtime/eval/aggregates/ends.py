@@ -1,0 +1,121 @@
+"""FIRST_VALUE, LAST_VALUE and SINGLE_VALUE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.errors import ExpressionError
+from runtime.eval.aggregates.accumulator import Accumulator, clear_at, first_rows, keep_valid, last_rows, values_at
+from runtime.eval.aggregates.value_bag import ValueBag
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grow import grown
+
+__all__ = ["EndValue", "RetractableEnd", "SingleValue"]
+
+
+class EndValue(Accumulator):
+    """The first or last value by arrival that is not NULL, of values that only come."""
+
+    def __init__(self, type_: pa.DataType, last: bool) -> None:
+        self._last = last
+        self._store = ColumnStore([type_])
+        self._seen = np.zeros(0, np.bool_)
+        self._seqs = np.zeros(0, np.int64)
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        slots, _, (values,), seqs = keep_valid(slots, None, args[:1], seqs)
+        if len(slots) == 0:
+            return
+        if len(seqs) > 1 and (seqs[1:] < seqs[:-1]).any():
+            order = np.argsort(seqs, kind="stable")
+            slots, seqs, values = slots[order], seqs[order], values.take(pa.array(order))
+        high = int(slots.max()) + 1
+        self._seen, self._seqs = grown(self._seen, high, False), grown(self._seqs, high)
+        rows = last_rows(slots) if self._last else first_rows(slots)
+        chosen = slots[rows]
+        kept = self._seqs[chosen]
+        better = ~self._seen[chosen] | (seqs[rows] > kept if self._last else seqs[rows] < kept)
+        rows, chosen = rows[better], chosen[better]
+        self._store.put(chosen, [values.take(pa.array(rows))])
+        self._seqs[chosen] = seqs[rows]
+        self._seen[chosen] = True
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        return self._store.take(np.where(values_at(self._seen, slots), slots, -1))[0]
+
+    def release(self, slots: np.ndarray) -> None:
+        self._store.free(slots[values_at(self._seen, slots)])
+        clear_at(self._seen, slots, False)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, EndValue)
+        known = values_at(other._seen, sources)
+        sources = sources[known]
+        self.update(targets[known], None, other._store.take(sources), other._seqs[sources])
+
+    @property
+    def nbytes(self) -> int:
+        return self._store.nbytes + self._seen.nbytes + self._seqs.nbytes
+
+
+class RetractableEnd(Accumulator):
+    """The first or last value by arrival that is not NULL and has not been taken back."""
+
+    def __init__(self, type_: pa.DataType, last: bool) -> None:
+        self._last = last
+        self._bag = ValueBag([type_], retract=True, ends=True)
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        slots, signs, values, seqs = keep_valid(slots, signs, args[:1], seqs)
+        self._bag.add(slots, signs, values, seqs)
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        return self._bag.column(0, self._bag.end(slots, self._last))
+
+    def release(self, slots: np.ndarray) -> None:
+        self._bag.release(slots)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, RetractableEnd)
+        self._bag.merge(targets, other._bag, sources)
+
+    @property
+    def nbytes(self) -> int:
+        return self._bag.nbytes
+
+
+class SingleValue(Accumulator):
+    """The value (NULL too) of a group that must not hold more than one row when it is read.
+
+    Raises:
+        ExpressionError: it holds more, on `result`.
+    """
+
+    def __init__(self, type_: pa.DataType, retract: bool) -> None:
+        self._bag = ValueBag([type_], retract=retract)
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        self._bag.add(slots, signs, args[:1], seqs)
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        if (self._bag.counts(slots) > 1).any():
+            raise ExpressionError("a scalar subquery gave more than one row", code="E2010",
+                                  hint="add a condition or an aggregate that leaves one row")
+        index, rows = self._bag.read(slots)
+        found = np.full(len(slots), -1, np.int64)
+        found[index] = rows
+        return self._bag.column(0, found)
+
+    def release(self, slots: np.ndarray) -> None:
+        self._bag.release(slots)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, SingleValue)
+        self._bag.merge(targets, other._bag, sources)
+
+    @property
+    def nbytes(self) -> int:
+        return self._bag.nbytes

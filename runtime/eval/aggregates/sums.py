@@ -1,0 +1,227 @@
+"""COUNT, SUM and AVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.types import DataType, TypeRoot
+from runtime.eval.aggregates.accumulator import Accumulator, clear_at, keep_valid, values_at
+from runtime.eval.aggregates.decimals import average_decimals, sum_decimals
+from runtime.eval.aggregates.exact_sums import ExactSums
+from runtime.kernels.arrow_buffers import fixed_array, fixed_values
+from runtime.kernels.grow import grown
+
+__all__ = ["Counter", "DecimalSum", "FloatSum", "IntegerSum", "RowCounts", "sum_accumulator"]
+
+
+class RowCounts:
+    """A count per slot that goes up and down."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(0, np.int64)
+
+    def add(self, slots: np.ndarray, signs: np.ndarray | None) -> None:
+        if len(slots):
+            self.values = grown(self.values, int(slots.max()) + 1)
+            np.add.at(self.values, slots, np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64))
+
+    def at(self, slots: np.ndarray) -> np.ndarray:
+        return values_at(self.values, slots)
+
+    def release(self, slots: np.ndarray) -> None:
+        clear_at(self.values, slots)
+
+    def merge(self, targets: np.ndarray, other: RowCounts, sources: np.ndarray) -> None:
+        self.add(targets, other.at(sources))
+
+
+class Counter(Accumulator):
+    """COUNT: rows in which no argument is NULL; all rows without arguments. BIGINT."""
+
+    def __init__(self) -> None:
+        self._counts = RowCounts()
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        slots, signs, _, _ = keep_valid(slots, signs, args, seqs)
+        self._counts.add(slots, signs)
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        return pa.array(self._counts.at(slots))
+
+    def release(self, slots: np.ndarray) -> None:
+        self._counts.release(slots)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, Counter)
+        self._counts.merge(targets, other._counts, sources)
+
+    @property
+    def nbytes(self) -> int:
+        return self._counts.values.nbytes
+
+
+class _Sum(Accumulator):
+    """What SUM, SUM0 and AVG share: the count of values, where it is needed to tell no value from zero."""
+
+    def __init__(self, function: str, type_: DataType, counted: bool) -> None:
+        self._type = type_.arrow
+        self._average = function == "AVG"
+        self._zero = function in ("SUM0", "$SUM0")
+        self._counts = RowCounts() if self._average or (counted and not self._zero) else None
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        slots, signs, (values,), _ = keep_valid(slots, signs, args[:1], seqs)
+        if len(slots):
+            if self._counts is not None:
+                self._counts.add(slots, signs)
+            self._add(slots, signs, values)
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        if self._counts is None:
+            return self._value(slots, None, None)
+        counts = self._counts.at(slots)
+        return self._value(slots, counts, counts <= 0)
+
+    def release(self, slots: np.ndarray) -> None:
+        if self._counts is not None:
+            self._counts.release(slots)
+        self._release(slots)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, _Sum)
+        if self._counts is not None and other._counts is not None:
+            self._counts.merge(targets, other._counts, sources)
+        if len(targets):
+            self._merge(targets, other, sources)
+
+    @property
+    def nbytes(self) -> int:
+        return self._sum_bytes() + (0 if self._counts is None else self._counts.values.nbytes)
+
+    def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
+        raise NotImplementedError
+
+    def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
+        raise NotImplementedError
+
+    def _release(self, slots: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _sum_bytes(self) -> int:
+        raise NotImplementedError
+
+
+class IntegerSum(_Sum):
+    """SUM and AVG of integers: added in 64 bits, wrapping; SUM wraps again into its own type, AVG is cut toward zero, as in Flink."""
+
+    def __init__(self, function: str, type_: DataType, counted: bool) -> None:
+        super().__init__(function, type_, counted)
+        self._sums = np.zeros(0, np.int64)
+
+    def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
+        self._sums = grown(self._sums, int(slots.max()) + 1)
+        numbers = fixed_values(values).astype(np.int64, copy=False)
+        np.add.at(self._sums, slots, numbers if signs is None else numbers * signs)
+
+    def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
+        sums = values_at(self._sums, slots)
+        if self._average and counts is not None:
+            divisor = np.maximum(counts, 1)
+            whole = sums // divisor
+            sums = whole + ((sums < 0) & (whole * divisor != sums))
+        return fixed_array(sums.astype(self._type.to_pandas_dtype()), self._type, missing)
+
+    def _release(self, slots: np.ndarray) -> None:
+        clear_at(self._sums, slots)
+
+    def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
+        assert isinstance(other, IntegerSum)
+        self._sums = grown(self._sums, int(targets.max()) + 1)
+        np.add.at(self._sums, targets, values_at(other._sums, sources))
+
+    def _sum_bytes(self) -> int:
+        return self._sums.nbytes
+
+
+class FloatSum(_Sum):
+    """SUM and AVG of FLOAT and DOUBLE. Without retraction doubles added in order of arrival; with it exact sums, rounded when read,
+    so that what is taken back leaves no trace."""
+
+    def __init__(self, function: str, type_: DataType, counted: bool, retract: bool) -> None:
+        super().__init__(function, type_, counted)
+        self._exact = ExactSums() if retract else None
+        self._sums = np.zeros(0, np.float64)
+
+    def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
+        numbers = fixed_values(values).astype(np.float64, copy=False)
+        if self._exact is not None:
+            self._exact.add_floats(slots, numbers, signs)
+            return
+        self._sums = grown(self._sums, int(slots.max()) + 1)
+        np.add.at(self._sums, slots, numbers if signs is None else numbers * signs)
+
+    def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
+        sums = values_at(self._sums, slots) if self._exact is None else self._exact.floats(slots)[0]
+        if self._average and counts is not None:
+            sums = sums / np.maximum(counts, 1)
+        with np.errstate(over="ignore"):
+            return fixed_array(sums.astype(self._type.to_pandas_dtype()), self._type, missing)
+
+    def _release(self, slots: np.ndarray) -> None:
+        clear_at(self._sums, slots)
+        if self._exact is not None:
+            self._exact.release(slots)
+
+    def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
+        assert isinstance(other, FloatSum)
+        if self._exact is not None and other._exact is not None:
+            self._exact.merge(targets, other._exact, sources)
+            return
+        self._sums = grown(self._sums, int(targets.max()) + 1)
+        np.add.at(self._sums, targets, values_at(other._sums, sources))
+
+    def _sum_bytes(self) -> int:
+        return self._sums.nbytes if self._exact is None else self._exact.nbytes
+
+
+class DecimalSum(_Sum):
+    """SUM and AVG of DECIMAL, exact. A sum of more than 38 digits is NULL (until values are taken back); AVG rounds half up."""
+
+    def __init__(self, function: str, type_: DataType, counted: bool, scale: int) -> None:
+        super().__init__(function, type_, counted)
+        self._scale = scale
+        self._sums = ExactSums()
+
+    def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
+        self._sums.add_decimals(slots, values, signs)
+
+    def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
+        words = self._sums.words(slots)
+        if self._average and counts is not None:
+            return average_decimals(words, self._scale, counts, self._type, missing)
+        return sum_decimals(words, self._scale, self._type, missing)
+
+    def _release(self, slots: np.ndarray) -> None:
+        self._sums.release(slots)
+
+    def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
+        assert isinstance(other, DecimalSum)
+        self._sums.merge(targets, other._sums, sources)
+
+    def _sum_bytes(self) -> int:
+        return self._sums.nbytes
+
+
+def sum_accumulator(function: str, argument: DataType, type_: DataType, counted: bool, retract: bool) -> Accumulator:
+    """The accumulator of SUM, SUM0 or AVG for a type. `counted`: a group may be without any value (NULLs, FILTER, retraction)."""
+    if argument.root is TypeRoot.DECIMAL:
+        return DecimalSum(function, type_, counted, argument.scale)
+    if argument.is_approximate:
+        return FloatSum(function, type_, counted, retract)
+    return IntegerSum(function, type_, counted)

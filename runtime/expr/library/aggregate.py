@@ -1,0 +1,157 @@
+"""The aggregate functions: names, argument types and Flink's result types. Their state is `runtime/eval/aggregates`.
+
+Sources: Flink's documentation of aggregate functions, and the types that Flink 2.3 itself reports: SUM keeps an integer type (and wraps),
+AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances of it DECIMAL(38, max(6, s)).
+
+Result nullability: COUNT, COLLECT and JSON results are never NULL; LISTAGG and ARRAY_AGG follow their argument; all others may be NULL.
+Names with a suffix carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`, `JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from runtime.core.types import BIGINT, DOUBLE, DataType, TypeRoot, array, decimal, multiset, varchar
+from runtime.expr.function import AggregateFunction, ArgumentType, Nulls, Signature, optional
+
+__all__ = ["FUNCTIONS"]
+
+_MAX_PRECISION = 38
+_JSON = varchar(2000)
+
+
+def _argument(name: str, accepts: Callable[[DataType], bool], target: DataType | None = None) -> ArgumentType:
+    """Types that fit as they are; an untyped NULL becomes `target`."""
+    def coerce(t: DataType) -> DataType | None:
+        if accepts(t):
+            return t
+        return target if t.root is TypeRoot.NULL else None
+
+    return ArgumentType(name, accepts, coerce)
+
+
+def _to_double(t: DataType) -> DataType | None:
+    if t.root is TypeRoot.DOUBLE:
+        return t
+    if t.is_numeric or t.root is TypeRoot.NULL:
+        return DOUBLE.with_nullable(t.nullable)
+    if t.root is TypeRoot.ARRAY:
+        element = _to_double(t.children[0])
+        return None if element is None else array(element).with_nullable(t.nullable)
+    return None
+
+
+def _is_double(t: DataType) -> bool:
+    return t.root is TypeRoot.DOUBLE or (t.root is TypeRoot.ARRAY and t.children[0].root is TypeRoot.DOUBLE)
+
+
+_NUMERIC = _argument("NUMERIC", lambda t: t.is_numeric, BIGINT)
+_INTEGER = _argument("INTEGER", lambda t: t.is_integer, BIGINT)
+_CHARACTER = _argument("CHARACTER", lambda t: t.is_character, varchar(2147483647))
+_COMPARABLE = _argument("COMPARABLE", lambda t: not t.is_nested)
+_ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
+_FRACTION = ArgumentType("FRACTION", _is_double, _to_double)
+
+
+def _first(types: Sequence[DataType]) -> DataType:
+    return types[0].materialized()
+
+
+def _sum_type(types: Sequence[DataType]) -> DataType:
+    argument = types[0]
+    return decimal(_MAX_PRECISION, argument.scale) if argument.root is TypeRoot.DECIMAL else argument
+
+
+def _average_type(types: Sequence[DataType]) -> DataType:
+    argument = types[0]
+    return decimal(_MAX_PRECISION, max(6, argument.scale)) if argument.root is TypeRoot.DECIMAL else argument
+
+
+def _array_type(types: Sequence[DataType]) -> DataType:
+    return array(types[0].materialized()).with_nullable(types[0].nullable)
+
+
+def _multiset_type(types: Sequence[DataType]) -> DataType:
+    return multiset(types[0].materialized()).not_null()
+
+
+def _percentile_type(types: Sequence[DataType]) -> DataType:
+    return array(DOUBLE) if types[1].root is TypeRoot.ARRAY else DOUBLE
+
+
+def _moment(name: str, document: str) -> AggregateFunction:
+    return AggregateFunction(name=name, signatures=(Signature((_NUMERIC,), _average_type),), document=document)
+
+
+def _json_array(name: str, document: str) -> AggregateFunction:
+    return AggregateFunction(name=name, signatures=(Signature((_ANY,), _JSON.not_null()),), document=document, nulls=Nulls.NEVER,
+                             retractable=False, order_sensitive=True)
+
+
+def _json_object(name: str, document: str) -> AggregateFunction:
+    return AggregateFunction(name=name, signatures=(Signature((_CHARACTER, _ANY), _JSON.not_null()),), document=document,
+                             nulls=Nulls.NEVER, retractable=False, order_sensitive=True)
+
+
+FUNCTIONS: tuple[AggregateFunction, ...] = (
+    AggregateFunction(
+        name="COUNT", signatures=(Signature((), BIGINT), Signature((_ANY,), BIGINT, variadic=True)), nulls=Nulls.NEVER, empty=0,
+        document="The number of rows, or of rows in which no argument is NULL."),
+    AggregateFunction(
+        name="SUM", signatures=(Signature((_NUMERIC,), _sum_type),),
+        document="The sum of the values that are not NULL; NULL when there is none. Integers wrap around in their own type."),
+    AggregateFunction(
+        name="SUM0", signatures=(Signature((_NUMERIC,), _sum_type),), nulls=Nulls.NEVER, empty=0,
+        document="The sum of the values that are not NULL; 0 when there is none."),
+    AggregateFunction(
+        name="$SUM0", signatures=(Signature((_NUMERIC,), _sum_type),), nulls=Nulls.NEVER, empty=0,
+        document="The same as SUM0, under the name that plans use."),
+    AggregateFunction(
+        name="AVG", signatures=(Signature((_NUMERIC,), _average_type),),
+        document="The average of the values that are not NULL, in their own type: of integers an integer, cut toward zero."),
+    AggregateFunction(
+        name="MIN", signatures=(Signature((_COMPARABLE,), _first),), retractable=False, ignores_duplicates=True,
+        document="The least value that is not NULL."),
+    AggregateFunction(
+        name="MAX", signatures=(Signature((_COMPARABLE,), _first),), retractable=False, ignores_duplicates=True,
+        document="The greatest value that is not NULL; NaN is greater than all numbers."),
+    _moment("STDDEV_POP", "The population standard deviation."),
+    _moment("STDDEV_SAMP", "The sample standard deviation; NULL for fewer than two values."),
+    _moment("STDDEV", "The same as STDDEV_SAMP."),
+    _moment("VAR_POP", "The population variance."),
+    _moment("VAR_SAMP", "The sample variance; NULL for fewer than two values."),
+    _moment("VARIANCE", "The same as VAR_SAMP."),
+    AggregateFunction(
+        name="FIRST_VALUE", signatures=(Signature((_ANY,), _first),), retractable=False, order_sensitive=True,
+        document="The first value, in order of arrival, that is not NULL."),
+    AggregateFunction(
+        name="LAST_VALUE", signatures=(Signature((_ANY,), _first),), retractable=False, order_sensitive=True,
+        document="The last value, in order of arrival, that is not NULL."),
+    AggregateFunction(
+        name="LISTAGG", signatures=(Signature((_CHARACTER, optional(_CHARACTER)), _first),), nulls=Nulls.RULE, retractable=False,
+        order_sensitive=True, document="The values that are not NULL in order of arrival, joined by a separator (a comma when not given)."),
+    AggregateFunction(
+        name="ARRAY_AGG", signatures=(Signature((_ANY,), _array_type),), nulls=Nulls.RULE, retractable=False, order_sensitive=True,
+        document="The values in order of arrival, NULLs too, as an array."),
+    AggregateFunction(
+        name="ARRAY_AGG_IGNORE_NULLS", signatures=(Signature((_ANY,), _array_type),), nulls=Nulls.RULE, retractable=False,
+        order_sensitive=True, document="The values that are not NULL in order of arrival, as an array (ARRAY_AGG(x IGNORE NULLS))."),
+    AggregateFunction(
+        name="COLLECT", signatures=(Signature((_ANY,), _multiset_type),), nulls=Nulls.NEVER, retractable=False,
+        document="The values that are not NULL, as a multiset."),
+    AggregateFunction(
+        name="SINGLE_VALUE", signatures=(Signature((_ANY,), _first),),
+        document="The value of the only row; more than one row is an error. What a scalar subquery becomes."),
+    AggregateFunction(
+        name="APPROX_COUNT_DISTINCT", signatures=(Signature((_ANY,), BIGINT),), nulls=Nulls.NEVER, empty=0, retractable=False,
+        ignores_duplicates=True, document="The number of different values that are not NULL; this engine counts them exactly."),
+    AggregateFunction(
+        name="PERCENTILE", signatures=(Signature((_NUMERIC, _FRACTION, optional(_INTEGER)), _percentile_type),), retractable=False,
+        document="The value below which a fraction of the values lies, interpolated; the third argument counts a value several times."),
+    _json_object("JSON_OBJECTAGG", "A JSON object of the keys and values; NULL values become null; a key twice is an error."),
+    _json_object("JSON_OBJECTAGG_NULL_ON_NULL", "JSON_OBJECTAGG(... NULL ON NULL)."),
+    _json_object("JSON_OBJECTAGG_ABSENT_ON_NULL", "JSON_OBJECTAGG(... ABSENT ON NULL): leaves out NULL values."),
+    _json_array("JSON_ARRAYAGG", "A JSON array of the values in order of arrival; NULLs are left out."),
+    _json_array("JSON_ARRAYAGG_NULL_ON_NULL", "JSON_ARRAYAGG(... NULL ON NULL): NULLs become null."),
+    _json_array("JSON_ARRAYAGG_ABSENT_ON_NULL", "JSON_ARRAYAGG(... ABSENT ON NULL)."),
+)

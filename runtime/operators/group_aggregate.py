@@ -1,0 +1,180 @@
+"""GROUP BY without windows: a result per group that changes as its rows come and go."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.eval.aggregates.accumulator import first_rows
+from runtime.eval.aggregates.aggregate_set import AggregateSet
+from runtime.eval.aggregates.sums import RowCounts
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.operators.column_equality import equal_columns
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import GroupAggregateExec
+
+__all__ = ["GroupAggregateOperator"]
+
+
+class GroupAggregateOperator(Operator):
+    """Key columns, then one column per call.
+
+    State: a hash index of the groups, their keys, and the accumulators; where the input takes rows back, also a count of
+    live rows per group. Output, once per touched group and epoch, in order of first touch: `+I` when the group appears,
+    `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last row is taken back.
+    An unchanged result is not sent again, unless state expires (`ttl`): then downstream state must stay fresh. Without
+    calls (DISTINCT) a group only appears and vanishes. A row taken back from a group that is not there (it expired) is
+    ignored, as in Flink.
+    """
+
+    def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
+        source = node.input.schema
+        self._node = node
+        self._keys = node.keys
+        types = [source[i].type for i in node.keys]
+        arrow = [t.arrow for t in types]
+        self._encoder = KeyEncoder(arrow, [t.nullable for t in types])
+        self._index = HashIndex(self._encoder.width)
+        self._key_store = ColumnStore(arrow)
+        self._aggregates = AggregateSet(node.calls, source.types)
+        retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
+        self._live = RowCounts() if retracts else None
+        self._next_seq = 0
+        self._touched_at = np.zeros(0, np.int64)
+        self._touches: deque[tuple[int, np.ndarray]] = deque()
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._node.ttl:
+            self._expire(time.processing_time)
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        signs = None if batch.kinds is None else batch.signs()
+        columns = batch.columns
+        words = self._encoder.encode([columns[i] for i in self._keys], len(batch))
+        slots, is_new = self._index.insert(words)
+        if signs is not None and is_new.any() and (signs[is_new] < 0).any():
+            kept = _known_rows(slots, is_new, signs)
+            new_slots = slots[is_new]
+            slots, signs, columns = slots[kept], signs[kept], [c.filter(pa.array(kept)) for c in columns]
+            self._index.remove(np.setdiff1d(new_slots, slots))
+            if not len(slots):
+                return None
+            is_new = np.zeros(len(slots), np.bool_)
+            first = first_rows(slots)
+            is_new[first] = np.isin(slots[first], new_slots)
+        return self._apply(slots, is_new, signs, columns, time)
+
+    @property
+    def state_size(self) -> StateSize:
+        live = 0 if self._live is None else self._live.values.nbytes
+        parts = (self._index, self._encoder, self._key_store, self._aggregates)
+        return StateSize(len(self._index), live + sum(part.nbytes for part in parts))
+
+    def _apply(self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, columns: list[pa.Array],
+               time: EpochTime) -> ChangelogBatch | None:
+        first = first_rows(slots)
+        touched, fresh = slots[first], is_new[first]
+        if fresh.any():
+            take = pa.array(first[fresh])
+            self._key_store.put(touched[fresh], [columns[i].take(take) for i in self._keys])
+        old_slots = touched[~fresh]
+        old = self._aggregates.results(old_slots) if len(old_slots) else []
+        seqs = np.arange(self._next_seq, self._next_seq + len(slots), dtype=np.int64)
+        self._next_seq += len(slots)
+        self._aggregates.update(slots, signs, columns, seqs)
+        gone = np.zeros(len(touched), np.bool_)
+        if self._live is not None:
+            self._live.add(slots, signs)
+            gone = self._live.at(touched) <= 0
+        new = self._aggregates.results(touched)
+        output = self._changes(touched, fresh, gone, old, new)
+        if gone.any():
+            self._forget(touched[gone])
+        if self._node.ttl:
+            self._touch(touched[~gone], time.processing_time)
+        return output
+
+    def _changes(self, touched: np.ndarray, fresh: np.ndarray, gone: np.ndarray, old: list[pa.Array],
+                 new: list[pa.Array]) -> ChangelogBatch | None:
+        """The rows to send. `old` holds results of the touched groups that are not fresh."""
+        if fresh.all() and not gone.any():
+            return ChangelogBatch.of([*self._key_store.take(touched), *new], self._node.schema)
+        place = np.cumsum(~fresh) - 1
+        changed = ~fresh & ~gone & bool(self._node.calls)
+        if not self._node.ttl:
+            known = np.flatnonzero(changed)
+            same = equal_columns(
+                [c.take(pa.array(place[known])) for c in old], [c.take(pa.array(known)) for c in new], len(known))
+            changed[known[same]] = False
+        appears, vanishes = fresh & ~gone, ~fresh & gone
+        before = vanishes | (changed if self._node.mode.update_before else np.zeros(len(touched), np.bool_))
+        after = appears | changed
+        # Two places per group, the old image and the new one; those not sent are left out.
+        sent = np.stack((before, after), axis=1)
+        kinds = np.empty((len(touched), 2), np.int8)
+        kinds[:, 0] = np.where(vanishes, DELETE, UPDATE_BEFORE)
+        kinds[:, 1] = np.where(appears, INSERT, UPDATE_AFTER)
+        group, image = np.nonzero(sent)
+        if len(group) == 0:
+            return None
+        row = np.where(image == 0, place[group], len(old[0]) + group) if old else group
+        pick = pa.array(row)
+        values = [pa.concat_arrays([o, n]).take(pick) for o, n in zip(old, new, strict=True)] if old else [
+            n.take(pick) for n in new]
+        return ChangelogBatch.of([*self._key_store.take(touched[group]), *values], self._node.schema, kinds[sent])
+
+    def _forget(self, slots: np.ndarray) -> None:
+        self._aggregates.release(slots)
+        self._key_store.free(slots)
+        self._index.remove(slots)
+        if self._live is not None:
+            self._live.release(slots)
+
+    def _touch(self, slots: np.ndarray, now: int) -> None:
+        high = self._index.capacity
+        if len(self._touched_at) < high:
+            larger = np.full(max(high, 2 * len(self._touched_at)), -1, np.int64)
+            larger[:len(self._touched_at)] = self._touched_at
+            self._touched_at = larger
+        self._touched_at[slots] = now
+        self._touches.append((now, slots))
+
+    def _expire(self, now: int) -> None:
+        """Forgets groups not touched for longer than the time to live, without a change downstream (Flink's rule)."""
+        while self._touches and self._touches[0][0] + self._node.ttl < now:
+            then, slots = self._touches.popleft()
+            idle = np.unique(slots[self._touched_at[slots] == then])
+            self._touched_at[idle] = -1
+            self._forget(idle)
+
+
+def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """False for the rows that take back from a group that has none: those at which a new group's running count sinks lower
+    than ever below zero."""
+    new_slots = slots[is_new]
+    mark = np.zeros(int(slots.max()) + 1, np.bool_)
+    mark[new_slots] = True
+    rows = np.flatnonzero(mark[slots])
+    rows = rows[np.argsort(slots[rows], kind="stable")]
+    start = np.flatnonzero(np.diff(slots[rows], prepend=-1))
+    running = np.cumsum(signs[rows], dtype=np.int64)
+    lengths = np.diff(np.append(start, len(rows)))
+    running -= np.repeat(running[start] - signs[rows][start], lengths)
+    # The running minimum of each group: groups are set apart by offsets larger than any count.
+    span = len(rows) + 2
+    apart = np.repeat(np.arange(len(start), dtype=np.int64), lengths) * -2 * span
+    lowest = np.minimum.accumulate(running + apart) - apart
+    before = np.empty_like(lowest)
+    before[1:] = lowest[:-1]
+    before[start] = 0
+    kept = np.ones(len(slots), np.bool_)
+    kept[rows[(running < 0) & (running < np.minimum(before, 0))]] = False
+    return kept
+
