@@ -8,6 +8,7 @@
     to_type(tree)            the data type of a type node
     span_of(tree)            where in the text a tree was read
     interval_value(tree)     what an INTERVAL literal amounts to
+    FlinkSQL                 the sqlglot dialect "flink"
     statement_spans(text)    where statements begin and end, for shells
 
 `nodes` says which trees come out for each construct, `statement_nodes` lists the statements. All spans count from the
@@ -18,12 +19,13 @@ UnsupportedError; both carry the place and the text.
 from __future__ import annotations
 
 from sqlengine.parse import nodes, statement_nodes
+from sqlengine.parse.dialect import FlinkSQL
 from sqlengine.parse.literals import interval_value
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statements import parse_expression, parse_query, parse_script, parse_statement, statement_spans
 from sqlengine.parse.types import parse_type, to_type
 
 __all__ = [
-    "interval_value", "nodes", "parse_expression", "parse_query", "parse_script", "parse_statement", "parse_type",
+    "FlinkSQL", "interval_value", "nodes", "parse_expression", "parse_query", "parse_script", "parse_statement", "parse_type",
     "span_of", "statement_nodes", "statement_spans", "to_type",
 ]

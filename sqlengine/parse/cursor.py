@@ -37,6 +37,8 @@ class Cursor:
         self.tokens = scan(text) if tokens is None else tokens
         self.index = index
         self.token = self.tokens[index]
+        self.known_queries: dict[int, bool] = {}
+        """For parentheses that were tried: whether they hold a query. Keeps nested ones from being tried again."""
 
     # Moving
 

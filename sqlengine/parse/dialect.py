@@ -1,8 +1,8 @@
 """Flink SQL as a dialect of sqlglot, for those who hold trees of sqlglot: `sqlglot.parse(text, read="flink")`.
 
-The grammar is the one of this room, not sqlglot's: sqlglot's parser takes much that Flink refuses, rewrites some of what
-it takes, and knows neither watermarks nor table functions over tables. Reading through the dialect gives the trees of
-`nodes`; statements that are no queries come as StatementNode. Errors are ours (SqlSyntaxError), with a place in the text.
+The grammar is the one of this room, not sqlglot's: sqlglot's parser takes much that Flink refuses, rewrites some of
+what it takes, and knows neither watermarks nor table functions over tables. Reading through the dialect gives the trees
+of `nodes`; statements that are no queries come as StatementNode. Errors are ours (SqlSyntaxError), with their place.
 
 Writing a tree gives Flink SQL that reads back to an equal tree (`writer`).
 """

@@ -324,10 +324,11 @@ class ExpressionGrammar(FunctionGrammar):
         if self.peek(depth).upper not in ("SELECT", "WITH", "VALUES"):
             return False
         index = self.index
-        try:
-            self.subquery()
-        except SqlSyntaxError:
-            return False
-        finally:
+        if index not in self.known_queries:
+            try:
+                self.subquery()
+                self.known_queries[index] = True
+            except SqlSyntaxError:
+                self.known_queries[index] = False
             self.back_to(index)
-        return True
+        return self.known_queries[index]

@@ -175,9 +175,15 @@ class QueryGrammar(RelationGrammar):
 
     def _group_items(self) -> list[exp.Expression]:
         self.expect("(")
-        items = self.comma_separated(self._group_item)
+        items = self.comma_separated(self._grouping_set)
         self.expect(")")
         return items
+
+    def _grouping_set(self) -> exp.Expression:
+        """As a group item, but `(a)` is a set of one column."""
+        start = self.token
+        item = self._group_item()
+        return self.place(exp.Tuple(expressions=[item.this]), start) if isinstance(item, exp.Paren) else item
 
     # VALUES
 

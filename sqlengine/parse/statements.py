@@ -54,7 +54,10 @@ class StatementGrammar(TableGrammar):
     def statement(self) -> Statement:
         """One statement, up to its semicolon or the end."""
         start = self.token
-        return self._finish(self._statement(), start)
+        try:
+            return self._finish(self._statement(), start)
+        except RecursionError:
+            self.refuse("the statement is nested too deeply", start.span)
 
     def _finish(self, statement: _S, start: Token) -> _S:
         span = self.span_from(start)
@@ -360,7 +363,10 @@ def parse_query(text: str) -> exp.Expression:
 def parse_expression(text: str) -> exp.Expression:
     """The expression of a text, for example a condition of the Table API."""
     grammar = StatementGrammar(text)
-    tree = grammar.expression()
+    try:
+        tree = grammar.expression()
+    except RecursionError:
+        grammar.refuse("the expression is nested too deeply", Span(0, len(text)))
     if grammar.token.kind is not END:
         grammar.fail("the end of the expression")
     return tree
