@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sqlglot import exp
-
 from runtime.core.errors import Span
 from runtime.core.options import Options
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
 from runtime.spi.table import LookupTable, SourceTable
+from sqlengine.parse.trees import Tree
 
 __all__ = [
     "BindContext", "CatalogTable", "CatalogView", "ComputedColumn", "MaterializedView", "MetadataColumn", "ObjectPath", "OpenTable",
@@ -27,6 +26,10 @@ class ObjectPath:
     catalog: str
     database: str
     name: str
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        return self.catalog, self.database, self.name
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.database}.{self.name}"
@@ -57,7 +60,7 @@ class ComputedColumn:
     """A column computed from the others: `expression` is unbound, `text` is how it was written."""
 
     name: str
-    expression: exp.Expression
+    expression: Tree
     text: str
     comment: str | None = None
 
@@ -70,7 +73,7 @@ class Watermark:
     """WATERMARK FOR column AS expression. `column` is a path when it names a nested field."""
 
     column: tuple[str, ...]
-    expression: exp.Expression
+    expression: Tree
     text: str
 
 
@@ -101,7 +104,7 @@ class CatalogView:
     """A named query. `columns` rename its output when given. Names inside resolve against the catalog and database of `path`."""
 
     path: ObjectPath
-    query: exp.Expression
+    query: Tree
     text: str
     columns: tuple[str, ...] = ()
     comment: str | None = None
@@ -113,7 +116,7 @@ class MaterializedView:
     """A query whose answer is kept up to date in memory. Read like a table: `schema` names are `columns`."""
 
     path: ObjectPath
-    query: exp.Expression
+    query: Tree
     text: str
     columns: tuple[PhysicalColumn, ...] = ()
     primary_key: tuple[str, ...] = ()

@@ -1,0 +1,389 @@
+"""A table in memory: contents that can be read at once, and the changes to them as a stream.
+
+It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get the contents first and
+then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are applied at once (so that UPDATE and DELETE see
+them) and published together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
+from runtime.core.errors import PlanningError
+from runtime.core.schema import Schema
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.spi.table import ReadContext, Split, TableStatistics
+
+__all__ = ["MemoryReader", "MemorySink", "MemoryTable", "TableSnapshot"]
+
+
+class MemoryTable:
+    """Rows by primary key (a later row of a key replaces the earlier one), or a bag of rows when there is none.
+
+    Args:
+        name: full name, for messages.
+        append_only: takes no updates and deletes, so that its changes are an append stream (event-time operators need that).
+    """
+
+    def __init__(self, name: str, schema: Schema, primary_key: Sequence[str] = (), *, append_only: bool = False) -> None:
+        self.name = name
+        self.schema = schema
+        self.primary_key = tuple(primary_key)
+        self.append_only = append_only
+        positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
+        self._key_positions = positions
+        types = [schema[i].type.arrow for i in positions]
+        self._encoder = KeyEncoder(types, [True] * len(types))
+        self._index = HashIndex(self._encoder.width)
+        self._rows = ColumnStore([f.type.arrow for f in schema])
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._order = np.zeros(0, dtype=np.int64)
+        self._appended: list[pa.RecordBatch] = []
+        self._next = 0
+        self._readers: list[MemoryReader] = []
+        self._unpublished: list[ChangelogBatch] = []
+        self._committed: pa.Table | None = None
+        self._in_epoch = False
+
+    @property
+    def mode(self) -> ChangelogMode:
+        """The row kinds of its changes."""
+        return APPEND if self.append_only else RETRACT
+
+    def __len__(self) -> int:
+        if self.append_only:
+            return sum(b.num_rows for b in self._appended)
+        return int(self._counts.sum())
+
+    @property
+    def nbytes(self) -> int:
+        return sum(b.nbytes for b in self._appended) + self._rows.nbytes + self._index.nbytes
+
+    # --- changing ---------------------------------------------------------------------------------------------------------
+
+    def apply(self, batch: ChangelogBatch) -> None:
+        """Change the contents; followers hear of it with the next `publish`.
+
+        Raises PlanningError E1710 for updates and deletes of an append-only table.
+        """
+        if self._in_epoch and self._committed is None:
+            self._committed = self.contents()
+        if self.append_only:
+            if not batch.is_append_only:
+                raise PlanningError(
+                    f"{self.name} is append-only: its rows cannot be updated or deleted", code="E1710",
+                    hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
+                )
+            self._appended.append(batch.rows)
+            self._unpublished.append(batch)
+        elif self.primary_key:
+            self._unpublished.append(self._apply_upserts(batch))
+        else:
+            self._apply_bag(batch)
+            self._unpublished.append(batch)
+
+    def _apply_upserts(self, batch: ChangelogBatch) -> ChangelogBatch:
+        """Only the last change of each key counts; gives the change of the contents as full images."""
+        words = self._encoder.encode([batch.column(i) for i in self._key_positions])
+        last = _last_of_each(words)
+        batch, words = batch.take(last), words[last]
+        present = batch.signs() > 0
+        slots, is_new = self._index.insert(words)
+        old = slots[~is_new]
+        before = pa.RecordBatch.from_arrays(self._rows.take(old), schema=batch.rows.schema)
+        self._grow()
+        gone = ~present
+        put = slots[present]
+        if len(put):
+            self._rows.put(put, batch.filter(present).columns)
+            self._counts[put] = 1
+            fresh = slots[present & is_new]
+            self._order[fresh] = self._next + np.arange(len(fresh))
+            self._next += len(fresh)
+        removed = slots[gone]
+        if len(removed):
+            self._counts[removed] = 0
+            self._rows.free(slots[gone & ~is_new])
+            self._index.remove(removed)
+        kinds_before = np.where(present[~is_new], UPDATE_BEFORE, DELETE).astype(np.int8)
+        after = batch.filter(present)
+        kinds_after = np.where(is_new[present], INSERT, UPDATE_AFTER).astype(np.int8)
+        both = ChangelogBatch.concat([ChangelogBatch(before, kinds_before), ChangelogBatch(after.rows, kinds_after)])
+        place = np.concatenate([np.flatnonzero(~is_new) * 2, np.flatnonzero(present) * 2 + 1])
+        return both.take(np.argsort(place, kind="stable"))
+
+    def _apply_bag(self, batch: ChangelogBatch) -> None:
+        words = self._encoder.encode([batch.column(i) for i in self._key_positions])
+        slots, is_new = self._index.insert(words)
+        self._grow()
+        fresh = np.flatnonzero(is_new)
+        if len(fresh):
+            self._rows.put(slots[fresh], batch.take(fresh).columns)
+            self._counts[slots[fresh]] = 0
+            self._order[slots[fresh]] = self._next + np.arange(len(fresh))
+            self._next += len(fresh)
+        np.add.at(self._counts, slots, batch.signs().astype(np.int64))
+        touched = np.unique(slots)
+        dead = touched[self._counts[touched] <= 0]
+        if len(dead):
+            self._counts[dead] = 0
+            self._rows.free(dead)
+            self._index.remove(dead)
+
+    def _grow(self) -> None:
+        size = self._index.capacity
+        if size > len(self._counts):
+            wanted = max(size, 2 * len(self._counts), 1024)
+            self._counts = np.concatenate([self._counts, np.zeros(wanted - len(self._counts), dtype=np.int64)])
+            self._order = np.concatenate([self._order, np.zeros(wanted - len(self._order), dtype=np.int64)])
+
+    def begin_epoch(self) -> None:
+        """Hold back what follows from readers and from `committed_contents` until `publish`."""
+        self._in_epoch = True
+
+    def publish(self) -> bool:
+        """The changes since the last time become one epoch for every follower; tells whether there were any."""
+        steps = self.unpublished(lambda changes: [changes])
+        for step in steps:
+            self.deliver(step)
+        return bool(steps)
+
+    def unpublished(self, cut: Callable[[ChangelogBatch], list[ChangelogBatch]]) -> list[ChangelogBatch]:
+        """Take the changes since the last time, cut into steps that the caller delivers."""
+        self._in_epoch = False
+        self._committed = None
+        changes, self._unpublished = [b for b in self._unpublished if len(b)], []
+        return cut(ChangelogBatch.concat(changes)) if changes else []
+
+    def deliver(self, step: ChangelogBatch) -> None:
+        """Give a step of changes to every follower."""
+        for reader in self._readers:
+            reader.push(step)
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def contents(self) -> pa.Table:
+        """All live rows, in order of arrival, a row of count n n times."""
+        if self.append_only:
+            return pa.Table.from_batches(self._appended, schema=self._arrow_schema)
+        slots = self._index.live_slots()
+        slots = slots[np.argsort(self._order[slots], kind="stable")]
+        slots = np.repeat(slots, self._counts[slots])
+        return pa.Table.from_batches([pa.RecordBatch.from_arrays(self._rows.take(slots), schema=self._arrow_schema)])
+
+    def committed_contents(self) -> pa.Table:
+        """The contents after the last complete epoch."""
+        return self.contents() if self._committed is None else self._committed
+
+    def hold(self) -> pa.Table | None:
+        """Let `committed_contents` be the contents now, changes of the open epoch included; give what it gives to `release`."""
+        committed, self._committed = self._committed, None
+        return committed
+
+    def release(self, committed: pa.Table | None) -> None:
+        """Undo `hold`."""
+        self._committed = committed
+
+    @property
+    def _arrow_schema(self) -> pa.Schema:
+        return pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema])
+
+    def follow(self) -> MemoryReader:
+        """A reader that gives the contents now and every published change after."""
+        reader = MemoryReader(self)
+        self._readers.append(reader)
+        return reader
+
+    def forget(self, reader: MemoryReader) -> None:
+        if reader in self._readers:
+            self._readers.remove(reader)
+
+    # --- as a source and as a sink ------------------------------------------------------------------------------------------
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return self.mode
+
+    @property
+    def bounded(self) -> bool:
+        return False
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics(rows=float(len(self)))
+
+    def splits(self) -> list[Split]:
+        return [Split("all")]
+
+    def open(self, split: Split, context: ReadContext) -> MemoryReader:
+        return self.follow()
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "memory", "name": self.name}
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        if self.append_only:
+            return APPEND
+        return requested
+
+    def snapshot(self) -> TableSnapshot:
+        """The contents of the last complete epoch as a bounded table."""
+        return TableSnapshot(self.name, self.schema, self.committed_contents())
+
+    def sink(self, *, live: bool) -> MemorySink:
+        return MemorySink(self, live)
+
+
+class MemoryReader:
+    """Follows a table: its contents at the start, then every published change."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        self._table = table
+        self._steps: deque[ChangelogBatch] = deque()
+        start = table.committed_contents()
+        if start.num_rows:
+            self._steps.append(ChangelogBatch(start.combine_chunks().to_batches()[0]))
+
+    def push(self, step: ChangelogBatch) -> None:
+        self._steps.append(step)
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        """The next published step, whole: a statement is an epoch, whatever its size."""
+        return self._steps.popleft() if self._steps and max_rows > 0 else None
+
+    @property
+    def finished(self) -> bool:
+        return False
+
+    def position(self) -> Any:
+        return None
+
+    def seek(self, position: Any) -> None:
+        raise PlanningError(f"{self._table.name} lives in memory: its changes cannot be read again", code="E1711")
+
+    def close(self) -> None:
+        self._table.forget(self)
+
+
+@dataclass(frozen=True, eq=False)
+class TableSnapshot:
+    """Rows that do not change: what a SELECT over a table in memory reads. Equal only to itself."""
+
+    name: str
+    schema: Schema
+    rows: pa.Table
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return APPEND
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics(rows=float(self.rows.num_rows))
+
+    def splits(self) -> list[Split]:
+        return [Split("all")]
+
+    def open(self, split: Split, context: ReadContext) -> SnapshotReader:
+        return SnapshotReader(self.rows)
+
+    def with_columns(self, names: Sequence[str]) -> TableSnapshot:
+        fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
+        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)))
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}
+
+
+class SnapshotReader:
+    """Reads an Arrow table from a position on."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows.combine_chunks()
+        self._at = 0
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if self.finished or max_rows <= 0:
+            return None
+        part = self._rows.slice(self._at, max_rows)
+        self._at += part.num_rows
+        return ChangelogBatch(part.combine_chunks().to_batches()[0])
+
+    @property
+    def finished(self) -> bool:
+        return self._at >= self._rows.num_rows
+
+    def position(self) -> Any:
+        return self._at
+
+    def seek(self, position: Any) -> None:
+        self._at = int(position)
+
+    def close(self) -> None:
+        self._at = self._rows.num_rows
+
+
+class MemorySink:
+    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the end."""
+
+    def __init__(self, table: MemoryTable, live: bool) -> None:
+        self.table = table
+        self._live = live
+        self.schema = table.schema
+        self.primary_key = table.primary_key
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        return self.table.accepts(requested)
+
+    def open_writer(self) -> _MemoryWriter:
+        return _MemoryWriter(self.table, self._live)
+
+    def describe(self) -> dict[str, Any]:
+        return self.table.describe()
+
+
+class _MemoryWriter:
+    def __init__(self, table: MemoryTable, live: bool) -> None:
+        self._table = table
+        self._live = live
+        self._staged: list[ChangelogBatch] = []
+
+    def write(self, batch: ChangelogBatch) -> None:
+        names = list(self._table.schema.names)
+        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=names), batch.kinds))
+
+    def flush(self, epoch: int) -> None:
+        if self._live:
+            self.commit()
+            self._table.publish()
+
+    def commit(self) -> None:
+        staged, self._staged = self._staged, []
+        if staged:
+            self._table.apply(ChangelogBatch.concat(staged))
+
+    def abort(self) -> None:
+        self._staged = []
+
+    def close(self) -> None:
+        self._staged = []
+
+
+def _last_of_each(words: np.ndarray) -> np.ndarray:
+    """Positions of the last row of each distinct key, ascending."""
+    index = HashIndex(words.shape[1], max(16, len(words)))
+    slots, _ = index.insert(words)
+    last = np.full(index.capacity, -1, dtype=np.int64)
+    np.maximum.at(last, slots, np.arange(len(words)))
+    return np.sort(last[last >= 0])

@@ -1,0 +1,173 @@
+"""The embedded executor: takes one epoch at a time through all operators of a plan, in topological order.
+
+Equal subtrees of the plan run once. Each vertex keeps the watermark behind it; an operator with several inputs sees the least of
+those that are not idle.
+"""
+
+from __future__ import annotations
+
+import time as wall_clock
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.options import Options
+from runtime.expr.function import FunctionRegistry
+from runtime.operators.build import build_operator
+from runtime.operators.guards import guarded
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
+from runtime.operators.sink import SinkOperator
+from runtime.plan.identity import uid
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
+
+__all__ = ["Dataflow", "SourceInput", "Vertex"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInput:
+    """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's watermark now."""
+
+    batch: ChangelogBatch | None
+    finished: bool = False
+    idle: bool = False
+
+
+@dataclass(slots=True)
+class Vertex:
+    """An operator in the running dataflow, with the figures that are shown of it. `operator` is None for a source."""
+
+    node: PhysicalNode
+    name: str
+    operator: Operator | None
+    inputs: tuple[int, ...]
+    watermark: int = MIN_WATERMARK
+    idle: bool = False
+    input_watermark: int = MIN_WATERMARK
+    rows_in: int = 0
+    rows_out: int = 0
+    busy_seconds: float = 0.0
+    output: ChangelogBatch | None = field(default=None, repr=False)
+
+
+class Dataflow:
+    """Operators of one or more plans that share what they have in common.
+
+    Args:
+        roots: plans; a `SinkExec` writes, any other root's changes are returned by `step`.
+        checked: wrap every operator in the guards of `runtime/operators/guards.py`.
+    """
+
+    def __init__(self, roots: Sequence[PhysicalNode], options: Options, functions: FunctionRegistry, time_zone: str,
+                 rejections: Rejections, *, checked: bool = False) -> None:
+        self.vertices: list[Vertex] = []
+        self._index: dict[PhysicalNode, int] = {}
+        self._epoch = 0
+        self._make = lambda node, name: build_operator(node, OperatorContext(name, options, functions, time_zone, rejections))
+        self._checked = checked
+        try:
+            self._roots = tuple(self._add(root) for root in roots)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _add(self, node: PhysicalNode) -> int:
+        known = self._index.get(node)
+        if known is not None:
+            return known
+        inputs = tuple(self._add(child) for child in node.inputs)
+        name = uid(node)
+        operator = None
+        if not isinstance(node, SourceExec):
+            operator = self._make(node, name)
+            if self._checked:
+                operator = guarded(operator, node)
+        self.vertices.append(Vertex(node, name, operator, inputs))
+        self._index[node] = len(self.vertices) - 1
+        return len(self.vertices) - 1
+
+    @property
+    def sources(self) -> list[SourceExec]:
+        return [v.node for v in self.vertices if isinstance(v.node, SourceExec)]
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs are complete."""
+        return self._epoch
+
+    @property
+    def watermark(self) -> int:
+        """The least watermark of the roots."""
+        return min(self.vertices[r].watermark for r in self._roots)
+
+    def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
+        """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
+        for vertex in self.vertices:
+            if vertex.operator is None:
+                self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
+            else:
+                self._run(vertex, vertex.operator, processing_time)
+        outputs = [self.vertices[r].output for r in self._roots]
+        for vertex in self.vertices:
+            vertex.output = None
+        self._epoch += 1
+        return outputs
+
+    def _read(self, vertex: Vertex, given: SourceInput | None) -> None:
+        if given is None:
+            return
+        vertex.output = given.batch
+        vertex.idle = given.idle and not given.finished
+        if given.finished:
+            vertex.watermark = MAX_WATERMARK
+        if given.batch is not None:
+            vertex.rows_in += len(given.batch)
+            vertex.rows_out += len(given.batch)
+
+    def _run(self, vertex: Vertex, operator: Operator, processing_time: int) -> None:
+        sources = [self.vertices[i] for i in vertex.inputs]
+        batches = [s.output for s in sources]
+        marks = tuple(s.watermark for s in sources)
+        active = [s.watermark for s in sources if not s.idle]
+        vertex.idle = bool(sources) and not active
+        # A constant source (no inputs) is at its end from the start; while all inputs are idle time stands still.
+        combined = min(active) if active else (vertex.input_watermark if sources else MAX_WATERMARK)
+        combined = max(combined, vertex.input_watermark)
+        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, marks)
+        started = wall_clock.perf_counter()
+        output = operator.step(batches, time)
+        vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
+        vertex.busy_seconds += wall_clock.perf_counter() - started
+        vertex.input_watermark = combined
+        vertex.rows_in += sum(len(b) for b in batches if b is not None)
+        vertex.output = output if output is not None and len(output) else None
+        vertex.rows_out += len(output) if output is not None else 0
+
+    @property
+    def state_rows(self) -> int:
+        return sum(v.operator.state_size.rows for v in self.vertices if v.operator is not None)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(v.operator.state_size.bytes for v in self.vertices if v.operator is not None)
+
+    def sinks(self) -> list[SinkOperator]:
+        found = [v.operator for v in self.vertices if isinstance(v.node, SinkExec)]
+        return [getattr(s, "inner", s) for s in found]  # type: ignore[misc]
+
+    def finish(self) -> None:
+        """Publish what the sinks have staged and close all operators."""
+        for sink in self.sinks():
+            sink.finish()
+        self._close()
+
+    def abort(self) -> None:
+        """Give up: sinks leave nothing half-written behind."""
+        for sink in self.sinks():
+            sink.abort()
+        self._close()
+
+    def _close(self) -> None:
+        for vertex in self.vertices:
+            if vertex.operator is not None:
+                vertex.operator.close()

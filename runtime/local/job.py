@@ -1,0 +1,220 @@
+"""A job: a dataflow, the readers of its sources, and the loop that cuts their input into epochs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import Clock
+from runtime.core.errors import SqlEngineError
+from runtime.core.options import Options, int_option
+from runtime.expr.function import FunctionRegistry
+from runtime.local.dataflow import Dataflow, SourceInput
+from runtime.local.rejected import JobRejections, RejectedRows
+from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.spi.table import ReadContext, RejectedRow, SourceReader, Split
+
+__all__ = ["EPOCH_MAX_ROWS", "AllAvailable", "EpochCut", "Job", "JobSettings"]
+
+EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 131_072, "the most rows that one source gives to one epoch")
+IDLE_WAIT_SECONDS = 0.01
+
+
+class EpochCut(Protocol):
+    """Decides how many rows each source may give to the next epoch. Tests replace it to cut input where they want."""
+
+    def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
+        """The most rows per source, in the order of `sources`; 0 leaves a source alone in this epoch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AllAvailable:
+    """Whatever has arrived, up to so many rows of each source."""
+
+    max_rows: int
+
+    def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
+        return [self.max_rows] * len(sources)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What a job needs from its environment. `checked` puts the guards around all operators."""
+
+    options: Options
+    functions: FunctionRegistry
+    time_zone: str
+    clock: Clock
+    rejected: RejectedRows
+    checked: bool = False
+    cut: EpochCut | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadContext:
+    time_zone: str
+    source: str
+    rejections: JobRejections
+
+    def reject(self, rows: Sequence[RejectedRow]) -> None:
+        self.rejections.reject_raw(self.source, rows)
+
+
+class _SourceInputs:
+    """The readers of one source. Splits are read one after another; a split that has nothing now lets the next one begin."""
+
+    def __init__(self, node: SourceExec, context: ReadContext, clock: Clock) -> None:
+        self.node = node
+        self._context = context
+        self._clock = clock
+        self._seen: set[str] = set()
+        self._waiting: list[Split] = []
+        self._active: list[SourceReader] = []
+        self._last_row_at = clock.now()
+        self._discover()
+
+    def _discover(self) -> None:
+        for split in self.node.table.splits():
+            if split.id not in self._seen:
+                self._seen.add(split.id)
+                self._waiting.append(split)
+
+    def poll(self, max_rows: int) -> SourceInput:
+        batches: list[ChangelogBatch] = []
+        room = max_rows
+        if not self.node.table.bounded and not self._waiting:
+            self._discover()
+        position = 0
+        while room > 0:
+            if position >= len(self._active):
+                if not self._waiting:
+                    break
+                self._active.append(self.node.table.open(self._waiting.pop(0), self._context))
+            reader = self._active[position]
+            batch = reader.poll(room)
+            if batch is not None and len(batch):
+                batches.append(batch)
+                room -= len(batch)
+            if reader.finished:
+                reader.close()
+                del self._active[position]
+            elif batch is None:
+                position += 1
+        if batches:
+            self._last_row_at = self._clock.now()
+        return SourceInput(ChangelogBatch.concat(batches) if batches else None, self.finished, self._idle())
+
+    @property
+    def finished(self) -> bool:
+        return self.node.table.bounded and not self._active and not self._waiting
+
+    def _idle(self) -> bool:
+        timeout = self.node.idle_timeout
+        return timeout > 0 and self._clock.now() - self._last_row_at >= timeout
+
+    def close(self) -> None:
+        for reader in self._active:
+            reader.close()
+        self._active.clear()
+
+
+class Job:
+    """Runs plans until their input ends or somebody stops it.
+
+    `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a finished or
+    cancelled one has committed them.
+    """
+
+    def __init__(self, name: str, roots: Sequence[PhysicalNode], settings: JobSettings) -> None:
+        self.name = name
+        self._settings = settings
+        rejections = settings.rejected.for_job(name)
+        self.dataflow = Dataflow(roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked)
+        self._cancelled = threading.Event()
+        self.status = "CREATED"
+        self.error: SqlEngineError | None = None
+        try:
+            self._sources = [
+                _SourceInputs(node, _ReadContext(settings.time_zone, node.name, rejections), settings.clock) for node in self.dataflow.sources
+            ]
+        except BaseException:
+            self.dataflow.abort()
+            raise
+        self._finished_sources: set[int] = set()
+        self.on_epoch: Callable[[Job], None] | None = None
+        """Called after every epoch: for live progress."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the input ends by itself."""
+        return all(s.node.table.bounded for s in self._sources)
+
+    @property
+    def finished(self) -> bool:
+        return all(s.finished for s in self._sources)
+
+    def cancel(self) -> None:
+        """Stop after the epoch at hand."""
+        self._cancelled.set()
+
+    def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
+        """One epoch of what the sources have now: the roots' changes, and whether any source gave a row or came to its end."""
+        cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
+        allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
+        given: dict[SourceExec, SourceInput] = {}
+        moved = not self._sources and self.dataflow.epoch == 0
+        for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
+            polled = source.poll(rows)
+            given[source.node] = polled
+            moved |= polled.batch is not None or polled.idle
+            if polled.finished and index not in self._finished_sources:
+                self._finished_sources.add(index)
+                moved = True
+        outputs = self.dataflow.step(given, self._settings.clock.now())
+        return outputs, moved
+
+    def epochs(self) -> Iterator[list[ChangelogBatch | None]]:
+        """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are aborted."""
+        self.status = "RUNNING"
+        try:
+            while not self._cancelled.is_set():
+                outputs, moved = self.advance()
+                if self.on_epoch is not None:
+                    self.on_epoch(self)
+                yield outputs
+                if self.finished:
+                    break
+                if not moved:
+                    self._cancelled.wait(IDLE_WAIT_SECONDS)
+        except GeneratorExit:
+            self._end("CANCELED")
+            raise
+        except BaseException as error:
+            self.status = "FAILED"
+            self.error = error if isinstance(error, SqlEngineError) else None
+            self._close_sources()
+            self.dataflow.abort()
+            raise
+        self._end("CANCELED" if self._cancelled.is_set() else "FINISHED")
+
+    def run(self) -> None:
+        """Drain all epochs."""
+        for _ in self.epochs():
+            pass
+
+    def close(self) -> None:
+        """Stop for good what was driven by `advance`: sinks are committed."""
+        self._end("CANCELED")
+
+    def _end(self, status: str) -> None:
+        self._close_sources()
+        self.dataflow.finish()
+        self.status = status
+
+    def _close_sources(self) -> None:
+        for source in self._sources:
+            source.close()

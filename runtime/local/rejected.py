@@ -1,0 +1,123 @@
+"""Rows that could not be used: late, malformed, NULL where forbidden. Counted, and kept up to a limit: `system.rejected`."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.errors import FormatError
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, STRING, timestamp_ltz
+from runtime.spi.table import RejectedRow
+
+__all__ = ["REJECTED_SCHEMA", "RejectedRows"]
+
+REJECTED_SCHEMA = Schema.of(
+    ("job", STRING), ("operator", STRING), ("reason", STRING), ("event_time", timestamp_ltz(3)), ("watermark", timestamp_ltz(3)),
+    ("row", STRING),
+)
+"""`row` is the row's columns as text, or the raw record where it could not be decoded."""
+
+KEPT_ROWS = 10_000
+
+
+class RejectedRows:
+    """All rejected rows of an environment. Thread-safe.
+
+    Args:
+        fail: raise FormatError for malformed records instead of keeping them (`<format>.ignore-parse-errors` decides per table; this is
+            the job's own switch).
+        limit: rows kept; the counts go on.
+    """
+
+    def __init__(self, *, limit: int = KEPT_ROWS) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._kept: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        """Rejected rows by (job, operator, reason)."""
+
+    def for_job(self, job: str) -> JobRejections:
+        return JobRejections(self, job)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def add(self, job: str, operator: str, reason: str, text: pa.Array, watermark: int | None, event_time: pa.Array | None) -> None:
+        """Keep rows given as text; `event_time` is a timestamp array of the same length."""
+        count = len(text)
+        mark = None if watermark in (None, MIN_WATERMARK, MAX_WATERMARK) else watermark
+        types = REJECTED_SCHEMA.arrow.types
+        times = pa.nulls(count, types[3]) if event_time is None else _instant(event_time, types[3])
+        marks = pa.nulls(count, types[4]) if mark is None else pa.repeat(pa.scalar(mark * 1000, pa.int64()).cast(types[4]), count)
+        names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
+        with self._lock:
+            self.counts[job, operator, reason] += count
+            room = self._limit - self._rows
+            if room > 0:
+                batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(0, room)
+                self._kept.append(batch)
+                self._rows += batch.num_rows
+
+    def rows(self) -> pa.Table:
+        """What is kept, with the columns of `REJECTED_SCHEMA`."""
+        with self._lock:
+            return pa.Table.from_batches(self._kept, schema=REJECTED_SCHEMA.arrow)
+
+
+class JobRejections:
+    """The rejected rows of one job, as operators and readers see them."""
+
+    def __init__(self, rows: RejectedRows, job: str) -> None:
+        self._rows = rows
+        self.job = job
+
+    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None) -> None:
+        self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time)
+
+    def reject_raw(self, source: str, rejected: Sequence[RejectedRow]) -> None:
+        """Records that a format could not decode."""
+        for reason in dict.fromkeys(r.reason for r in rejected):
+            text = pa.array([r.raw for r in rejected if r.reason == reason], pa.string())
+            self._rows.add(self.job, source, reason, text, None, None)
+
+
+def _instant(times: pa.Array, to: pa.DataType) -> pa.Array:
+    return times.cast(pa.timestamp("us"), safe=False).cast(to) if times.type.tz is None else times.cast(to, safe=False)
+
+
+def _as_text(rows: pa.RecordBatch) -> pa.Array:
+    """Each row as `(a, b, NULL)`."""
+    cells = []
+    for column in rows.columns:
+        if pa.types.is_nested(column.type):
+            text = pa.array([str(v) for v in column], pa.string())
+        elif pa.types.is_binary(column.type):
+            text = pa.array([None if not v.is_valid else v.as_buffer().hex() for v in column], pa.string())
+        else:
+            text = pc.cast(column, pa.string())
+        cells.append(pc.fill_null(text, "NULL"))
+    if not cells:
+        return pa.repeat(pa.scalar("()"), rows.num_rows)
+    joined = pc.binary_join_element_wise(*cells, ", ")
+    return pc.binary_join_element_wise(pa.scalar("("), joined, pa.scalar(")"), "")
+
+
+def malformed(source: str, rejected: Sequence[RejectedRow]) -> FormatError:
+    """The error for a job that does not tolerate malformed records."""
+    first = rejected[0]
+    shown = first.raw if len(first.raw) <= 120 else first.raw[:117] + "..."
+    return FormatError(
+        f"{source}: {first.reason}: {shown}", code="E3201",
+        hint="set '<format>.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on",
+    )
+
+
+__all__ += ["JobRejections", "malformed"]

@@ -1,0 +1,80 @@
+"""Checks around an operator: the laws of a changelog batch, on in all tests, so that no operator carries them.
+
+1. The output has the node's schema (Arrow types) and only row kinds that the node's mode allows.
+2. Folding the output never takes back a row that is not there (retract and append), or deletes a key that is not there twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from runtime.core.changelog import DELETE, KIND_NAMES, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.errors import InternalError
+from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.plan.nodes import PhysicalNode, SinkExec
+
+__all__ = ["GuardedOperator", "guarded"]
+
+
+def guarded(operator: Operator, node: PhysicalNode) -> Operator:
+    """The operator with the checks around it; sinks give nothing, so they stay as they are."""
+    return operator if isinstance(node, SinkExec) else GuardedOperator(operator, node)
+
+
+class GuardedOperator(Operator):
+    """An operator whose every output is checked. Keeps all live rows as Python tuples: for tests, row by row on purpose."""
+
+    def __init__(self, inner: Operator, node: PhysicalNode) -> None:
+        self.inner = inner
+        self._node = node
+        self._live: Counter[str] = Counter()
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        output = self.inner.step(inputs, time)
+        if output is not None and len(output):
+            self._check_schema(output)
+            self._check_kinds(output)
+            if not self._node.mode.is_upsert and not self._node.mode.key_only_deletes:
+                self._check_fold(output)
+        return output
+
+    def output_watermark(self, time: EpochTime) -> int:
+        return self.inner.output_watermark(time)
+
+    @property
+    def state_size(self) -> StateSize:
+        return self.inner.state_size
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _broken(self, law: str) -> InternalError:
+        return InternalError(f"{type(self.inner).__name__} broke a law: {law}", hint="this is a bug of the engine; please report the query")
+
+    def _check_schema(self, output: ChangelogBatch) -> None:
+        wanted = [f.type.arrow for f in self._node.schema]
+        given = list(output.rows.schema.types)
+        if wanted != given:
+            raise self._broken(f"columns {given} instead of {wanted}")
+
+    def _check_kinds(self, output: ChangelogBatch) -> None:
+        if output.kinds is None:
+            return
+        allowed = self._node.mode.kinds
+        for kind in set(output.kinds.tolist()):
+            if kind not in allowed:
+                raise self._broken(f"{KIND_NAMES[kind]} where only {self._node.mode} may come")
+
+    def _check_fold(self, output: ChangelogBatch) -> None:
+        kinds = output.kinds_or_inserts().tolist()
+        for kind, *row in zip(kinds, *(column.to_pylist() for column in output.columns), strict=True):
+            key = repr(row)
+            if kind in (UPDATE_BEFORE, DELETE):
+                if self._live[key] <= 0:
+                    raise self._broken(f"{KIND_NAMES[kind]} of a row that is not there: {key}")
+                self._live[key] -= 1
+                if not self._live[key]:
+                    del self._live[key]
+            else:
+                self._live[key] += 1

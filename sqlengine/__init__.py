@@ -1,0 +1,27 @@
+"""sqlengine: streaming SQL in a Python process.
+
+    from sqlengine import TableEnvironment
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+
+_HERE = pathlib.Path(__file__).resolve().parent.parent
+for _package in ("planner", "runtime", "connectors"):
+    _spec = importlib.util.find_spec(_package)
+    _found = pathlib.Path(_spec.origin).resolve().parent.parent if _spec is not None and _spec.origin is not None else None
+    if _found != _HERE:
+        raise ImportError(
+            f"sqlengine needs its own package '{_package}' in {_HERE}, but Python finds "
+            + (f"another one in {_found}" if _found else "none")
+            + "; rename or move what shadows it, or start Python elsewhere"
+        )
+
+from runtime.core.errors import SqlEngineError  # noqa: E402
+from sqlengine.environment import Table, TableEnvironment  # noqa: E402
+from sqlengine.result import Result, Row  # noqa: E402
+
+__all__ = ["Result", "Row", "SqlEngineError", "Table", "TableEnvironment"]
+__version__ = "0.1.0"

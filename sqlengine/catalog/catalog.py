@@ -1,0 +1,193 @@
+"""Catalogs, databases and the objects in them, and how a name finds its object.
+
+Temporary objects shadow permanent ones of the same name, as in Flink. Names are case-sensitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from runtime.core.errors import BindError, CatalogError, Span, did_you_mean
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
+
+__all__ = ["Catalog", "CatalogObject", "Catalogs", "Database"]
+
+CatalogObject = CatalogTable | CatalogView | MaterializedView
+
+DEFAULT_CATALOG = "default_catalog"
+DEFAULT_DATABASE = "default_database"
+
+
+@dataclass(slots=True)
+class Database:
+    """A name space of tables and views."""
+
+    name: str
+    comment: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, CatalogObject] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Catalog:
+    """A set of databases. `options['type']` is `generic_in_memory` for ours."""
+
+    name: str
+    comment: str | None = None
+    options: dict[str, str] = field(default_factory=lambda: {"type": "generic_in_memory"})
+    databases: dict[str, Database] = field(default_factory=lambda: {"default": Database("default")})
+
+
+class Catalogs:
+    """All catalogs of an environment, the current catalog and database, and the temporary objects."""
+
+    def __init__(self) -> None:
+        self._catalogs = {
+            DEFAULT_CATALOG: Catalog(DEFAULT_CATALOG, databases={DEFAULT_DATABASE: Database(DEFAULT_DATABASE)})
+        }
+        self._temporary: dict[ObjectPath, CatalogObject] = {}
+        self.current_catalog = DEFAULT_CATALOG
+        self.current_database = DEFAULT_DATABASE
+
+    # --- names ------------------------------------------------------------------------------------------------------------
+
+    def qualify(self, parts: tuple[str, ...]) -> ObjectPath:
+        """The full path of a one- to three-part name."""
+        match parts:
+            case (name,):
+                return ObjectPath(self.current_catalog, self.current_database, name)
+            case (database, name):
+                return ObjectPath(self.current_catalog, database, name)
+            case (catalog, database, name):
+                return ObjectPath(catalog, database, name)
+            case _:
+                raise BindError(f"a table name has one to three parts, not {len(parts)}: {'.'.join(parts)}", code="E1202")
+
+    def find(self, path: ObjectPath) -> CatalogObject | None:
+        """The object of a path, temporary ones first; None when there is none."""
+        temporary = self._temporary.get(path)
+        if temporary is not None:
+            return temporary
+        catalog = self._catalogs.get(path.catalog)
+        database = catalog.databases.get(path.database) if catalog else None
+        return database.objects.get(path.name) if database else None
+
+    def get(self, parts: tuple[str, ...], span: Span | None = None, what: str = "table") -> CatalogObject:
+        """The object of a written name; raises BindError E1202 with near names."""
+        path = self.qualify(parts)
+        found = self.find(path)
+        if found is None:
+            names = [o.path.name for o in self.objects(path.catalog, path.database)]
+            raise BindError(
+                f"unknown {what} \"{'.'.join(parts)}\"", code="E1202", span=span,
+                hint=did_you_mean(path.name, names) or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is",
+            )
+        return found
+
+    # --- objects ----------------------------------------------------------------------------------------------------------
+
+    def objects(self, catalog: str | None = None, database: str | None = None) -> list[CatalogObject]:
+        """The objects of a database, temporary ones shadowing, by name."""
+        catalog = catalog or self.current_catalog
+        database = database or self.current_database
+        home = self._catalogs.get(catalog)
+        found = dict(home.databases[database].objects) if home and database in home.databases else {}
+        for path, thing in self._temporary.items():
+            if path.catalog == catalog and path.database == database:
+                found[path.name] = thing
+        return [found[name] for name in sorted(found)]
+
+    def all_objects(self) -> Iterable[CatalogObject]:
+        for catalog in self._catalogs.values():
+            for database in catalog.databases.values():
+                yield from database.objects.values()
+        yield from self._temporary.values()
+
+    def create(self, thing: CatalogObject, *, if_not_exists: bool = False, replace: bool = False, span: Span | None = None) -> bool:
+        """Add an object; False when it is there already and `if_not_exists`."""
+        home = self._home(thing)
+        key = thing.path if home is self._temporary else thing.path.name
+        if key in home and not replace:
+            if if_not_exists:
+                return False
+            raise CatalogError(f"\"{thing.path.name}\" exists already", code="E1401", span=span,
+                               hint="use IF NOT EXISTS, or DROP it first")
+        home[key] = thing  # type: ignore[index]
+        return True
+
+    def replace(self, thing: CatalogObject) -> None:
+        """Put a changed object in the place of the one of the same path."""
+        home = self._home(thing)
+        home[thing.path if home is self._temporary else thing.path.name] = thing  # type: ignore[index]
+
+    def remove(self, thing: CatalogObject) -> None:
+        home = self._home(thing)
+        del home[thing.path if home is self._temporary else thing.path.name]  # type: ignore[arg-type]
+
+    def _home(self, thing: CatalogObject) -> dict[ObjectPath, CatalogObject] | dict[str, CatalogObject]:
+        if getattr(thing, "temporary", False):
+            return self._temporary
+        return self.database(thing.path.catalog, thing.path.database).objects
+
+    # --- databases and catalogs -------------------------------------------------------------------------------------------
+
+    def catalog(self, name: str, span: Span | None = None) -> Catalog:
+        if name not in self._catalogs:
+            raise CatalogError(f"unknown catalog \"{name}\"", code="E1402", span=span, hint=did_you_mean(name, self._catalogs))
+        return self._catalogs[name]
+
+    def catalogs(self) -> list[Catalog]:
+        return [self._catalogs[n] for n in sorted(self._catalogs)]
+
+    def database(self, catalog: str, name: str, span: Span | None = None) -> Database:
+        databases = self.catalog(catalog, span).databases
+        if name not in databases:
+            raise CatalogError(f"unknown database \"{name}\"", code="E1403", span=span, hint=did_you_mean(name, databases))
+        return databases[name]
+
+    def create_catalog(self, catalog: Catalog, *, if_not_exists: bool = False, span: Span | None = None) -> None:
+        if catalog.name in self._catalogs:
+            if if_not_exists:
+                return
+            raise CatalogError(f"catalog \"{catalog.name}\" exists already", code="E1401", span=span, hint="use IF NOT EXISTS")
+        self._catalogs[catalog.name] = catalog
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False, span: Span | None = None) -> None:
+        if name not in self._catalogs and if_exists:
+            return
+        self.catalog(name, span)
+        if name == self.current_catalog:
+            raise CatalogError(f"\"{name}\" is the current catalog", code="E1404", span=span, hint="USE CATALOG another one first")
+        del self._catalogs[name]
+
+    def create_database(self, catalog: str, database: Database, *, if_not_exists: bool = False, span: Span | None = None) -> None:
+        databases = self.catalog(catalog, span).databases
+        if database.name in databases:
+            if if_not_exists:
+                return
+            raise CatalogError(f"database \"{database.name}\" exists already", code="E1401", span=span, hint="use IF NOT EXISTS")
+        databases[database.name] = database
+
+    def drop_database(self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False, span: Span | None = None) -> list[CatalogObject]:
+        """Remove a database; gives the objects that went with it."""
+        databases = self.catalog(catalog, span).databases
+        if name not in databases and if_exists:
+            return []
+        found = self.database(catalog, name, span)
+        if found.objects and not cascade:
+            raise CatalogError(f"database \"{name}\" is not empty", code="E1405", span=span,
+                               hint="drop its tables first, or DROP DATABASE ... CASCADE")
+        if (catalog, name) == (self.current_catalog, self.current_database):
+            raise CatalogError(f"\"{name}\" is the current database", code="E1404", span=span, hint="USE another one first")
+        del databases[name]
+        return list(found.objects.values())
+
+    def use_catalog(self, name: str, span: Span | None = None) -> None:
+        catalog = self.catalog(name, span)
+        self.current_catalog = name
+        self.current_database = next(iter(catalog.databases), "default")
+
+    def use_database(self, catalog: str, name: str, span: Span | None = None) -> None:
+        self.database(catalog, name, span)
+        self.current_catalog, self.current_database = catalog, name

@@ -1,0 +1,141 @@
+"""The front door for Python: one environment, its statements, its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from runtime.core.clock import Clock
+from runtime.core.errors import SqlEngineError, UnsupportedError
+from sqlengine.parse import parse_script, parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.statements.dispatch import execute
+from sqlengine.statements.explain import plan_text
+from sqlengine.statements.settings import set_value
+
+__all__ = ["Config", "Table", "TableEnvironment"]
+
+
+class TableEnvironment:
+    """A catalog, a configuration, and the jobs and views that run in this process.
+
+        t_env = TableEnvironment.create({"table.local-time-zone": "UTC"})
+        t_env.execute_sql("CREATE TABLE orders (id INT, amount DECIMAL(10, 2))")
+        t_env.execute_sql("INSERT INTO orders VALUES (1, 9.50)")
+        t_env.execute_sql("SELECT SUM(amount) FROM orders").to_arrow()
+
+    Used from one thread at a time; closing it stops its jobs. It is a context manager.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @staticmethod
+    def create(config: Mapping[str, str] | None = None, *, clock: Clock | None = None) -> TableEnvironment:
+        """A fresh environment. Args: `config` as in SET; `clock` gives processing time (tests replace it)."""
+        session = Session(clock=clock)
+        for key, value in (config or {}).items():
+            set_value(session, key, str(value))
+        return TableEnvironment(session)
+
+    def execute_sql(self, statement: str) -> Result:
+        """Carry out one statement. Raises SqlEngineError with the place in the text."""
+        return self._execute(parse_statement(statement), statement)
+
+    def execute_script(self, script: str) -> list[Result]:
+        """Carry out all statements in order; the first that fails stops it. A query's result may be read afterwards, too."""
+        return list(self.run_script(script))
+
+    def run_script(self, script: str) -> Iterator[Result]:
+        """The same, one result at a time: the next statement runs when the next result is asked for."""
+        for statement in parse_script(script):
+            yield self._execute(statement, script)
+
+    def _execute(self, statement: st.Statement, text: str) -> Result:
+        try:
+            return execute(statement, self._session)
+        except SqlEngineError as error:
+            raise located(error, statement, text) from error.__cause__
+
+    def sql_query(self, query: str) -> Table:
+        """A query as a table that can be executed, explained or inserted elsewhere."""
+        statement = parse_statement(query)
+        if not isinstance(statement, st.QueryStatement):
+            raise UnsupportedError("sql_query takes a query", code="E1611", span=statement.span, text=query, hint="use execute_sql for other statements")
+        return Table(self, query)
+
+    def explain_sql(self, statement: str, *details: str) -> str:
+        """The plans of a statement as text; `details` as in EXPLAIN, for example "CHANGELOG_MODE"."""
+        parsed = parse_statement(statement)
+        inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
+        try:
+            with self._session.views.lock:
+                return plan_text(inner, self._session, tuple(d.upper() for d in details))
+        except SqlEngineError as error:
+            raise located(error, parsed, statement) from error.__cause__
+
+    def flush(self) -> None:
+        """Wait until every materialized view has taken all input that is there."""
+        self._session.views.flush()
+
+    def get_config(self) -> Config:
+        return Config(self._session)
+
+    @property
+    def session(self) -> Session:
+        """What stands behind: for tools of this project (command line, test runner)."""
+        return self._session
+
+    def close(self) -> None:
+        """Stop all jobs and views. Harmless when called again."""
+        self._session.closed.set()
+        for running in self._session.jobs.active():
+            running.stop()
+        self._session.views.close()
+
+    def __enter__(self) -> TableEnvironment:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class Table:
+    """A query that was not run yet."""
+
+    def __init__(self, environment: TableEnvironment, query: str) -> None:
+        self._environment = environment
+        self._query = query
+
+    def execute(self) -> Result:
+        return self._environment.execute_sql(self._query)
+
+    def explain(self, *details: str) -> str:
+        return self._environment.explain_sql(self._query, *details)
+
+    def execute_insert(self, table: str) -> Result:
+        """Write the rows into a table, by position."""
+        return self._environment.execute_sql(f"INSERT INTO {table} {self._query}")
+
+
+class Config:
+    """The options of an environment."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def set(self, key: str, value: str) -> Config:
+        set_value(self._session, key, str(value))
+        return self
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        found = self._session.options.text(key)
+        return default if found is None else found
+
+
+def located(error: SqlEngineError, statement: st.Statement, text: str) -> SqlEngineError:
+    """The error with the text it points into; without a place of its own it points at nothing but knows the text."""
+    if error.text is None and error.span is not None:
+        error.text = text
+    return error

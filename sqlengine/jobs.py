@@ -1,0 +1,118 @@
+"""The jobs of an environment: what runs in the background, and how it ended."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from runtime.core.errors import CatalogError, did_you_mean
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, STRING
+from runtime.local.job import Job
+
+__all__ = ["Jobs", "RunningJob"]
+
+ENDED_JOBS_KEPT = 50
+
+
+@dataclass
+class RunningJob:
+    """A job and the thread it runs on (None when it ran in the caller's)."""
+
+    id: str
+    statement: str
+    job: Job
+    thread: threading.Thread | None = None
+    failure: BaseException | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until it has ended; raises what made it fail."""
+        self.done.wait(timeout)
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        """End it cleanly after the epoch at hand, and wait for that."""
+        self.job.cancel()
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join()
+
+
+class Jobs:
+    """All jobs by id (`job-1`, `job-2`, ...)."""
+
+    SCHEMA = Schema.of(
+        ("job", STRING), ("statement", STRING), ("status", STRING), ("epochs", BIGINT), ("rows_in", BIGINT), ("rows_out", BIGINT),
+        ("state_rows", BIGINT), ("state_bytes", BIGINT),
+    )
+
+    def __init__(self) -> None:
+        self._ids = itertools.count(1)
+        self.jobs: dict[str, RunningJob] = {}
+
+    def next_id(self) -> str:
+        return f"job-{next(self._ids)}"
+
+    def _register(self, running: RunningJob) -> None:
+        """Remember a job; of those that have ended only the newest, because each still holds its state's figures."""
+        self.jobs[running.id] = running
+        ended = [j.id for j in self.jobs.values() if j.done.is_set()]
+        for old in ended[:-ENDED_JOBS_KEPT]:
+            del self.jobs[old]
+
+    def run(self, name: str, statement: str, job: Job) -> RunningJob:
+        """Run a job to its end in the caller's thread."""
+        running = RunningJob(name, statement, job)
+        self._register(running)
+        try:
+            job.run()
+        except BaseException as error:
+            running.failure = error
+            raise
+        finally:
+            running.done.set()
+        return running
+
+    def start(self, name: str, statement: str, job: Job, run: Callable[[], None] | None = None) -> RunningJob:
+        """Run a job on a thread of its own."""
+        running = RunningJob(name, statement, job)
+        self._register(running)
+
+        def drain() -> None:
+            try:
+                (run or job.run)()
+            except BaseException as error:  # handed to whoever waits for the job
+                running.failure = error
+            finally:
+                running.done.set()
+
+        running.thread = threading.Thread(target=drain, name=name, daemon=True)
+        running.thread.start()
+        return running
+
+    def get(self, name: str) -> RunningJob:
+        if name not in self.jobs:
+            raise CatalogError(f"unknown job '{name}'", code="E1406", hint=did_you_mean(name, self.jobs) or "SHOW JOBS lists them")
+        return self.jobs[name]
+
+    def active(self) -> list[RunningJob]:
+        return [j for j in self.jobs.values() if not j.done.is_set()]
+
+    def rows(self) -> pa.Table:
+        """`system.jobs`."""
+        columns: list[list[object]] = [[] for _ in self.SCHEMA]
+        for running in self.jobs.values():
+            flow = running.job.dataflow
+            sources = [v for v in flow.vertices if v.operator is None]
+            figures = (
+                running.id, running.statement, running.job.status, flow.epoch, sum(v.rows_in for v in sources),
+                sum(s.rows_written for s in flow.sinks()), flow.state_rows, flow.state_bytes,
+            )
+            for column, value in zip(columns, figures, strict=True):
+                column.append(value)
+        return pa.Table.from_arrays([pa.array(c, f.type.arrow) for c, f in zip(columns, self.SCHEMA, strict=True)], schema=self.SCHEMA.arrow)

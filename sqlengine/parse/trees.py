@@ -1,0 +1,55 @@
+"""Trees that are built, not read: UPDATE and DELETE as queries, `SELECT *` of a table."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runtime.core.schema import Schema
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.nodes import TypeSpec
+
+__all__ = ["Tree", "delete_query", "select_all", "update_query"]
+
+Tree = exp.Expr
+"""A query or expression as the parser gives it."""
+
+
+def select_all(path: tuple[str, str, str]) -> exp.Select:
+    """`SELECT * FROM catalog.database.table`."""
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=_table(path)))
+
+
+def delete_query(statement: st.Delete, path: tuple[str, str, str], schema: Schema) -> exp.Select:
+    """`SELECT physical columns FROM table WHERE condition`."""
+    return _selected([_column(name) for name in schema.names], path, statement.alias, statement.where)
+
+
+def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schema) -> exp.Select:
+    """`SELECT old columns, new columns FROM table WHERE condition`; new values are cast to their column's type."""
+    new = {name.text: value.expression for name, value in statement.assignments}
+    selected: list[exp.Expr] = [_column(name) for name in schema.names]
+    for field in schema:
+        value: exp.Expr = _column(field.name)
+        if field.name in new:
+            value = exp.Cast(this=new[field.name].copy(), to=TypeSpec(this=field.type.with_nullable(True)))
+        selected.append(exp.Alias(this=value, alias=exp.to_identifier(f"new {field.name}", quoted=True)))
+    return _selected(selected, path, statement.alias, statement.where)
+
+
+def _table(path: tuple[str, str, str]) -> exp.Table:
+    catalog, database, name = (exp.to_identifier(part, quoted=True) for part in path)
+    return exp.Table(this=name, db=database, catalog=catalog)
+
+
+def _selected(columns: list[exp.Expr], path: tuple[str, str, str], alias: st.Name | None, where: st.ExpressionText | None) -> exp.Select:
+    source = _table(path)
+    name = alias.text if alias is not None else path[2]
+    source.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+    query = exp.Select(expressions=columns, from_=exp.From(this=source))
+    if where is not None:
+        query.set("where", exp.Where(this=where.expression.copy()))
+    return query
+
+
+def _column(name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=True))

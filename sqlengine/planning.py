@@ -1,0 +1,204 @@
+"""From a parsed query to a physical plan: bind, optimize, lower. The one place where the rooms of planning meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connectors.memory import MemoryTable
+from planner.logical.nodes import LogicalNode, Project, Sink, Sort
+from planner.lower import LowerContext, lower, lower_statement_set
+from planner.optimizer import optimize
+from planner.rule import RuleContext
+from planner.trace import Trace
+from planner.traits.context import TraitContext
+from runtime.core.errors import UnsupportedError
+from runtime.core.schema import Field, Schema
+from runtime.expr.nodes import Column, ColumnRef, SortKey
+from runtime.plan.nodes import PhysicalNode, SortSpec
+from runtime.spi.table import SinkTable, Split, TableStatistics
+from runtime.core.changelog import APPEND, ChangelogMode
+from sqlengine.bind import BoundQuery, bind_insert, bind_query
+from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree, select_all
+from sqlengine.session import Binding, Session, physical_schema
+
+__all__ = [
+    "Planned", "PlannedQuery", "check_declaration", "object_schema", "plan_insert", "plan_query", "plan_statement_set", "plan_view", "query_schema",
+]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A statement on its way: the plan as bound, the plan after the rules, how it runs, and which rules fired."""
+
+    bound: LogicalNode
+    optimized: LogicalNode
+    physical: PhysicalNode
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class PlannedQuery(Planned):
+    """A query whose rows are wanted. `schema` has `visible` columns for the reader and, behind them, columns that only `order` needs."""
+
+    schema: Schema
+    visible: int
+    order: tuple[SortSpec, ...]
+
+
+def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
+    """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is shown."""
+    bound = bind_query(query, Binding(session, live))
+    plan, order_keys = _without_top_sort(bound.plan)
+    optimized, trace = _optimize(session, plan, displayed=True)
+    physical = lower(optimized, lower_context(session))
+    fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
+    fields += [Field(column.name, column.type) for column in optimized.columns[len(fields):]]
+    positions = {column.id: i for i, column in enumerate(optimized.columns)}
+    order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
+    return PlannedQuery(bound.plan, optimized, physical, trace, Schema(tuple(fields)), len(bound.names), order)
+
+
+def _column_id(key: SortKey) -> int:
+    if not isinstance(key.expr, ColumnRef):
+        raise UnsupportedError("ORDER BY takes columns of the result here", code="E1605", hint="give the expression a name in the SELECT list")
+    return key.expr.id
+
+
+def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ...]]:
+    """The plan without an ORDER BY at its top, with what that sorts by kept as extra columns behind the visible ones.
+
+    ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible.
+    """
+    match plan:
+        case Sort(input=source, keys=keys, limit=None, offset=0):
+            return source, keys
+        case Sort(keys=keys):
+            return plan, keys
+        case Project(input=Sort(input=source, keys=keys, limit=None, offset=0), items=items):
+            shown = {column.id for column, _ in items}
+            hidden = [k.expr for k in keys if isinstance(k.expr, ColumnRef) and k.expr.id not in shown]
+            extra = tuple((Column(r.id, r.name, r.type), r) for r in dict.fromkeys(hidden))
+            return Project(source, items + extra), keys
+        case Project(input=Sort(keys=keys), items=items):
+            shown = {column.id for column, _ in items}
+            return plan, keys if all(isinstance(k.expr, ColumnRef) and k.expr.id in shown for k in keys) else ()
+        case _:
+            return plan, ()
+
+
+def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Sequence[str]) -> Planned:
+    """Plan a query whose answer is kept in memory: tables in memory are followed, the answer is published epoch by epoch."""
+    bound = bind_query(query, Binding(session, True))
+    plan, _ = _without_top_sort(bound.plan)
+    if len(plan.columns) > len(names):
+        plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
+    sink = Sink(plan, contents.sink(live=True), contents.name)
+    optimized, trace = _optimize(session, sink, displayed=False)
+    return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
+
+
+def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Planned:
+    """Plan INSERT INTO."""
+    sink = _bound_insert(session, statement, target, live=live)
+    optimized, trace = _optimize(session, sink, displayed=False)
+    return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
+
+
+def plan_statement_set(session: Session, inserts: Sequence[tuple[st.Insert, CatalogTable]], *, live: bool) -> list[Planned]:
+    """Plan several INSERTs that run as one dataflow; what they have in common is equal, so that it runs once."""
+    bound = [_bound_insert(session, statement, target, live=live) for statement, target in inserts]
+    optimized = [_optimize(session, sink, displayed=False) for sink in bound]
+    physical = lower_statement_set([plan for plan, _ in optimized], lower_context(session))
+    return [Planned(b, o, p, t) for b, (o, t), p in zip(bound, optimized, physical, strict=True)]
+
+
+def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:
+    sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
+    return bind_insert(statement, target, sink, Binding(session, False))
+
+
+def _optimize(session: Session, plan: LogicalNode, *, displayed: bool) -> tuple[LogicalNode, Trace]:
+    trace = Trace()
+    context = RuleContext(session.functions, session.options, session.time_zone, displayed)
+    return optimize(plan, context, trace), trace
+
+
+def lower_context(session: Session) -> LowerContext:
+    """What lowering is told of the session."""
+    return LowerContext(TraitContext(session.functions, session.options), session.time_zone)
+
+
+def query_schema(session: Session, query: Tree) -> Schema:
+    """Names and types of a query's columns."""
+    bound: BoundQuery = bind_query(query, Binding(session, False))
+    return Schema(tuple(Field(n, c.type) for n, c in zip(bound.names, bound.plan.columns, strict=True)))
+
+
+def object_schema(session: Session, thing: CatalogObject) -> Schema:
+    """All columns of a table or view, computed ones too."""
+    if isinstance(thing, MaterializedView):
+        return Schema(tuple(Field(c.name, c.type) for c in thing.columns))
+    if isinstance(thing, CatalogView):
+        schema = query_schema_within(session, thing)
+        return schema
+    return _declared_schema(session, thing)
+
+
+def query_schema_within(session: Session, view: CatalogView) -> Schema:
+    """The columns of a view, under its own column names."""
+    bound = bind_query(view.query, Binding(session, False).within(view))
+    names = view.columns or bound.names
+    return Schema(tuple(Field(n, c.type) for n, c in zip(names, bound.plan.columns, strict=True)))
+
+
+def check_declaration(session: Session, table: CatalogTable) -> None:
+    """Bind the computed columns and the watermark of a table, so that mistakes show when it is declared. Opens nothing."""
+    _declared_schema(session, table)
+
+
+def _declared_schema(session: Session, table: CatalogTable) -> Schema:
+    binding = _DeclaredBinding(session, False, None, table)
+    bound = bind_query(select_all(table.path.parts), binding)
+    return Schema(tuple(Field(n, c.type) for n, c in zip(bound.names, bound.plan.columns, strict=True)))
+
+
+@dataclass(frozen=True)
+class _DeclaredBinding(Binding):
+    """A binding in which every name is one table, described but not opened."""
+
+    declared: CatalogTable | None = None
+
+    def resolve(self, path: tuple[str, ...], span: object, options: object) -> OpenTable:
+        assert self.declared is not None
+        return OpenTable(self.declared, _DeclaredSource(physical_schema(self.declared)), None)
+
+
+@dataclass(frozen=True)
+class _DeclaredSource:
+    """The columns of a table that nobody reads."""
+
+    schema: Schema
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return APPEND
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics()
+
+    def splits(self) -> list[Split]:
+        return []
+
+    def open(self, split: object, context: object) -> object:
+        raise UnsupportedError("a declaration cannot be read")
+
+    def describe(self) -> dict[str, object]:
+        return {"connector": "none"}

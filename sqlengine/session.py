@@ -1,0 +1,202 @@
+"""The state of an environment: options, catalogs, tables in memory, views, jobs; and how a name becomes a table that can be read or written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from connectors.catalogue import standard_registry
+from connectors.memory import MemoryTable
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import Clock, SystemClock
+from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean
+from runtime.core.options import Options, bool_option, duration_option, text_option
+from runtime.core.schema import Field, Schema
+from runtime.expr.function import FunctionRegistry
+from runtime.expr.library import builtin_functions
+from runtime.local.job import EpochCut, Job, JobSettings
+from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
+from runtime.plan.nodes import PhysicalNode
+from runtime.spi.registry import TableRequest
+from runtime.spi.table import SinkTable
+from sqlengine.catalog.catalog import Catalogs
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, MetadataColumn, ObjectPath, OpenTable, PhysicalColumn
+from sqlengine.jobs import Jobs
+from sqlengine.views import Views
+
+__all__ = ["DYNAMIC_OPTIONS", "IDLE_TIMEOUT", "TIME_ZONE", "Binding", "Session", "physical_schema"]
+
+TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
+IDLE_TIMEOUT = duration_option("table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never")
+DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
+
+SYSTEM_DATABASE = "system"
+_TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout", "changelog-mode"}
+
+
+class Session:
+    """Everything an environment knows. One per `TableEnvironment`; used from one thread at a time (`lock` of `views` guards the rest)."""
+
+    def __init__(self, config: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
+        self.options = Options({k: str(v) for k, v in (config or {}).items()})
+        self.clock: Clock = clock or SystemClock()
+        self.catalogs = Catalogs()
+        self.functions: FunctionRegistry = builtin_functions().child()
+        self.registry = standard_registry()
+        self.rejected = RejectedRows()
+        self.memory: dict[ObjectPath, MemoryTable] = {}
+        self.jobs = Jobs()
+        self.views = Views()
+        self.in_epoch = False
+        self.closed = threading.Event()
+        self.checked = False
+        self.cut: EpochCut | None = None
+        self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
+        self.on_job: Callable[[Job], object] | None = None
+        """Called with every job of a statement before it runs: for whoever shows progress."""
+
+    @property
+    def time_zone(self) -> str:
+        zone = self.options.get(TIME_ZONE)
+        return "UTC" if zone == "default" else zone
+
+    def job_settings(self) -> JobSettings:
+        """What the engine's jobs get; `checked` and the cuts are set by tests."""
+        return JobSettings(Options(self.options.as_dict()), self.functions, self.time_zone, self.clock, self.rejected, self.checked, self.cut)
+
+    def new_job(self, name: str, roots: Sequence[PhysicalNode]) -> Job:
+        """A job of a statement, announced to whoever watches."""
+        job = Job(name, roots, self.job_settings())
+        if self.on_job is not None:
+            self.on_job(job)
+        return job
+
+    def publish(self, tables: Iterable[MemoryTable]) -> None:
+        """The changes of tables in memory become visible as one epoch (tests cut them finer), and views follow."""
+        if self.in_epoch:
+            return
+        if self.publish_cut is None:
+            for table in tables:
+                table.publish()
+            self.views.propagate()
+            return
+        for table in tables:
+            for step in table.unpublished(self.publish_cut):
+                table.deliver(step)
+                self.views.propagate()
+
+    # --- tables -----------------------------------------------------------------------------------------------------------
+
+    def memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
+        """The contents of a table without connector, or of a materialized view."""
+        found = self.memory.get(table.path)
+        if found is None:
+            found = self.memory[table.path] = self._new_memory_table(table)
+        return found
+
+    def _new_memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
+        schema = Schema(tuple(Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)))
+        if isinstance(table, MaterializedView):
+            return MemoryTable(str(table.path), schema)
+        mode = table.options.get("changelog-mode")
+        if mode not in (None, "append", "retract"):
+            raise OptionError(f"option 'changelog-mode' cannot be '{mode}'", hint="it is 'append' or 'retract'")
+        # Event-time operators need an append stream, so a table with a watermark and no key is one unless told otherwise.
+        append = mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
+        return MemoryTable(str(table.path), schema, table.primary_key, append_only=append)
+
+    def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
+        """What a connector is told of a table; `options` are those of a hint and win."""
+        merged = {**table.options, **options}
+        metadata = tuple((c.name, c.key) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual))
+        return TableRequest(
+            str(table.path), physical_schema(table, for_sink=for_sink), table.primary_key,
+            {k: v for k, v in merged.items() if k not in _TABLE_KEYS_OF_OURS}, self.options, metadata, table.partitioned_by,
+            self.time_zone, self.registry,
+        )
+
+    def open_sink(self, table: CatalogTable, options: Mapping[str, str], *, live: bool, span: Span | None = None) -> SinkTable:
+        """The table as a sink; raises UnsupportedError when its connector cannot be written."""
+        if table.connector is None:
+            return self.memory_table(table).sink(live=live)
+        factory = self.registry.connectors.get(table.connector)
+        if factory.sink is None:
+            raise UnsupportedError(f"connector '{table.connector}' of {table.path.name} cannot be written", code="E1601", span=span,
+                                   hint="INSERT into a table with another connector, for example 'filesystem' or 'print'")
+        return factory.sink(self.request(table, options, for_sink=True))
+
+    def system_table(self, name: str, span: Span | None) -> OpenTable:
+        """`system.rejected` and its kind: what the engine knows of itself, as tables."""
+        tables = {"rejected": (REJECTED_SCHEMA, self.rejected.rows), "jobs": (Jobs.SCHEMA, self.jobs.rows)}
+        if name not in tables:
+            raise BindError(f"unknown table \"system.{name}\"", code="E1202", span=span, hint=did_you_mean(name, tables))
+        schema, rows = tables[name]
+        path = ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, name)
+        contents = MemoryTable(str(path), schema, append_only=True)
+        from_rows = rows()
+        snapshot = replace(contents.snapshot(), rows=from_rows)
+        return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+
+
+def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
+    """The columns a connector gives: physical ones, then metadata ones (for a sink without the virtual ones)."""
+    fields = [Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)]
+    fields += [Field(c.name, c.type) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)]
+    return Schema(tuple(fields))
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The session as the binder sees it. `live`: tables in memory are followed (views), else read as they are now (queries)."""
+
+    session: Session
+    live: bool
+    current: tuple[str, str] | None = None
+
+    @property
+    def functions(self) -> FunctionRegistry:
+        return self.session.functions
+
+    @property
+    def options(self) -> Options:
+        return self.session.options
+
+    @property
+    def time_zone(self) -> str:
+        return self.session.time_zone
+
+    def within(self, view: CatalogView) -> Binding:
+        return replace(self, current=(view.path.catalog, view.path.database))
+
+    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
+        session = self.session
+        if len(path) == 2 and path[0] == SYSTEM_DATABASE:
+            return session.system_table(path[1], span)
+        if self.current is not None and len(path) < 3:
+            path = (*self.current[: 3 - len(path)], *path)
+        found = session.catalogs.get(path, span)
+        if isinstance(found, CatalogView):
+            return found
+        if options and not session.options.get(DYNAMIC_OPTIONS):
+            raise OptionError("OPTIONS hints are switched off", span=span, hint="SET 'table.dynamic-table-options.enabled' = 'true'")
+        if isinstance(found, MaterializedView) or found.connector is None:
+            contents = session.memory_table(found)
+            table = found if isinstance(found, CatalogTable) else CatalogTable(found.path, found.columns, primary_key=found.primary_key)
+            return OpenTable(table, contents if self.live else contents.snapshot(), None)
+        return self._connected(found, options, span)
+
+    def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
+        factory = self.session.registry.connectors.get({**table.options, **options}["connector"])
+        if factory.source is None and factory.lookup is None:
+            raise UnsupportedError(f"connector '{factory.name}' of {table.path.name} cannot be read", code="E1602", span=span,
+                                   hint="it is a sink only: INSERT INTO it")
+        request = self.session.request(table, options, for_sink=False)
+        idle = {**table.options, **options}.get("scan.watermark.idle-timeout")
+        session_idle = self.session.options.get(IDLE_TIMEOUT)
+        return OpenTable(
+            table,
+            factory.source(request) if factory.source is not None else None,
+            factory.lookup(request) if factory.lookup is not None else None,
+            IDLE_TIMEOUT.read(idle) if idle is not None else session_idle,
+        )

@@ -1,0 +1,217 @@
+"""ALTER TABLE: columns, watermark, key, options, names. The contents of a table in memory follow its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from connectors.memory import MemoryTable
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import BindError, CatalogError, OptionError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.schema import Schema
+from runtime.expr.nodes import Cast, InputRef
+from runtime.expr.typing import implicit_cast
+from runtime.eval.evaluator import BatchContext, Evaluator
+from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, TableColumn
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.spans import identifiers
+from sqlengine.result import Result
+from sqlengine.session import Session, physical_schema
+from sqlengine.statements.tables import catalog_column, catalog_watermark, checked_table, get_table
+
+__all__ = ["alter_table"]
+
+
+def alter_table(statement: st.AlterTable, session: Session) -> Result:
+    path = session.catalogs.qualify(statement.name.parts)
+    if session.catalogs.find(path) is None and statement.if_exists:
+        return Result.ok()
+    table = get_table(session, statement.name)
+    if isinstance(statement.action, ddl.RenameTo):
+        return _rename(table, statement.action, session)
+    changed = checked_table(_changed(table, statement.action), session)
+    dependents = session.views.dependents(table.path)
+    if dependents and changed.columns != table.columns:
+        raise CatalogError(f"\"{path.name}\" is read by the materialized view \"{dependents[0].name}\"", code="E1410",
+                           span=statement.name.span, hint="drop the view first, and create it again afterwards")
+    renamed = statement.action if isinstance(statement.action, ddl.RenameColumn) else None
+    _follow_contents(table, changed, renamed, session)
+    session.catalogs.replace(changed)
+    return Result.ok()
+
+
+def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
+    match action:
+        case ddl.AddParts():
+            return _added(table, action)
+        case ddl.ModifyParts():
+            return _modified(table, action)
+        case ddl.DropColumns(columns=names):
+            return _without_columns(table, names)
+        case ddl.DropPart():
+            return _without_part(table, action)
+        case ddl.RenameColumn(old=old, new=new):
+            _column(table, old)
+            if table.column(new.text) is not None:
+                raise CatalogError(f"column \"{new.text}\" exists already", code="E1401", span=new.span)
+            _refuse_if_used(table, old, "renamed")
+            columns = tuple(replace(c, name=new.text) if c.name == old.text else c for c in table.columns)
+            return replace(
+                table, columns=columns, primary_key=tuple(new.text if k == old.text else k for k in table.primary_key),
+                partitioned_by=tuple(new.text if k == old.text else k for k in table.partitioned_by),
+            )
+        case ddl.SetOptions(options=options):
+            return replace(table, options={**table.options, **st.options_dict(options)})
+        case ddl.ResetOptions(keys=keys):
+            if not keys:
+                raise OptionError("RESET () names no option")
+            for key in keys:
+                if key.text == "connector":
+                    raise OptionError("the option 'connector' cannot be reset", span=key.span, hint="DROP the table and create it again")
+            gone = {k.text for k in keys}
+            return replace(table, options={k: v for k, v in table.options.items() if k not in gone})
+        case _:
+            raise UnsupportedError("partitions of this table are made by writing to it", code="E1603", hint="INSERT INTO ... PARTITION (...)")
+
+
+def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
+    columns = list(table.columns)
+    for place in action.columns:
+        if any(c.name == place.column.name.text for c in columns):
+            raise CatalogError(f"column \"{place.column.name.text}\" exists already", code="E1401", span=place.column.name.span)
+        _insert_at(columns, catalog_column(place.column), place)
+    changed = replace(table, columns=tuple(columns))
+    if action.watermark is not None:
+        if table.watermark is not None:
+            raise CatalogError("the table has a watermark already", code="E1401", span=action.watermark.span, hint="use MODIFY WATERMARK")
+        changed = replace(changed, watermark=catalog_watermark(action.watermark))
+    if action.primary_key is not None:
+        if table.primary_key:
+            raise CatalogError("the table has a primary key already", code="E1401", span=action.primary_key.span, hint="use MODIFY PRIMARY KEY")
+        changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
+    return changed
+
+
+def _modified(table: CatalogTable, action: ddl.ModifyParts) -> CatalogTable:
+    columns = list(table.columns)
+    for place in action.columns:
+        name = place.column.name
+        _column(table, name)
+        new = catalog_column(place.column)
+        position = next(i for i, c in enumerate(columns) if c.name == name.text)
+        if place.first or place.after is not None:
+            del columns[position]
+            _insert_at(columns, new, place)
+        else:
+            columns[position] = new
+    changed = replace(table, columns=tuple(columns))
+    if action.watermark is not None:
+        if table.watermark is None:
+            raise CatalogError("the table has no watermark to modify", code="E1414", span=action.watermark.span, hint="use ADD WATERMARK")
+        changed = replace(changed, watermark=catalog_watermark(action.watermark))
+    if action.primary_key is not None:
+        if not table.primary_key:
+            raise CatalogError("the table has no primary key to modify", code="E1414", span=action.primary_key.span, hint="use ADD PRIMARY KEY")
+        changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
+    return changed
+
+
+def _insert_at(columns: list[TableColumn], column: TableColumn, place: ddl.ColumnPlace) -> None:
+    if place.first:
+        columns.insert(0, column)
+    elif place.after is not None:
+        names = [c.name for c in columns]
+        if place.after.text not in names:
+            raise BindError(f"unknown column \"{place.after.text}\"", code="E1201", span=place.after.span, hint=did_you_mean(place.after.text, names))
+        columns.insert(names.index(place.after.text) + 1, column)
+    else:
+        columns.append(column)
+
+
+def _without_columns(table: CatalogTable, names: tuple[ddl.Name, ...]) -> CatalogTable:
+    for name in names:
+        _column(table, name)
+        _refuse_if_used(table, name, "dropped")
+        if name.text in (*table.primary_key, *table.partitioned_by):
+            raise CatalogError(f"column \"{name.text}\" is part of the primary key or the partitions", code="E1415", span=name.span,
+                               hint="DROP PRIMARY KEY first")
+    gone = {n.text for n in names}
+    return replace(table, columns=tuple(c for c in table.columns if c.name not in gone))
+
+
+def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
+    if action.part == "WATERMARK" and table.watermark is not None:
+        return replace(table, watermark=None)
+    if action.part in ("PRIMARY KEY", "CONSTRAINT") and table.primary_key:
+        if action.name is not None and table.constraint_name not in (None, action.name.text):
+            raise CatalogError(f"unknown constraint \"{action.name.text}\"", code="E1414", span=action.name.span, hint=f"there is \"{table.constraint_name}\"")
+        return replace(table, primary_key=(), constraint_name=None)
+    raise CatalogError(f"the table has no {action.part.lower()} to drop", code="E1414")
+
+
+def _column(table: CatalogTable, name: ddl.Name) -> TableColumn:
+    found = table.column(name.text)
+    if found is None:
+        raise BindError(f"unknown column \"{name.text}\"", code="E1201", span=name.span, hint=did_you_mean(name.text, [c.name for c in table.columns]))
+    return found
+
+
+def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
+    """A column that a watermark or a computed column reads stays as it is."""
+    texts = {c.name: c.expression for c in table.columns if hasattr(c, "expression")}
+    readers = [n for n, e in texts.items() if n != name.text and name.text in identifiers(e)]
+    if table.watermark is not None and (
+        name.text in table.watermark.column or name.text in identifiers(table.watermark.expression)
+    ):
+        readers.append("the watermark")
+    if readers:
+        raise CatalogError(f"column \"{name.text}\" cannot be {what}: {readers[0]} reads it", code="E1415", span=name.span)
+
+
+def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Result:
+    dependents = session.views.dependents(table.path)
+    if dependents:
+        raise CatalogError(f"\"{table.path.name}\" is read by the materialized view \"{dependents[0].name}\"", code="E1410", hint="drop the view first")
+    renamed = replace(table, path=session.catalogs.qualify(action.name.parts))
+    session.catalogs.create(renamed, span=action.name.span)
+    session.catalogs.remove(table)
+    contents = session.memory.pop(table.path, None)
+    if contents is not None:
+        contents.name = str(renamed.path)
+        session.memory[renamed.path] = contents
+    return Result.ok()
+
+
+def _follow_contents(before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session) -> None:
+    """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast."""
+    old = session.memory.get(before.path)
+    if old is None or physical_schema(before) == physical_schema(after) and before.primary_key == after.primary_key:
+        return
+    rows = old.contents()
+    del session.memory[before.path]
+    new: MemoryTable = session.memory_table(after)
+    if rows.num_rows:
+        old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
+        columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in new.schema]
+        new.apply(ChangelogBatch.of(columns, new.schema))
+        new.publish()
+
+
+def _converted(rows: pa.Table, old: Schema, name: str, field: PhysicalColumn | object, session: Session) -> pa.Array:
+    target = field.type  # type: ignore[attr-defined]
+    position = old.index_of(name)
+    if position < 0:
+        if not target.nullable:
+            raise TypeMismatchError(f"column \"{name}\" is NOT NULL, but the table has rows without it", code="E1311", hint="add it as nullable")
+        return pa.nulls(rows.num_rows, target.arrow)
+    source = old[position].type
+    batch = rows.combine_chunks().to_batches()[0]
+    if source == target:
+        return batch.column(position)
+    if not implicit_cast(source, target):
+        raise TypeMismatchError(f"column \"{name}\" holds {source} values, which are not {target}", code="E1312", hint="create a new table and INSERT with CAST")
+    evaluator = Evaluator((Cast(InputRef(position, source), target),), session.functions)
+    (column,) = evaluator.evaluate(batch, BatchContext(num_rows=batch.num_rows, time_zone=session.time_zone))
+    return column

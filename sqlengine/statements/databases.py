@@ -1,0 +1,110 @@
+"""Catalogs and databases: CREATE, ALTER, DROP, USE."""
+
+from __future__ import annotations
+
+from runtime.core.errors import CatalogError, OptionError
+from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+
+__all__ = ["alter_catalog", "alter_database", "create_catalog", "create_database", "drop_catalog", "drop_database", "use_catalog", "use_database"]
+
+IN_MEMORY = "generic_in_memory"
+
+
+def create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
+    options = st.options_dict(statement.options)
+    kind = options.get("type")
+    if kind != IN_MEMORY:
+        raise OptionError(f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'", code="E1504",
+                          span=statement.name.span, hint=f"there is: '{IN_MEMORY}'")
+    default = options.get("default-database", "default")
+    catalog = Catalog(statement.name.text, statement.comment, options, {default: Database(default)})
+    session.catalogs.create_catalog(catalog, if_not_exists=statement.if_not_exists, span=statement.name.span)
+    return Result.ok()
+
+
+def alter_catalog(statement: st.AlterCatalog, session: Session) -> Result:
+    catalog = session.catalogs.catalog(statement.name.text, statement.name.span)
+    match statement.action:
+        case ddl.SetOptions(options=options):
+            catalog.options.update(st.options_dict(options))
+        case ddl.ResetOptions(keys=keys):
+            for key in keys:
+                if key.text == "type":
+                    raise OptionError("a catalog's 'type' cannot be reset", span=key.span)
+                catalog.options.pop(key.text, None)
+        case ddl.SetComment(comment=comment):
+            catalog.comment = comment
+        case _:
+            raise CatalogError("a catalog takes SET, RESET and COMMENT", code="E1413", span=statement.span)
+    return Result.ok()
+
+
+def drop_catalog(statement: st.DropCatalog, session: Session) -> Result:
+    session.catalogs.drop_catalog(statement.name.text, if_exists=statement.if_exists, span=statement.name.span)
+    return Result.ok()
+
+
+def _database_path(name: ddl.ObjectName, session: Session) -> tuple[str, str]:
+    match name.parts:
+        case (database,):
+            return session.catalogs.current_catalog, database
+        case (catalog, database):
+            return catalog, database
+        case _:
+            raise CatalogError(f"a database name has one or two parts: {name}", code="E1403", span=name.span)
+
+
+def create_database(statement: st.CreateDatabase, session: Session) -> Result:
+    catalog, name = _database_path(statement.name, session)
+    database = Database(name, statement.comment, st.options_dict(statement.options))
+    session.catalogs.create_database(catalog, database, if_not_exists=statement.if_not_exists, span=statement.name.span)
+    return Result.ok()
+
+
+def alter_database(statement: st.AlterDatabase, session: Session) -> Result:
+    catalog, name = _database_path(statement.name, session)
+    database = session.catalogs.database(catalog, name, statement.name.span)
+    if not isinstance(statement.action, ddl.SetOptions):
+        raise CatalogError("a database takes SET", code="E1413", span=statement.span)
+    database.options.update(st.options_dict(statement.action.options))
+    return Result.ok()
+
+
+def drop_database(statement: st.DropDatabase, session: Session) -> Result:
+    catalog, name = _database_path(statement.name, session)
+    if statement.cascade and name in session.catalogs.catalog(catalog).databases:
+        _close_views(session, catalog, name)
+    gone = session.catalogs.drop_database(
+        catalog, name, if_exists=statement.if_exists, cascade=statement.cascade, span=statement.name.span
+    )
+    for thing in gone:
+        if isinstance(thing, (CatalogTable, MaterializedView)):
+            session.memory.pop(thing.path, None)
+    return Result.ok()
+
+
+def _close_views(session: Session, catalog: str, database: str) -> None:
+    inside = session.catalogs.database(catalog, database).objects.values()
+    paths = {thing.path for thing in inside}
+    for thing in inside:
+        outsiders = [d for d in session.views.dependents(thing.path) if d not in paths]
+        if outsiders:
+            raise CatalogError(f"\"{thing.path.name}\" is read by the materialized view \"{outsiders[0].name}\"", code="E1410", hint="drop that first")
+    for thing in inside:
+        if isinstance(thing, MaterializedView):
+            session.views.remove(thing.path)
+
+
+def use_catalog(statement: st.UseCatalog, session: Session) -> Result:
+    session.catalogs.use_catalog(statement.name.text, statement.name.span)
+    return Result.ok()
+
+
+def use_database(statement: st.UseDatabase, session: Session) -> Result:
+    session.catalogs.use_database(*_database_path(statement.name, session), statement.name.span)
+    return Result.ok()

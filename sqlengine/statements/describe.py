@@ -1,0 +1,88 @@
+"""DESCRIBE: the columns of a table or view, and the facts of other objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.core.errors import UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import BOOLEAN, STRING, DataType
+from runtime.expr.function import AggregateFunction, ScalarFunction
+from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, MetadataColumn
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import object_schema
+from sqlengine.result import Result
+from sqlengine.session import Session
+
+__all__ = ["column_rows", "describe", "described_schema"]
+
+
+def describe(statement: st.Describe, session: Session) -> Result:
+    match statement.kind:
+        case "TABLE":
+            rows = column_rows(session, session.catalogs.get(statement.name.parts, statement.name.span))
+            schema = described_schema(rows)
+            return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])
+        case "CATALOG":
+            catalog = session.catalogs.catalog(statement.name.parts[-1], statement.name.span)
+            facts = [("name", catalog.name), ("type", catalog.options.get("type", "")), ("comment", catalog.comment or "")]
+            return _facts(facts + ([(f"option:{k}", v) for k, v in sorted(catalog.options.items())] if statement.extended else []))
+        case "DATABASE":
+            parts = statement.name.parts
+            name = parts if len(parts) == 2 else (session.catalogs.current_catalog, parts[0])
+            database = session.catalogs.database(*name, statement.name.span)
+            facts = [("name", database.name), ("comment", database.comment or "")]
+            return _facts(facts + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else []))
+        case "FUNCTION":
+            return _facts(_function_facts(statement.name.parts[-1], session))
+        case _:
+            raise UnsupportedError(f"DESCRIBE {statement.kind} is not there yet", code="E1604", span=statement.span,
+                                   hint="DESCRIBE takes TABLE, CATALOG, DATABASE and FUNCTION")
+
+
+def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]:
+    """name, type, null, key, extras, watermark, comment: as Flink's DESCRIBE shows them."""
+    schema = object_schema(session, thing)
+    key = getattr(thing, "primary_key", ())
+    columns = {c.name: c for c in thing.columns if not isinstance(c, str)}
+    watermark = thing.watermark if isinstance(thing, CatalogTable) else None
+    rows = []
+    for column in schema:
+        declared = columns.get(column.name)
+        extras = None
+        if isinstance(declared, ComputedColumn):
+            extras = f"AS {declared.text}"
+        elif isinstance(declared, MetadataColumn):
+            origin = f" FROM '{declared.key}'" if declared.key != declared.name else ""
+            extras = f"METADATA{origin}{' VIRTUAL' if declared.virtual else ''}"
+        mark = watermark.text if watermark is not None and watermark.column == (column.name,) else None
+        type_text = str(column.type.with_nullable(True))
+        key_text = f"PRI({', '.join(key)})" if column.name in key else None
+        rows.append((column.name, type_text, column.type.nullable, key_text, extras, mark, getattr(declared, "comment", None)))
+    return rows
+
+
+def described_schema(rows: list[tuple[Any, ...]]) -> Schema:
+    """Columns of DESCRIBE; `comment` stands there only when some column has one."""
+    columns: list[tuple[str, DataType]] = [("name", STRING), ("type", STRING), ("null", BOOLEAN), ("key", STRING), ("extras", STRING), ("watermark", STRING)]
+    if any(r[6] for r in rows):
+        columns.append(("comment", STRING))
+    return Schema.of(*columns)
+
+
+def _facts(pairs: list[tuple[str, str]]) -> Result:
+    return Result.table(Schema.of(("info name", STRING), ("info value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
+
+
+def _function_facts(name: str, session: Session) -> list[tuple[str, str]]:
+    function = session.functions.get(name)
+    kind = "SCALAR" if isinstance(function, ScalarFunction) else "AGGREGATE" if isinstance(function, AggregateFunction) else "WINDOW"
+    signatures = []
+    for signature in function.signatures:
+        args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
+        signatures.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
+    facts = [("name", function.name), ("kind", kind), ("signature", "; ".join(signatures)), ("about", function.document)]
+    if isinstance(function, ScalarFunction):
+        facts.append(("deterministic", "true" if function.deterministic else "false"))
+    return facts

@@ -1,0 +1,61 @@
+"""Which function carries out which statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runtime.core.errors import UnsupportedError
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.statements import alter_table, databases, describe, explain, jobs, queries, settings, show, tables, views
+
+__all__ = ["execute"]
+
+
+def execute(statement: st.Statement, session: Session) -> Result:
+    """Carry out one statement. Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry out."""
+    run = _RUN.get(type(statement))
+    if run is None:
+        words = " ".join(statement.text.split()[:2]).upper()
+        raise UnsupportedError(f"{words} cannot be carried out by this engine", code="E1604", span=statement.span, hint="see docs/flink-compatibility.md")
+    with session.views.lock:
+        return run(statement, session)
+
+
+_RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
+    st.QueryStatement: queries.run_query,
+    st.Insert: queries.insert,
+    st.StatementSet: queries.statement_set,
+    st.Update: queries.update,
+    st.Delete: queries.delete,
+    st.Truncate: queries.truncate,
+    st.BeginEpoch: queries.begin_epoch,
+    st.EndEpoch: queries.end_epoch,
+    st.Flush: queries.flush,
+    st.Subscribe: queries.subscribe,
+    ddl.CreateTable: tables.create_table,
+    st.DropTable: tables.drop_table,
+    ddl.AlterTable: alter_table.alter_table,
+    st.CreateView: views.create_view,
+    st.CreateMaterializedView: views.create_materialized_view,
+    st.DropView: views.drop_view,
+    st.DropMaterializedView: views.drop_materialized_view,
+    ddl.AlterView: views.alter_view,
+    st.CreateDatabase: databases.create_database,
+    st.CreateCatalog: databases.create_catalog,
+    ddl.AlterDatabase: databases.alter_database,
+    ddl.AlterCatalog: databases.alter_catalog,
+    st.DropDatabase: databases.drop_database,
+    st.DropCatalog: databases.drop_catalog,
+    st.UseCatalog: databases.use_catalog,
+    st.UseDatabase: databases.use_database,
+    st.Show: show.show,
+    st.Describe: describe.describe,
+    st.Explain: explain.explain,
+    st.Set: settings.set_option,
+    st.Reset: settings.reset_option,
+    st.StopJob: jobs.stop_job,
+}

@@ -1,0 +1,48 @@
+"""EXPLAIN: the plans of a statement, without running it."""
+
+from __future__ import annotations
+
+from planner.explain import explain_text
+from runtime.core.errors import UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import STRING
+from sqlengine.catalog.objects import CatalogTable
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import Planned, lower_context, plan_insert, plan_query, plan_statement_set
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.statements.tables import get_table
+
+__all__ = ["explain", "plan_text"]
+
+
+def explain(statement: st.Explain, session: Session) -> Result:
+    """One row, one column: the text of the plans."""
+    text = plan_text(statement.statement, session, statement.details)
+    return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
+
+
+def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
+    """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN."""
+    return explain_text([(p.bound, p.optimized, p.physical) for p in planned(statement, session)], details, lower_context(session))
+
+
+def planned(statement: st.Statement, session: Session) -> list[Planned]:
+    """The plans of a query, an INSERT, a statement set, or of the query of a definition."""
+    match statement:
+        case st.QueryStatement(query=query):
+            return [plan_query(session, query.query)]
+        case st.Insert(table=name):
+            return [plan_insert(session, statement, get_table(session, name), live=False)]
+        case st.StatementSet(statements=inner):
+            inserts: list[tuple[st.Insert, CatalogTable]] = [(i, get_table(session, i.table)) for i in inner if isinstance(i, st.Insert)]
+            return list(plan_statement_set(session, inserts, live=False))
+        case st.CreateMaterializedView(query=query):
+            return [plan_query(session, query.query, live=True)]
+        case st.CreateView(query=query):
+            return [plan_query(session, query.query)]
+        case ddl.CreateTable(query=query) if query is not None:
+            return [plan_query(session, query.query)]
+        case _:
+            raise UnsupportedError("EXPLAIN takes a query, an INSERT, or a statement that contains one", code="E1610", span=statement.span)

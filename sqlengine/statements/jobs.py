@@ -1,0 +1,28 @@
+"""STOP JOB."""
+
+from __future__ import annotations
+
+from runtime.core.errors import SqlEngineError, UnsupportedError
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+
+__all__ = ["stop_job"]
+
+
+def stop_job(statement: st.StopJob, session: Session) -> Result:
+    """End a background job cleanly: its sinks publish what they have."""
+    if statement.savepoint or statement.drain:
+        raise UnsupportedError("a job stops without a savepoint here", code="E1609", span=statement.span, hint="STOP JOB 'id'")
+    try:
+        running = session.jobs.get(statement.job.text)
+    except SqlEngineError as error:
+        error.span = statement.job.span
+        raise
+    lock = session.views.lock
+    lock.release()  # the job takes the lock for each epoch, the last one too
+    try:
+        running.stop()
+    finally:
+        lock.acquire()
+    return Result.ok()

@@ -1,0 +1,274 @@
+"""Queries and changes of rows: SELECT, INSERT, UPDATE, DELETE, epochs, FLUSH, SUBSCRIBE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory import MemoryTable
+from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.errors import BindError, PlanningError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.options import bool_option
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, STRING
+from runtime.local.job import Job
+from runtime.plan.nodes import PhysicalNode
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
+from sqlengine.jobs import RunningJob
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree, delete_query, update_query
+from sqlengine.planning import plan_insert, plan_query, plan_statement_set
+from sqlengine.result import Result, fold
+from sqlengine.session import Session
+
+__all__ = [
+    "begin_epoch", "delete", "end_epoch", "flush", "insert", "insert_query", "run_query", "statement_set", "subscribe", "truncate", "update",
+]
+
+DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
+
+
+def run_query(statement: st.QueryStatement, session: Session) -> Result:
+    """Start a query; its changes come as the result is read."""
+    planned = plan_query(session, statement.query.query)
+    name = session.jobs.next_id()
+    job = session.new_job(name, [planned.physical])
+    if planned.order and not job.bounded and planned.optimized is not planned.bound and not _has_limit(planned.physical):
+        job.dataflow.abort()
+        raise PlanningError("ORDER BY without LIMIT needs input that ends", code="E1702", span=statement.query.span,
+                            hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column")
+    order = planned.order if job.bounded else ()
+    running = RunningJob(name, statement.text, job)
+    if not job.bounded:
+        session.jobs.jobs[name] = running
+
+    def changes() -> Iterator[ChangelogBatch]:
+        try:
+            for (output,) in job.epochs():
+                if output is not None:
+                    yield output
+        except BaseException as error:
+            if not isinstance(error, GeneratorExit):
+                running.failure = error
+            raise
+        finally:
+            running.done.set()
+
+    return Result(planned.schema, changes(), job=job, is_query=True, order=order, visible=planned.visible, bounded=job.bounded,
+                  append_only=planned.physical.mode.is_append_only or bool(order))
+
+
+def _has_limit(node: PhysicalNode) -> bool:
+    return type(node).__name__ == "TopNExec" or any(_has_limit(i) for i in node.inputs)
+
+
+# --- INSERT -----------------------------------------------------------------------------------------------------------------
+
+
+def insert(statement: st.Insert, session: Session) -> Result:
+    """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background."""
+    return _run_inserts([(statement, _target(session, statement))], statement.text, session)
+
+
+def statement_set(statement: st.StatementSet, session: Session) -> Result:
+    """All INSERTs as one dataflow."""
+    inserts: list[tuple[st.Insert, CatalogTable]] = []
+    for inner in statement.statements:
+        if not isinstance(inner, st.Insert):
+            raise UnsupportedError("a statement set holds INSERT statements only", code="E1606", span=inner.span)
+        inserts.append((inner, _target(session, inner)))
+    if not inserts:
+        raise UnsupportedError("the statement set is empty", code="E1606", span=statement.span)
+    return _run_inserts(inserts, statement.text, session)
+
+
+def insert_query(session: Session, table: CatalogTable, query: st.QueryText, text: str) -> Result:
+    """Fill a new table with a query's rows (CREATE TABLE AS)."""
+    names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
+    return _run_inserts([(st.Insert(st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span), query, names, text=text), table)],
+                        text, session)
+
+
+def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
+    return plan_query(session, query.query).schema.names
+
+
+def _target(session: Session, statement: st.Insert) -> CatalogTable:
+    found = session.catalogs.get(statement.table.parts, statement.table.span)
+    if isinstance(found, CatalogTable):
+        return found
+    kind = "materialized view" if isinstance(found, MaterializedView) else "view"
+    raise BindError(f"\"{found.path.name}\" is a {kind} and takes no INSERT", code="E1228", span=statement.table.span,
+                    hint="INSERT INTO the tables that it reads")
+
+
+def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session) -> Result:
+    into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
+    plans = _plan(inserts, session, live=False)
+    name = session.jobs.next_id()
+    job = session.new_job(name, plans)
+    if job.bounded:
+        session.jobs.run(name, text, job)
+        session.publish(dict.fromkeys(into_memory))
+        return _written(job, inserts)
+    if into_memory:
+        # A writer that stages until the end would never show a row of unbounded input.
+        job.dataflow.abort()
+        job = session.new_job(name, _plan(inserts, session, live=True))
+    running = session.jobs.start(name, text, job, lambda: _drive(job, session))
+    result = Result(Schema.of(("job id", STRING)), iter([_one_cell(name)]), job=job, waiter=running.wait, bounded=False)
+    return result.wait() if session.options.get(DML_SYNC) else result
+
+
+def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, live: bool) -> list[PhysicalNode]:
+    if len(inserts) == 1:
+        return [plan_insert(session, *inserts[0], live=live).physical]
+    return [p.physical for p in plan_statement_set(session, inserts, live=live)]
+
+
+def _drive(job: Job, session: Session) -> None:
+    """Run a background job with the lock held during each epoch: it may change tables in memory."""
+    epochs = job.epochs()
+    while True:
+        with session.views.lock:
+            if next(epochs, None) is None:
+                return
+            session.views.propagate()
+
+
+def _one_cell(text: str) -> ChangelogBatch:
+    return ChangelogBatch.of([pa.array([text])], Schema.of(("job id", STRING)))
+
+
+def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
+    names = [str(table.path) for _, table in inserts]
+    rows = [s.rows_written for s in job.dataflow.sinks()]
+    result = Result.table(Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows])
+    result.job = job
+    return result
+
+
+# --- UPDATE, DELETE, TRUNCATE -------------------------------------------------------------------------------------------------
+
+
+def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable]:
+    found = session.catalogs.get(name.parts, name.span)
+    if not isinstance(found, CatalogTable) or found.connector is not None:
+        raise UnsupportedError(f"{verb} works on tables in memory; \"{found.path.name}\" is not one", code="E1607", span=name.span,
+                               hint="a table without the option 'connector' lives in memory")
+    return found, session.memory_table(found)
+
+
+def update(statement: st.Update, session: Session) -> Result:
+    """Change rows of a table in memory, as one epoch."""
+    table, contents = _memory_target(session, statement.table, "UPDATE")
+    names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
+    for name, _ in statement.assignments:
+        if name.text not in names:
+            raise BindError(f"unknown column \"{name.text}\"", code="E1201", span=name.span, hint=did_you_mean(name.text, names))
+        if name.text in table.primary_key:
+            raise TypeMismatchError(f"\"{name.text}\" is part of the primary key and cannot be updated", code="E1313", span=name.span,
+                                    hint="DELETE the row and INSERT another one")
+    rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema), contents)
+    width = len(names)
+    old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
+    count = rows.num_rows
+    before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
+    after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
+    pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
+    return _change(session, contents, pairs, count)
+
+
+def delete(statement: st.Delete, session: Session) -> Result:
+    """Remove rows of a table in memory, as one epoch."""
+    table, contents = _memory_target(session, statement.table, "DELETE")
+    rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema), contents)
+    return _change(session, contents, ChangelogBatch(rows, np.full(rows.num_rows, DELETE, dtype=np.int8)), rows.num_rows)
+
+
+def truncate(statement: st.Truncate, session: Session) -> Result:
+    """Remove all rows of a table in memory, as one epoch."""
+    table, contents = _memory_target(session, statement.table, "TRUNCATE")
+    del table
+    rows = contents.contents().combine_chunks().to_batches()
+    if not rows:
+        return _change(session, contents, ChangelogBatch.empty(contents.schema), 0)
+    return _change(session, contents, ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)), rows[0].num_rows)
+
+
+def _rows_now(session: Session, query: Tree, contents: MemoryTable) -> pa.RecordBatch:
+    """The answer over the table as it is now, changes of the open epoch included."""
+    committed = contents.hold()
+    try:
+        planned = plan_query(session, query)
+        job = Job("change", [planned.physical], session.job_settings())
+        batches = [output for (output,) in job.epochs() if output is not None]
+    finally:
+        contents.release(committed)
+    return fold(batches, planned.schema)
+
+
+def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(rows.columns, names=names)
+
+
+def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, count: int) -> Result:
+    if len(batch):
+        contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
+    session.publish([contents])
+    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]])
+
+
+# --- epochs -------------------------------------------------------------------------------------------------------------------
+
+
+def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
+    if session.in_epoch:
+        raise PlanningError("an epoch is open already", code="E1703", span=statement.span, hint="END EPOCH first")
+    session.in_epoch = True
+    for table in session.memory.values():
+        table.begin_epoch()
+    return Result.ok()
+
+
+def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
+    """All changes since BEGIN EPOCH become visible together."""
+    if not session.in_epoch:
+        raise PlanningError("no epoch is open", code="E1703", span=statement.span, hint="BEGIN EPOCH opens one")
+    session.in_epoch = False
+    session.publish(list(session.memory.values()))
+    return Result.ok()
+
+
+def flush(statement: st.Flush, session: Session) -> Result:
+    """Wait until every view has taken all input that is there."""
+    del statement
+    session.views.flush()
+    return Result.ok()
+
+
+def subscribe(statement: st.Subscribe, session: Session) -> Result:
+    """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled."""
+    found = session.catalogs.get(statement.name.parts, statement.name.span)
+    if not isinstance(found, MaterializedView) and (not isinstance(found, CatalogTable) or found.connector is not None):
+        raise UnsupportedError(f"\"{found.path.name}\" is not kept in memory", code="E1608", span=statement.name.span,
+                               hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that")
+    table = session.memory_table(found)
+    return Result(table.schema, _follow(session, table), is_query=True, bounded=False, append_only=table.mode.is_append_only)
+
+
+def _follow(session: Session, table: MemoryTable) -> Iterator[ChangelogBatch]:
+    reader = table.follow()
+    try:
+        while True:
+            with session.views.lock:
+                step = reader.poll(1)
+            if step is None:
+                if session.closed.wait(0.02):
+                    return
+                continue
+            yield step
+    finally:
+        reader.close()

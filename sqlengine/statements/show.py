@@ -1,0 +1,194 @@
+"""SHOW ...: lists of what there is, and SHOW CREATE ..., the statement that would make it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from runtime.core.errors import CatalogError, UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import STRING
+from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.statements.describe import column_rows, described_schema
+
+__all__ = ["show"]
+
+
+def show(statement: st.Show, session: Session) -> Result:
+    """The rows of any SHOW, filtered by its LIKE."""
+    maker = _SHOWS.get(statement.kind)
+    if maker is None:
+        raise UnsupportedError(f"SHOW {statement.kind} is not there yet", code="E1604", span=statement.span, hint="SHOW " + ", ".join(sorted(_SHOWS)))
+    return maker(statement, session)
+
+
+def _list(title: str, names: Iterable[str], statement: st.Show) -> Result:
+    kept = [n for n in names if like_matches(statement.like, n)]
+    return Result.table(Schema.of((title, STRING.not_null())), [kept])
+
+
+def like_matches(pattern: st.LikePattern | None, name: str) -> bool:
+    """MySQL's LIKE: `%` any text, `_` one character, backslash takes the next one as it is."""
+    if pattern is None:
+        return True
+    pieces, characters = [], iter(pattern.pattern)
+    for c in characters:
+        pieces.append(".*" if c == "%" else "." if c == "_" else re.escape(next(characters, "\\")) if c == "\\" else re.escape(c))
+    flags = re.IGNORECASE | re.DOTALL if pattern.ignore_case else re.DOTALL
+    return (re.fullmatch("".join(pieces), name, flags) is not None) != pattern.negated
+
+
+def _database_of(statement: st.Show, session: Session) -> tuple[str, str]:
+    parts = statement.name.parts if statement.name is not None else ()
+    if len(parts) == 2:
+        catalog, database = parts
+    else:
+        catalog, database = session.catalogs.current_catalog, parts[0] if parts else session.catalogs.current_database
+    session.catalogs.database(catalog, database, statement.name.span if statement.name is not None else None)
+    return catalog, database
+
+
+def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session], Result]:
+    def make(statement: st.Show, session: Session) -> Result:
+        things = session.catalogs.objects(*_database_of(statement, session))
+        return _list(title, [t.path.name for t in things if isinstance(t, kinds)], statement)
+
+    return make
+
+
+def _databases(statement: st.Show, session: Session) -> Result:
+    name = statement.name.parts[0] if statement.name is not None else session.catalogs.current_catalog
+    return _list("database name", sorted(session.catalogs.catalog(name).databases), statement)
+
+
+def _columns(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    rows = column_rows(session, session.catalogs.get(statement.name.parts, statement.name.span))
+    rows = [r for r in rows if like_matches(statement.like, str(r[0]))]
+    schema = described_schema(rows)
+    return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])
+
+
+def _functions(statement: st.Show, session: Session) -> Result:
+    names = sorted(f.name.lower() for f in session.functions if f.name[:1].isalpha() and " " not in f.name)
+    return _list("function name", [] if statement.user else names, statement)
+
+
+def _jobs(statement: st.Show, session: Session) -> Result:
+    rows = session.jobs.rows().to_pydict()
+    schema = Schema.of(("job id", STRING), ("statement", STRING), ("status", STRING))
+    return Result.table(schema, [rows["job"], rows["statement"], rows["status"]])
+
+
+def _create_table(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    table = session.catalogs.get(statement.name.parts, statement.name.span)
+    if not isinstance(table, CatalogTable):
+        raise CatalogError(f"\"{table.path.name}\" is not a table", code="E1409", span=statement.name.span, hint="use SHOW CREATE VIEW")
+    return _text(table_text(table))
+
+
+def _create_view(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
+    if isinstance(view, CatalogTable):
+        raise CatalogError(f"\"{view.path.name}\" is a table", code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE")
+    kind = "MATERIALIZED VIEW" if isinstance(view, MaterializedView) else "TEMPORARY VIEW" if view.temporary else "VIEW"
+    names = [c.name for c in view.columns] if isinstance(view, MaterializedView) else list(view.columns)
+    columns = " (" + ", ".join(quoted(n) for n in names) + ")" if names else ""
+    comment = f"\nCOMMENT {literal(view.comment)}" if view.comment else ""
+    return _text(f"CREATE {kind} {_path(view)}{columns}{comment}\nAS {view.text}")
+
+
+def _create_catalog(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    catalog = session.catalogs.catalog(statement.name.parts[0], statement.name.span)
+    comment = f" COMMENT {literal(catalog.comment)}" if catalog.comment else ""
+    return _text(f"CREATE CATALOG {quoted(catalog.name)}{comment} WITH (\n{_options(catalog.options)}\n)")
+
+
+def _text(text: str) -> Result:
+    return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _path(thing: CatalogTable | CatalogView | MaterializedView) -> str:
+    return ".".join(quoted(p) for p in (thing.path.catalog, thing.path.database, thing.path.name))
+
+
+def _options(options: Iterable[str] | dict[str, str]) -> str:
+    pairs = dict(options)  # type: ignore[arg-type]
+    hidden = ("password", "secret", "token", "key-password")
+    return ",\n".join(f"  {literal(k)} = {literal('******' if k.lower().endswith(hidden) else v)}" for k, v in sorted(pairs.items()))
+
+
+def table_text(table: CatalogTable) -> str:
+    """The CREATE TABLE statement of a table; secrets are masked."""
+    lines = []
+    for c in table.columns:
+        comment = f" COMMENT {literal(c.comment)}" if c.comment else ""
+        match c:
+            case ComputedColumn():
+                lines.append(f"  {quoted(c.name)} AS {c.text}{comment}")
+            case MetadataColumn():
+                origin = f" FROM {literal(c.key)}" if c.key != c.name else ""
+                lines.append(f"  {quoted(c.name)} {c.type} METADATA{origin}{' VIRTUAL' if c.virtual else ''}{comment}")
+            case _:
+                lines.append(f"  {quoted(c.name)} {c.type}{comment}")
+    if table.watermark is not None:
+        lines.append(f"  WATERMARK FOR {'.'.join(quoted(p) for p in table.watermark.column)} AS {table.watermark.text}")
+    if table.primary_key:
+        constraint = f"CONSTRAINT {quoted(table.constraint_name)} " if table.constraint_name else ""
+        lines.append(f"  {constraint}PRIMARY KEY ({', '.join(quoted(k) for k in table.primary_key)}) NOT ENFORCED")
+    text = f"CREATE {'TEMPORARY ' if table.temporary else ''}TABLE {_path(table)} (\n" + ",\n".join(lines) + "\n)"
+    if table.comment:
+        text += f"\nCOMMENT {literal(table.comment)}"
+    if table.partitioned_by:
+        text += f"\nPARTITIONED BY ({', '.join(quoted(p) for p in table.partitioned_by)})"
+    if table.options:
+        text += f"\nWITH (\n{_options(table.options)}\n)"
+    return text
+
+
+def _current(title: str, value: Callable[[Session], str]) -> Callable[[st.Show, Session], Result]:
+    return lambda statement, session: Result.table(Schema.of((title, STRING.not_null())), [[value(session)]])
+
+
+def _nothing(title: str) -> Callable[[st.Show, Session], Result]:
+    return lambda statement, session: _list(title, (), statement)
+
+
+def _names(title: str, values: Callable[[Session], Sequence[str]]) -> Callable[[st.Show, Session], Result]:
+    return lambda statement, session: _list(title, values(session), statement)
+
+
+_SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
+    "CATALOGS": _names("catalog name", lambda s: [c.name for c in s.catalogs.catalogs()]),
+    "CURRENT CATALOG": _current("current catalog name", lambda s: s.catalogs.current_catalog),
+    "CREATE CATALOG": _create_catalog,
+    "DATABASES": _databases,
+    "CURRENT DATABASE": _current("current database name", lambda s: s.catalogs.current_database),
+    "TABLES": _objects("table name", (CatalogTable, CatalogView, MaterializedView)),
+    "CREATE TABLE": _create_table,
+    "COLUMNS": _columns,
+    "VIEWS": _objects("view name", (CatalogView,)),
+    "CREATE VIEW": _create_view,
+    "MATERIALIZED VIEWS": _objects("materialized view name", (MaterializedView,)),
+    "CREATE MATERIALIZED VIEW": _create_view,
+    "FUNCTIONS": _functions,
+    "MODULES": _names("module name", lambda s: ["core"]),
+    "JARS": _nothing("jars"),
+    "JOBS": _jobs,
+    "MODELS": _nothing("model name"),
+    "PROCEDURES": _nothing("procedure name"),
+}

@@ -1,0 +1,225 @@
+"""CREATE TABLE (also LIKE and AS SELECT), DROP TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runtime.core.errors import BindError, CatalogError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.schema import Schema
+from runtime.core.types import DataType
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    ComputedColumn,
+    MaterializedView,
+    MetadataColumn,
+    ObjectPath,
+    PhysicalColumn,
+    TableColumn,
+    Watermark,
+)
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import check_declaration, query_schema
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.statements.queries import insert_query
+
+__all__ = ["catalog_columns", "catalog_watermark", "checked_table", "create_table", "drop_table", "get_table"]
+
+
+def create_table(statement: st.CreateTable, session: Session) -> Result:
+    """Add a table to the catalog; `AS query` also fills it."""
+    path = session.catalogs.qualify(statement.name.parts)
+    existing = session.catalogs.find(path)
+    if statement.replace and not statement.create and existing is None:
+        raise CatalogError(f"there is no table \"{path.name}\" to replace", code="E1407", span=statement.name.span, hint="use CREATE OR REPLACE TABLE")
+    if existing is not None and statement.if_not_exists:
+        return Result.ok()
+    table = CatalogTable(
+        path, catalog_columns(statement.columns), _one_watermark(statement), _key_names(statement.primary_key),
+        tuple(n.text for n in statement.partitioned_by), st.options_dict(statement.options), statement.comment, statement.temporary,
+        statement.primary_key.name.text if statement.primary_key is not None and statement.primary_key.name is not None else None,
+    )
+    if statement.like is not None:
+        table = _merged_like(table, statement.like, session)
+    if statement.query is not None:
+        table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
+    table = checked_table(table, session, statement)
+    if existing is not None and statement.replace:
+        _forget(existing, session)
+        session.catalogs.replace(table)
+    else:
+        session.catalogs.create(table, span=statement.name.span)
+    if statement.query is not None:
+        return insert_query(session, table, statement.query, statement.text)
+    return Result.ok()
+
+
+def drop_table(statement: st.DropTable, session: Session) -> Result:
+    path = session.catalogs.qualify(statement.name.parts)
+    found = session.catalogs.find(path)
+    if found is None and statement.if_exists:
+        return Result.ok()
+    table = get_table(session, statement.name)
+    if statement.temporary and not table.temporary:
+        raise CatalogError(f"\"{path.name}\" is not a temporary table", code="E1408", span=statement.name.span, hint="leave out TEMPORARY")
+    _forget(table, session)
+    session.catalogs.remove(table)
+    return Result.ok()
+
+
+def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
+    """The table of a name; raises CatalogError E1409 for views."""
+    found = session.catalogs.get(name.parts, name.span)
+    if isinstance(found, CatalogTable):
+        return found
+    kind = "materialized view" if isinstance(found, MaterializedView) else "view"
+    raise CatalogError(f"\"{found.path.name}\" is a {kind}, not a table", code="E1409", span=name.span, hint=f"use the statements for a {kind.upper()}")
+
+
+def _forget(thing: CatalogTable | CatalogView | MaterializedView, session: Session) -> None:
+    dependents = session.views.dependents(thing.path)
+    if dependents:
+        names = ", ".join(f'"{d.name}"' for d in dependents)
+        raise CatalogError(f"\"{thing.path.name}\" is read by the materialized view {names}", code="E1410", hint="drop the view first")
+    session.memory.pop(thing.path, None)
+
+
+def catalog_columns(columns: Sequence[ddl.ColumnDefinition]) -> tuple[TableColumn, ...]:
+    """Columns of the syntax as columns of the catalog."""
+    return tuple(catalog_column(c) for c in columns)
+
+
+def catalog_column(column: ddl.ColumnDefinition) -> TableColumn:
+    name = column.name.text
+    match column:
+        case ddl.PhysicalColumn():
+            return PhysicalColumn(name, column.type, column.comment)
+        case ddl.MetadataColumn():
+            return MetadataColumn(name, column.type, column.key or name, column.virtual, column.comment)
+        case ddl.ComputedColumn():
+            return ComputedColumn(name, column.expression.expression, column.expression.text, column.comment)
+        case _:
+            raise UnsupportedError(f"column \"{name}\" is of a kind that a table cannot have", span=column.span)
+
+
+def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
+    return Watermark(watermark.column.parts, watermark.expression.expression, watermark.expression.text)
+
+
+def _one_watermark(statement: st.CreateTable) -> Watermark | None:
+    if len(statement.watermarks) > 1:
+        raise BindError("a table has at most one watermark", code="E1220", span=statement.watermarks[1].span)
+    return catalog_watermark(statement.watermarks[0]) if statement.watermarks else None
+
+
+def _key_names(key: ddl.PrimaryKey | None) -> tuple[str, ...]:
+    return tuple(n.text for n in key.columns) if key is not None else ()
+
+
+def checked_table(table: CatalogTable, session: Session, statement: st.CreateTable | None = None) -> CatalogTable:
+    """The table with its key columns NOT NULL, after checks of all that can be checked without opening anything.
+
+    Raises BindError: no columns, duplicate columns, unknown key, partition or watermark columns, wrong expressions.
+    """
+    spans = {c.name.text: c.name.span for c in statement.columns} if statement is not None else {}
+    names = [c.name for c in table.columns]
+    if not names:
+        raise BindError(f"table \"{table.path.name}\" has no columns", code="E1221", span=statement.name.span if statement else None,
+                        hint="declare at least one column, or use LIKE or AS SELECT")
+    for name in names:
+        if names.count(name) > 1:
+            raise BindError(f"column \"{name}\" is declared twice", code="E1222", span=spans.get(name))
+    physical = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
+    key_spans = {n.text: n.span for n in statement.primary_key.columns} if statement is not None and statement.primary_key else {}
+    for name in table.primary_key:
+        if name not in physical:
+            raise BindError(f"primary key column \"{name}\" is not a physical column of the table", code="E1223", span=key_spans.get(name),
+                            hint=did_you_mean(name, physical))
+    for name in table.partitioned_by:
+        if name not in physical:
+            raise BindError(f"partition column \"{name}\" is not a physical column of the table", code="E1224", hint=did_you_mean(name, physical))
+    columns = tuple(
+        replace(c, type=c.type.not_null()) if isinstance(c, PhysicalColumn) and c.name in table.primary_key else c for c in table.columns
+    )
+    table = replace(table, columns=columns)
+    check_declaration(session, table)
+    return table
+
+
+def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) -> CatalogTable:
+    """The new table's parts over those of the source, by the merge matrix of CREATE TABLE LIKE (Flink docs, CREATE: LIKE)."""
+    source = session.catalogs.get(like.source.parts, like.source.span)
+    if isinstance(source, CatalogView):
+        raise CatalogError(f"\"{source.path.name}\" is a view: it has no columns to copy", code="E1411", span=like.source.span, hint="LIKE takes a table")
+    if isinstance(source, MaterializedView):
+        source = CatalogTable(source.path, source.columns)
+    own = {c.name: c for c in table.columns}
+    features = {ComputedColumn: "GENERATED", MetadataColumn: "METADATA", PhysicalColumn: ""}
+    columns: list[TableColumn] = []
+    for column in source.columns:
+        feature = features[type(column)]
+        strategy = like.strategy(feature) if feature else "INCLUDING"
+        if strategy == "EXCLUDING":
+            continue
+        if column.name in own:
+            if strategy == "OVERWRITING" and type(own[column.name]) is type(column):
+                continue
+            raise CatalogError(f"column \"{column.name}\" exists in \"{source.path.name}\" already", code="E1412", span=like.span,
+                               hint="leave it out, or say OVERWRITING" + (f" {feature}" if feature else ""))
+        columns.append(column)
+    watermark = table.watermark
+    if source.watermark is not None and like.strategy("WATERMARKS") != "EXCLUDING":
+        if watermark is not None and like.strategy("WATERMARKS") == "INCLUDING":
+            raise CatalogError(f"\"{source.path.name}\" has a watermark already", code="E1412", span=like.span, hint="say OVERWRITING WATERMARKS")
+        watermark = watermark or source.watermark
+    key, partitions = table.primary_key, table.partitioned_by
+    if source.primary_key and like.strategy("CONSTRAINTS") == "INCLUDING":
+        if key:
+            raise CatalogError(f"\"{source.path.name}\" has a primary key already", code="E1412", span=like.span, hint="say EXCLUDING CONSTRAINTS")
+        key = source.primary_key
+    if source.partitioned_by and like.strategy("PARTITIONS") == "INCLUDING":
+        if partitions:
+            raise CatalogError(f"\"{source.path.name}\" is partitioned already", code="E1412", span=like.span, hint="say EXCLUDING PARTITIONS")
+        partitions = source.partitioned_by
+    options = dict(table.options)
+    strategy = like.strategy("OPTIONS")
+    if strategy != "EXCLUDING":
+        for name, value in source.options.items():
+            if name in options and strategy == "INCLUDING":
+                raise CatalogError(f"option '{name}' is set in \"{source.path.name}\" already", code="E1412", span=like.span, hint="say OVERWRITING OPTIONS")
+            options.setdefault(name, value)
+    return replace(table, columns=tuple(columns) + table.columns, watermark=watermark, primary_key=key, partitioned_by=partitions, options=options)
+
+
+def _with_query_columns(table: CatalogTable, query: Schema, statement: st.CreateTable) -> CatalogTable:
+    """CREATE TABLE AS: columns only in the CREATE part first, then the query's; a column in both keeps the query's place and takes the declared type."""
+    if statement.column_order:
+        order = [n.text for n in statement.column_order]
+        if sorted(order) != sorted(query.names):
+            raise BindError("the column list is not a reordering of the query's columns " + ", ".join(query.names), code="E1225",
+                            span=statement.column_order[0].span)
+        by_name = {f.name: f.type for f in query}
+        return replace(table, columns=tuple(PhysicalColumn(n, by_name[n].materialized()) for n in order))
+    declared: dict[str, TableColumn] = {c.name: c for c in table.columns}
+    for column in table.columns:
+        if isinstance(column, PhysicalColumn) and column.name not in query.names and not column.type.nullable:
+            raise TypeMismatchError(f"column \"{column.name}\" is not in the query and cannot be NOT NULL", code="E1310",
+                                    span=_span_of(statement, column.name))
+    first = tuple(c for c in table.columns if c.name not in query.names)
+    rest = tuple(_declared_or(declared.get(f.name), f.name, f.type) for f in query)
+    return replace(table, columns=first + rest)
+
+
+def _declared_or(declared: TableColumn | None, name: str, type_: DataType) -> TableColumn:
+    return declared if declared is not None else PhysicalColumn(name, type_.materialized())
+
+
+def _span_of(statement: st.CreateTable, name: str) -> Span | None:
+    return next((c.name.span for c in statement.columns if c.name.text == name), None)
+
+
+def path_of(session: Session, name: ddl.ObjectName) -> ObjectPath:
+    return session.catalogs.qualify(name.parts)

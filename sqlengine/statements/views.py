@@ -1,0 +1,126 @@
+"""CREATE, ALTER and DROP of views and materialized views."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.memory import MemoryTable
+from runtime.core.errors import BindError, CatalogError
+from runtime.core.schema import Schema
+from runtime.local.job import Job
+from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import plan_view, query_schema
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.views import MaintainedView, reads_outside
+
+__all__ = ["alter_view", "create_materialized_view", "create_view", "drop_materialized_view", "drop_view"]
+
+
+def create_view(statement: st.CreateView, session: Session) -> Result:
+    """Name a query. It is bound once here, so that a wrong one is refused at once."""
+    path = session.catalogs.qualify(statement.name.parts)
+    schema = query_schema(session, statement.query.query)
+    names = _column_names(statement.columns, schema)
+    view = CatalogView(path, statement.query.query, statement.query.text, names if statement.columns else (), statement.comment, statement.temporary)
+    session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
+    return Result.ok()
+
+
+def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:
+    """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns."""
+    path = session.catalogs.qualify(statement.name.parts)
+    existing = session.catalogs.find(path)
+    if existing is not None:
+        if statement.if_not_exists:
+            return Result.ok()
+        if not statement.or_replace or not isinstance(existing, MaterializedView):
+            raise CatalogError(f"\"{path.name}\" exists already", code="E1401", span=statement.name.span,
+                               hint="use IF NOT EXISTS or OR REPLACE, or drop it first")
+    schema = query_schema(session, statement.query.query)
+    names = _column_names(statement.columns, schema)
+    columns = tuple(PhysicalColumn(n, f.type.materialized()) for n, f in zip(names, schema, strict=True))
+    view = MaterializedView(path, statement.query.query, statement.query.text, columns, (), statement.comment)
+    if isinstance(existing, MaterializedView):
+        _remove(existing, session)
+    contents = session.memory_table(view)
+    try:
+        planned = plan_view(session, statement.query.query, contents, names)
+        job = Job(f"view {path.name}", [planned.physical], session.job_settings())
+        inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
+        session.views.add(MaintainedView(path, job, reads_outside(job), inputs))
+    except BaseException:
+        session.memory.pop(path, None)
+        raise
+    session.catalogs.create(view)
+    return Result.ok()
+
+
+def drop_view(statement: st.DropView, session: Session) -> Result:
+    found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+    if found is None and statement.if_exists:
+        return Result.ok()
+    view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
+    if not isinstance(view, CatalogView):
+        raise CatalogError(f"\"{view.path.name}\" is not a view", code="E1409", span=statement.name.span, hint="use DROP TABLE or DROP MATERIALIZED VIEW")
+    session.catalogs.remove(view)
+    return Result.ok()
+
+
+def drop_materialized_view(statement: st.DropMaterializedView, session: Session) -> Result:
+    found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+    if found is None and statement.if_exists:
+        return Result.ok()
+    view = session.catalogs.get(statement.name.parts, statement.name.span, "materialized view")
+    if not isinstance(view, MaterializedView):
+        raise CatalogError(f"\"{view.path.name}\" is not a materialized view", code="E1409", span=statement.name.span, hint="use DROP TABLE or DROP VIEW")
+    _remove(view, session)
+    return Result.ok()
+
+
+def _remove(view: MaterializedView, session: Session) -> None:
+    dependents = session.views.dependents(view.path)
+    if dependents:
+        names = ", ".join(f'"{d.name}"' for d in dependents)
+        raise CatalogError(f"\"{view.path.name}\" is read by the materialized view {names}", code="E1410", hint="drop that first")
+    session.views.remove(view.path)
+    session.memory.pop(view.path, None)
+    session.catalogs.remove(view)
+
+
+def alter_view(statement: st.AlterView, session: Session) -> Result:
+    """RENAME TO, or AS a new query."""
+    view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
+    if not isinstance(view, CatalogView):
+        raise CatalogError(f"\"{view.path.name}\" is not a view", code="E1409", span=statement.name.span)
+    match statement.action:
+        case ddl.RenameTo(name=name):
+            renamed = replace(view, path=session.catalogs.qualify(name.parts))
+            session.catalogs.create(renamed, span=name.span)
+            session.catalogs.remove(view)
+        case ddl.NewQuery(query=query):
+            query_schema(session, query.query)
+            session.catalogs.replace(replace(view, query=query.query, text=query.text, columns=()))
+        case _:
+            raise CatalogError("a view can be renamed or given a new query", code="E1413", span=statement.span)
+    return Result.ok()
+
+
+def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[str, ...]:
+    if not declared:
+        names = schema.names
+        for name in names:
+            if names.count(name) > 1:
+                raise BindError(f"the query gives two columns \"{name}\"", code="E1226", hint="name them with AS, or list names after the view's name")
+        return names
+    if len(declared) != len(schema):
+        raise BindError(f"{len(declared)} column names for a query with {len(schema)} columns", code="E1227", span=declared[0].name.span)
+    return tuple(c.name.text for c in declared)
+
+
+def contents_of(view: MaterializedView, session: Session) -> MemoryTable:
+    """The kept answer."""
+    session.views.check(view.path)
+    return session.memory_table(view)

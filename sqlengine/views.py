@@ -1,0 +1,145 @@
+"""Materialized views: queries whose answers are kept up to date, epoch by epoch.
+
+A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes them, in order of creation, so
+that a reader never sees one view ahead of another. A view over a connector has a thread that takes what its sources give; `FLUSH` takes
+all that is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from connectors.memory import MemoryTable
+from runtime.core.errors import SqlEngineError
+from runtime.local.job import Job
+from sqlengine.catalog.objects import ObjectPath
+
+__all__ = ["MaintainedView", "Views"]
+
+IDLE_WAIT_SECONDS = 0.02
+
+
+@dataclass
+class MaintainedView:
+    """A view and the job that keeps it. `outside` says that some input comes from a connector."""
+
+    path: ObjectPath
+    job: Job
+    outside: bool
+    inputs: frozenset[ObjectPath]
+    failure: SqlEngineError | None = None
+    ended: bool = False
+
+    def advance(self) -> bool:
+        """Take one epoch of what the inputs have now; tells whether there was any."""
+        if self.ended or self.failure is not None:
+            return False
+        try:
+            _, moved = self.job.advance()
+        except SqlEngineError as error:
+            self.failure = error
+            self.job.status = "FAILED"
+            return False
+        if self.job.finished:
+            self.ended = True
+            self.job.status = "FINISHED"
+        return moved
+
+
+class Views:
+    """All materialized views. `lock` guards them and the tables in memory: whoever changes or reads those holds it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._views: dict[ObjectPath, MaintainedView] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, view: MaintainedView) -> None:
+        """Begin to keep a view; its first answer is complete when this returns, as far as its inputs are in memory."""
+        with self.lock:
+            self._views[view.path] = view
+            view.job.status = "RUNNING"
+            # With an empty input the first epoch gives the answer over nothing.
+            view.advance()
+            self.propagate()
+            if view.failure is not None:
+                del self._views[view.path]
+                raise view.failure
+        if view.outside and self._thread is None:
+            self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
+            self._thread.start()
+
+    def remove(self, path: ObjectPath) -> None:
+        with self.lock:
+            view = self._views.pop(path, None)
+            if view is not None:
+                view.job.close()
+
+    def dependents(self, path: ObjectPath) -> list[ObjectPath]:
+        """The views that read a table or view."""
+        return [v.path for v in self._views.values() if path in v.inputs]
+
+    def check(self, path: ObjectPath) -> None:
+        """Raise what broke the view, if something did."""
+        view = self._views.get(path)
+        if view is not None and view.failure is not None:
+            raise view.failure
+
+    def propagate(self) -> None:
+        """Bring all views over tables in memory up to date. Called with the lock held."""
+        for view in list(self._views.values()):
+            if not view.outside:
+                while view.advance():
+                    pass
+
+    def tick(self) -> None:
+        """Let time pass in every view: an epoch without input, for windows of processing time."""
+        with self.lock:
+            for view in list(self._views.values()):
+                view.advance()
+            self.propagate()
+
+    def flush(self) -> None:
+        """Until every view has taken all input that is there."""
+        with self.lock:
+            moved = True
+            while moved:
+                moved = False
+                for view in list(self._views.values()):
+                    while view.advance():
+                        moved = True
+        failed = next((v.failure for v in self._views.values() if v.failure is not None), None)
+        if failed is not None:
+            raise failed
+
+    def _follow_sources(self) -> None:
+        while not self._stop.is_set():
+            moved = False
+            for view in list(self._views.values()):
+                if view.outside:
+                    with self.lock:
+                        if view.path in self._views and view.advance():
+                            moved = True
+                            self.propagate()
+            if not moved:
+                self._stop.wait(IDLE_WAIT_SECONDS)
+
+    def jobs(self) -> list[MaintainedView]:
+        return list(self._views.values())
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        for path in list(self._views):
+            self.remove(path)
+
+
+def reads_outside(job: Job) -> bool:
+    """Whether some source of a job is not a table in memory."""
+    return any(not isinstance(source.table, MemoryTable) for source in job.dataflow.sources)
+
+
+__all__ += ["reads_outside"]
