@@ -6,17 +6,19 @@ A file of `runtime/expr/library` holds the functions of one family. Each is decl
     def upper(_: EvalContext, text: Value) -> Value:
         return pc.utf8_upper(text)
 
-    sql_scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INTEGER)], STRING, "regexp_extract({0}, {1}, {2})", "...")
+    sql_scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INTEGER)], STRING, "regexp_extract({0}, {1}, {2})",
+    "...")
 
-An evaluation takes Arrow arrays or scalars (a literal stays a `pa.Scalar`) and gives an Arrow array or scalar of the declared result's
-Arrow type. A function whose evaluation is a DuckDB expression gives a template instead; the evaluator sends all of them of a stage
-in one DuckDB call. Each function has one evaluation, so results do not depend on the path taken.
+An evaluation takes Arrow arrays or scalars (a literal stays a `pa.Scalar`) and gives an Arrow array or scalar of the
+declared result's Arrow type. A function whose evaluation is a DuckDB expression gives a template instead; the evaluator
+sends all of them of a stage in one DuckDB call. Each function has one evaluation, so results do not depend on the path
+taken.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,10 +26,11 @@ import pyarrow as pa
 
 from runtime.core.errors import BindError, did_you_mean
 from runtime.core.types import DataType, TypeRoot
+from runtime.expr.nodes import Literal
 
 __all__ = [
-    "AggregateFunction", "ArgumentType", "EvalContext", "FunctionRegistry", "Nulls", "ScalarFunction", "Signature", "Value", "WindowFunction",
-    "optional",
+    "AggregateFunction", "AnyFunction", "ArgumentType", "CallRule", "CallTypes", "EvalContext", "FunctionRegistry",
+    "Nulls", "ReturnType", "ScalarFunction", "Signature", "Value", "WindowFunction", "family", "null_scalar", "optional",
 ]
 
 Value = Any
@@ -60,12 +63,50 @@ class EvalContext(Protocol):
         """A number for random functions, another one in every epoch."""
         ...
 
+    @property
+    def result_type(self) -> DataType:
+        """The SQL type of the call being evaluated; its Arrow type is what the evaluation must return."""
+        ...
+
+    @property
+    def arg_types(self) -> tuple[DataType, ...]:
+        """The SQL types of the arguments, after coercion: an Arrow type alone cannot tell CHAR(4) from STRING."""
+        ...
+
+
+class CallTypes(tuple[DataType, ...]):
+    """The types of a call's arguments, as a type rule sees them, with the values of those that are literals.
+
+    `literal(i)` is the Python value of argument i when it is a literal (None for NULL and for anything else);
+    `is_literal(i)` tells the
+    two apart.
+    """
+
+    literals: tuple[Literal | None, ...]
+
+    def __new__(cls, types: Iterable[DataType], literals: Iterable[Literal | None] = ()) -> CallTypes:
+        made = super().__new__(cls, types)
+        made.literals = tuple(literals)
+        return made
+
+    def is_literal(self, index: int) -> bool:
+        return index < len(self.literals) and self.literals[index] is not None
+
+    def literal(self, index: int) -> Any:
+        found = self.literals[index] if index < len(self.literals) else None
+        return None if found is None else found.value
+
+    def replaced(self, types: Iterable[DataType]) -> CallTypes:
+        """The same literals with other types."""
+        return CallTypes(types, self.literals)
+
 
 @dataclass(frozen=True, slots=True)
 class ArgumentType:
     """A family of argument types.
 
-    `accepts` says whether a type fits as it is; `coerce` gives the type to cast to implicitly, or None when it does not fit.
+    `accepts` says whether a type fits as it is; `coerce` gives the type to cast to implicitly, or None when it does
+    not fit.
     `name` stands in signatures (`<CHARACTER>`); `is_optional` arguments may be left out at the end of the list.
     """
 
@@ -79,18 +120,26 @@ def optional(argument: ArgumentType) -> ArgumentType:
     return ArgumentType(argument.name, argument.accepts, argument.coerce, True)
 
 
-ReturnType = DataType | Callable[[Sequence[DataType]], DataType]
+ReturnType = DataType | Callable[[CallTypes], DataType]
+"""A type, or a rule that computes it from the coerced argument types."""
+
+CallRule = Callable[[CallTypes], tuple[tuple[DataType, ...], DataType] | None]
+"""From the argument types as written to those to cast to and the result; None when the arguments do not fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
     """One way to call a function. `variadic` repeats the last argument. `returns` is a type, or a rule over the coerced
-    argument types; its nullability is set by the function's `nulls`. `unify` asks that all `ANY` arguments get one common type."""
+    argument types; its nullability is set by the function's `nulls`. `unify` asks that all arguments of the family
+    `ANY` (or, when there
+    are none, all arguments) get one common type. A `rule`, where given, decides alone: `args` then only stand in
+    messages."""
 
     args: tuple[ArgumentType, ...]
     returns: ReturnType
     variadic: bool = False
     unify: bool = False
+    rule: CallRule | None = None
 
 
 class Nulls(enum.Enum):
@@ -110,10 +159,12 @@ class Nulls(enum.Enum):
 class ScalarFunction:
     """A function of one row. Exactly one of `evaluate` and `duckdb` is given.
 
-    `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument, `{args}` for all.
+    `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument,
+    `{args}` for all.
     `deterministic`: the same arguments give the same value (needed for constant folding and on updating streams).
     `dynamic`: deterministic within an epoch only (CURRENT_TIMESTAMP).
-    `can_fail`: may raise on some rows (a cast, a division): a predicate must not be moved below a filter that guards it.
+    `can_fail`: may raise on some rows (a cast, a division): a predicate must not be moved below a filter that guards
+    it.
     `monotonic`: never decreases with its first argument (keeps the order of time attributes).
     `document`: one line for SHOW FUNCTIONS and DESCRIBE FUNCTION; `syntax`: how it is written, when not `NAME(args)`.
     """
@@ -135,9 +186,11 @@ class ScalarFunction:
 class AggregateFunction:
     """A function of the rows of a group.
 
-    `accumulator(arg_types, result_type, retract)` makes the vectorised state for one call (see `runtime/eval/aggregates`); the class is
+    `accumulator(arg_types, result_type, retract)` makes the vectorised state for one call (see
+    `runtime/eval/aggregates`); the class is
     attached by name there so that this package stays free of state.
-    `retractable`: every input can be taken back with state that does not grow with the group (else the values are kept).
+    `retractable`: every input can be taken back with state that does not grow with the group (else the values are
+    kept).
     `mergeable`: partial results can be merged (two-phase aggregation, panes of HOP and CUMULATE).
     `order_sensitive`: depends on the order of arrival. `ignores_duplicates`: DISTINCT changes nothing (MIN, MAX).
     `empty`: what a global aggregate over no rows gives: 0 for counts, None (NULL) otherwise.
@@ -171,7 +224,8 @@ AnyFunction = ScalarFunction | AggregateFunction | WindowFunction
 
 @dataclass(slots=True)
 class FunctionRegistry:
-    """Functions by name. Names are looked up without regard to case; a name may be scalar or aggregate or window, not two of them."""
+    """Functions by name. Names are looked up without regard to case; a name may be scalar or aggregate or window, not
+    two of them."""
 
     functions: dict[str, AnyFunction] = field(default_factory=dict)
 
@@ -189,7 +243,8 @@ class FunctionRegistry:
         found = self.find(name)
         if found is None:
             named = [n for n in self.functions if n[0].isalpha()]
-            raise BindError(f"unknown function {name.upper()}", code="E1203", hint=did_you_mean(name.upper(), named) or "SHOW FUNCTIONS lists all")
+            hint = did_you_mean(name.upper(), named) or "SHOW FUNCTIONS lists all"
+            raise BindError(f"unknown function {name.upper()}", code="E1203", hint=hint)
         return found
 
     def scalar(self, name: str) -> ScalarFunction:
@@ -208,7 +263,7 @@ class FunctionRegistry:
         """A copy that takes further functions without changing this one."""
         return FunctionRegistry(dict(self.functions))
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[AnyFunction]:
         return iter(self.functions.values())
 
 
@@ -216,19 +271,15 @@ def null_scalar(type_: DataType) -> pa.Scalar:
     return pa.scalar(None, type_.arrow)
 
 
-def _family(name: str, roots: frozenset[TypeRoot], target: DataType | None = None) -> ArgumentType:
+def family(name: str, roots: frozenset[TypeRoot], target: DataType | None = None) -> ArgumentType:
+    """Arguments whose type is one of `roots`; an untyped NULL becomes `target`."""
+
     def accepts(t: DataType) -> bool:
         return t.root in roots
 
     def coerce(t: DataType) -> DataType | None:
         if t.root in roots:
             return t
-        if t.root is TypeRoot.NULL and target is not None:
-            return target
-        return None
+        return target if t.root is TypeRoot.NULL else None
 
     return ArgumentType(name, accepts, coerce)
-
-
-family = _family
-__all__ += ["AnyFunction", "ReturnType", "family", "null_scalar"]

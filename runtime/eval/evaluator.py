@@ -1,0 +1,234 @@
+"""Expressions over a batch: columns in, columns out, no loop over rows.
+
+An `Evaluator` computes several expressions over the same rows: a sub-expression that occurs twice is computed once,
+all functions
+that DuckDB computes go to it in one call per level of nesting, and what may fail (CAST, division) is computed only on
+the rows that
+reach it through AND, OR, CASE, COALESCE and IF. A `Stage` is a filter and a projection: the projection sees the
+surviving rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.errors import ExpressionError, InternalError
+from runtime.eval import guarded
+from runtime.eval.context import BatchContext
+from runtime.eval.duckdb_calls import DuckCall, evaluate_in_duckdb
+from runtime.eval.frame import Frame
+from runtime.eval.in_list import in_list
+from runtime.eval.literal import literal_scalar
+from runtime.expr.analysis import can_fail, is_deterministic, is_true
+from runtime.expr.cast import cast_array
+from runtime.expr.columns import as_array
+from runtime.expr.function import FunctionRegistry, ScalarFunction, Value
+from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Lambda, LambdaVariable, Literal, children
+
+__all__ = ["BatchContext", "Evaluator", "LambdaValue", "Stage"]
+
+
+class LambdaValue:
+    """A lambda as an argument of a higher-order function: called with the elements of all rows at once.
+
+    `parents[i]` is the row that element i belongs to, so that the body can read columns beside its parameters.
+    """
+
+    __slots__ = ("_evaluator", "_frame", "_lambda")
+
+    def __init__(self, evaluator: _Compiled, frame: Frame, function: Lambda) -> None:
+        self._evaluator = evaluator
+        self._frame = frame
+        self._lambda = function
+
+    def __call__(self, elements: Sequence[pa.Array], parents: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+        names = [p.name for p in self._lambda.parameters]
+        frame = self._frame.at(parents, dict(zip(names, elements, strict=False)))
+        return as_array(self._evaluator.value(self._lambda.body, frame), len(parents), self._lambda.type.arrow)
+
+
+class _Compiled:
+    """Expressions with what is known of them before any row comes: shared parts, DuckDB levels, constants."""
+
+    def __init__(self, expressions: Sequence[Expr], functions: FunctionRegistry) -> None:
+        self.functions = functions
+        self._literals: dict[Literal, pa.Scalar] = {}
+        self._can_fail: dict[Expr, bool] = {}
+        self._levels: dict[tuple[Expr, ...], list[list[Call]]] = {}
+        counts: Counter[Expr] = Counter()
+        for expr in expressions:
+            self._count(expr, counts)
+        self._shared = frozenset(e for e, n in counts.items() if n > 1 and is_deterministic(e, functions))
+
+    def _count(self, expr: Expr, counts: Counter[Expr]) -> None:
+        if isinstance(expr, (Literal, InputRef, LambdaVariable, Lambda)):
+            # The body of a lambda has other rows; its parts are never shared with the outside.
+            return
+        counts[expr] += 1
+        if counts[expr] == 1:
+            for child in children(expr):
+                self._count(child, counts)
+
+    def can_fail(self, expr: Expr) -> bool:
+        known = self._can_fail.get(expr)
+        if known is None:
+            known = self._can_fail[expr] = can_fail(expr, self.functions)
+        return known
+
+    def values(self, expressions: tuple[Expr, ...], frame: Frame) -> list[Value]:
+        """The values of several expressions over the rows of a frame."""
+        self.prepare(expressions, frame)
+        return [self.value(e, frame) for e in expressions]
+
+    def prepare(self, expressions: tuple[Expr, ...], frame: Frame) -> None:
+        """Has DuckDB compute its functions, one call per level of nesting, and keeps the results in the frame."""
+        levels = self._levels.get(expressions)
+        if levels is None:
+            levels = self._levels[expressions] = self._duckdb_levels(expressions)
+        for level in levels:
+            calls = [c for c in level if frame.known(c) is None]
+            if calls:
+                results = evaluate_in_duckdb([self._duck_call(c, frame) for c in calls], frame.num_rows, frame.context.time_zone)
+                frame.memo.update(zip(calls, results, strict=True))
+
+    def _duckdb_levels(self, expressions: tuple[Expr, ...]) -> list[list[Call]]:
+        found: dict[Call, int] = {}
+
+        def visit(expr: Expr) -> int:
+            # The height of DuckDB calls in an expression, below guards left out: those see other rows.
+            if isinstance(expr, Lambda) or guarded.is_guard(expr, self):
+                first = guarded.always_evaluated(expr)
+                return max((visit(e) for e in first), default=0)
+            height = max((visit(c) for c in children(expr)), default=0)
+            if isinstance(expr, Call) and self._function(expr).duckdb is not None:
+                height += 1
+                found[expr] = max(found.get(expr, 0), height)
+            return height
+
+        for expr in expressions:
+            visit(expr)
+        levels: list[list[Call]] = [[] for _ in range(max(found.values(), default=0))]
+        for call, height in found.items():
+            levels[height - 1].append(call)
+        return levels
+
+    def _duck_call(self, call: Call, frame: Frame) -> DuckCall:
+        template = self._function(call).duckdb
+        assert template is not None
+        args = [self.value(a, frame) for a in call.args]
+        return DuckCall(call.function, template, args, tuple(a.type for a in call.args), call.type)
+
+    def _function(self, call: Call) -> ScalarFunction:
+        return self.functions.scalar(call.function)
+
+    def value(self, expr: Expr, frame: Frame) -> Value:
+        """The value of an expression over the rows of a frame."""
+        match expr:
+            case InputRef(index=index):
+                return frame.column(index)
+            case Literal():
+                found = self._literals.get(expr)
+                if found is None:
+                    found = self._literals[expr] = literal_scalar(expr)
+                return found
+            case LambdaVariable(name=name):
+                return frame.variable(name)
+            case Lambda():
+                return LambdaValue(self, frame, expr)
+            case _:
+                known = frame.known(expr)
+                if known is None:
+                    known = self._compute(expr, frame)
+                    if expr in self._shared:
+                        frame.memo[expr] = known
+                return known
+
+    def _compute(self, expr: Expr, frame: Frame) -> Value:
+        if guarded.is_guard(expr, self):
+            return guarded.evaluate(expr, frame, self)
+        match expr:
+            case Call():
+                return self._call(expr, frame)
+            case Cast(value=value, type=target, safe=safe):
+                given = self.value(value, frame)
+                return cast_array(given, value.type, target, safe, frame.context.with_rows(frame.num_rows))
+            case Case():
+                return guarded.plain_case(expr, frame, self)
+            case InList(value=value, items=items):
+                return in_list(self.value(value, frame), [self.value(i, frame) for i in items], frame.num_rows)
+            case _:
+                raise InternalError(f"a {type(expr).__name__} expression cannot be evaluated on rows")
+
+    def _call(self, call: Call, frame: Frame) -> Value:
+        function = self._function(call)
+        if function.duckdb is not None:
+            (result,) = evaluate_in_duckdb([self._duck_call(call, frame)], frame.num_rows, frame.context.time_zone)
+            return result
+        assert function.evaluate is not None
+        args = [self.value(a, frame) for a in call.args]
+        context = frame.context.for_call(call.type, tuple(a.type for a in call.args), frame.num_rows)
+        try:
+            return function.evaluate(context, *args)
+        except pa.ArrowException as error:
+            raise ExpressionError(f"{call.function} failed: {error}", code="E2001", span=call.span) from error
+
+
+class Evaluator:
+    """Computes expressions over batches; made once, used for every batch."""
+
+    def __init__(self, expressions: Sequence[Expr], functions: FunctionRegistry) -> None:
+        self._expressions = tuple(expressions)
+        self._compiled = _Compiled(self._expressions, functions)
+
+    def evaluate(self, rows: pa.RecordBatch, context: BatchContext) -> list[pa.Array]:
+        """A column per expression, of exactly the expression's Arrow type and the batch's length.
+
+        Raises ExpressionError when a CAST or a function fails on a row.
+        """
+        frame = Frame.of(rows, context)
+        return _columns(self._expressions, frame, self._compiled)
+
+
+class Stage:
+    """A filter and the projection of what passes it."""
+
+    def __init__(self, condition: Expr | None, projections: Sequence[Expr], functions: FunctionRegistry) -> None:
+        self._condition = None if condition is None or is_true(condition) else condition
+        self._projections = tuple(projections)
+        every = self._projections if self._condition is None else (self._condition, *self._projections)
+        self._compiled = _Compiled(every, functions)
+
+    def run(self, rows: pa.RecordBatch, context: BatchContext
+            ) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, list[pa.Array]]:
+        """The positions of the rows for which the condition is TRUE (None: all of them), and the projected columns of
+        those rows."""
+        frame = Frame.of(rows, context)
+        kept = None
+        if self._condition is not None:
+            mask = guarded.true_rows(self._compiled.values((self._condition,), frame)[0], frame.num_rows)
+            count = int(np.count_nonzero(mask))
+            if count < frame.num_rows:
+                kept = np.flatnonzero(mask)
+                frame = frame.where(mask, count)
+        return kept, _columns(self._projections, frame, self._compiled)
+
+
+def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -> list[pa.Array]:
+    values = compiled.values(expressions, frame)
+    return [_exact(v, e, frame.num_rows) for v, e in zip(values, expressions, strict=True)]
+
+
+def _exact(value: Value, expr: Expr, length: int) -> pa.Array:
+    type_ = expr.type.arrow
+    array = as_array(value, length)
+    if array.type != type_:
+        array = pa.nulls(length, type_) if pa.types.is_null(array.type) else pc.cast(array, type_)
+    if len(array) != length:
+        raise InternalError(f"{type(expr).__name__} gave {len(array)} rows for {length}")
+    return array
