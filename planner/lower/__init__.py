@@ -1,6 +1,6 @@
 """From the logical to the physical plan.
 
-    physical = lower(plan, LowerContext(functions, options, "Europe/Berlin"))
+    physical = lower(plan, LowerContext(TraitContext(functions, options), "Europe/Berlin"))
 
 The root of a query that is shown or kept as a view sends full images; a `Sink` at the root decides by what its table takes.
 """
@@ -13,13 +13,12 @@ from planner.logical.nodes import LogicalNode, Sink
 from planner.lower import aggregate, calc, join, rank, sink, window
 from planner.lower.lowering import LowerContext, Lowering
 from planner.lower.projection import renamed
-from planner.lower.result_order import result_order, without_result_order
 from planner.lower.sharing import share
 from planner.traits.determinism import check_determinism
 from planner.traits.update_kind import FULL_IMAGES
 from runtime.plan.nodes import PhysicalNode
 
-__all__ = ["LowerContext", "lower", "lower_statement_set", "result_order"]
+__all__ = ["LowerContext", "lower", "lower_statement_set"]
 
 # The families register the physical forms of their nodes when they are loaded.
 FAMILIES = (aggregate, calc, join, rank, sink, window)
@@ -42,8 +41,6 @@ def lower_statement_set(plans: Sequence[LogicalNode], context: LowerContext) -> 
 
 def _root(plan: LogicalNode, context: LowerContext) -> PhysicalNode:
     run = Lowering(context)
-    if context.displayed:
-        plan = without_result_order(plan)
     check_determinism(plan, run.traits)
     lowered = run.lower(plan, FULL_IMAGES)
     if isinstance(plan, Sink):

@@ -10,7 +10,7 @@ from planner.logical.nodes import JoinKind, LogicalNode
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node
 from planner.lower.window import window_is_proctime, window_zone
-from planner.traits.conditions import EquiPair, conjuncts, split_equalities
+from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.time import rowtime_columns
 from planner.traits.update_kind import Demand
@@ -18,7 +18,8 @@ from runtime.core.changelog import APPEND
 from runtime.core.errors import PlanningError
 from runtime.core.options import parse_duration
 from runtime.core.schema import Field, Schema
-from runtime.expr.nodes import TRUE, Call, Column, ColumnRef, Expr, Literal
+from runtime.expr.analysis import is_true
+from runtime.expr.nodes import TRUE, Call, Column, ColumnRef, Expr
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import HashJoinExec, IntervalJoinExec, LookupJoinExec, TemporalJoinExec, WindowJoinExec
 
@@ -182,8 +183,7 @@ def _(plan: n.LookupJoin, run: Lowering, demand: Demand) -> Lowered:
         Field(f.name if c is None else c.name, f.type.with_nullable(True) if plan.kind.keeps_left else f.type)
         for f, c in zip(table_schema, found, strict=True)
     ]
-    residual = [part for part in conjuncts(plan.condition) if not (isinstance(part, Literal) and part.value is True)]
-    condition = Lowered(source.node, ids).expr(conjunction(residual)) if residual else None
+    condition = None if is_true(plan.condition) else Lowered(source.node, ids).expr(plan.condition)
     node = LookupJoinExec(
         source.node, plan.table, plan.name, plan.kind, tuple(keys), condition,
         Schema((*source.node.schema.fields, *fields)), source.node.mode,

@@ -7,7 +7,7 @@ whatever their column ids were, so that a statement set shares them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import singledispatch
 
 from planner.logical.nodes import LogicalNode
@@ -34,16 +34,18 @@ HIDDEN = -1
 
 @dataclass(frozen=True, slots=True)
 class LowerContext:
-    """What lowering asks of its surroundings.
+    """What lowering asks of its surroundings: functions, options and derived facts; `time_zone` is the session's, an IANA name."""
 
-    `time_zone`: the session's, an IANA name. `displayed`: the rows are shown to a person who puts them in order afterwards
-    (`planner/lower/result_order.py`), so a sort at the root asks nothing of the dataflow.
-    """
-
-    functions: FunctionRegistry
-    options: Options = field(default_factory=Options)
+    traits: TraitContext
     time_zone: str = "UTC"
-    displayed: bool = False
+
+    @property
+    def functions(self) -> FunctionRegistry:
+        return self.traits.functions
+
+    @property
+    def options(self) -> Options:
+        return self.traits.options
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class Lowering:
 
     def __init__(self, context: LowerContext) -> None:
         self.context = context
-        self.traits = TraitContext(context.functions, context.options)
+        self.traits = context.traits
         self._done: dict[tuple[LogicalNode, Demand], Lowered] = {}
 
     def lower(self, plan: LogicalNode, demand: Demand) -> Lowered:

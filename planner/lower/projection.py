@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 from runtime.core.schema import Field, Schema
-from runtime.expr.function import FunctionRegistry, ScalarFunction
-from runtime.expr.nodes import TRUE, Call, Cast, Expr, InputRef, Literal, walk
+from runtime.expr.analysis import can_fail, is_deterministic
+from runtime.expr.function import FunctionRegistry
+from runtime.expr.nodes import TRUE, Expr, InputRef, Literal, walk
 from runtime.expr.rewrite import conjunction, substitute_inputs
 from runtime.plan.nodes import CalcExec, PhysicalNode, ValuesExec
 
-__all__ = ["calc", "can_fail", "renamed"]
+__all__ = ["calc", "renamed"]
 
 _LARGEST = 400
 _MOST_FOLDED_ROWS = 64
@@ -72,41 +73,10 @@ def _may_merge(source: CalcExec, condition: Expr | None, projections: tuple[Expr
             continue
         parts = walk(inner)
         size += times * len(parts)
-        if times > 1 and any(_is_random(e, functions) for e in parts):
+        if times > 1 and not is_deterministic(inner, functions):
             return False
     if size > _LARGEST:
         return False
     if condition is None or source.condition is None:
         return True
     return not can_fail(substitute_inputs(condition, source.projections), functions)
-
-
-def _is_random(expr: Expr, functions: FunctionRegistry) -> bool:
-    if not isinstance(expr, Call):
-        return False
-    function = functions.find(expr.function)
-    return function is None or (isinstance(function, ScalarFunction) and not function.deterministic)
-
-
-_NEVER_FAIL = frozenset({"AND", "OR", "NOT", "=", "<>", "<", "<=", ">", ">=", "IS NULL", "IS NOT NULL", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"})
-
-
-def can_fail(expr: Expr, functions: FunctionRegistry) -> bool:
-    """Whether the expression may raise on some rows, so that it must stay behind the filter that guards it."""
-    for part in walk(expr):
-        if isinstance(part, Cast) and not part.safe and not _harmless(part):
-            return True
-        if isinstance(part, Call) and part.function not in _NEVER_FAIL:
-            function = functions.find(part.function)
-            if not isinstance(function, ScalarFunction) or function.can_fail:
-                return True
-    return False
-
-
-def _harmless(cast: Cast) -> bool:
-    source, target = cast.value.type, cast.type
-    if source.same_ignoring_nullability(target) or target.is_character:
-        return True
-    return (source.is_numeric and target.is_approximate) or (source.is_timestamp and target.is_timestamp)
-
-

@@ -1,7 +1,7 @@
 """Which kinds of change a plan gives: the first pass of changelog inference (reference 0.3).
 
-`changes(plan)` says whether rows may be updated or removed after they were inserted. The table is Flink's, with two additions that follow
-from what our operators send: a filter over updates may turn an update into a removal, and so may a join.
+`changes(plan)` says whether rows may be updated or removed after they were inserted. The table is Flink's, so that EXPLAIN agrees with it:
+a filter that lets only the old image of an update pass sends that `-U` alone, and counts as updating, not as deleting.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 from planner.logical import nodes as n
 from planner.logical.nodes import JoinKind, LogicalNode
-from planner.traits.conditions import column_ids
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import Node, node
+from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import ColumnRef, SortKey
 
 __all__ = ["ALL_CHANGES", "INSERTS", "Changes", "changes", "filters_on_key", "is_append_only"]
@@ -57,7 +57,7 @@ def is_append_only(plan: LogicalNode, context: TraitContext) -> bool:
 
 def filters_on_key(plan: n.Filter, context: TraitContext) -> bool:
     """Whether the predicate reads only columns of one upsert key, so that a row passes for its whole life or never."""
-    reads = column_ids(plan.predicate)
+    reads = columns_of(plan.predicate)
     return any(reads <= key for key in upsert_keys(plan.input, context))
 
 
@@ -84,6 +84,7 @@ def _(plan: n.Values, context: TraitContext) -> Changes:
 
 
 @_changes.register(n.Project)
+@_changes.register(n.Filter)
 @_changes.register(n.Expand)
 @_changes.register(n.AssignWatermark)
 @_changes.register(n.Unnest)
@@ -95,17 +96,10 @@ def _(plan: n.Unary, context: TraitContext) -> Changes:
 
 
 @_changes.register
-def _(plan: n.Filter, context: TraitContext) -> Changes:
-    given = changes(plan.input, context)
-    return given if filters_on_key(plan, context) else Changes(given.update, given.delete or given.update)
-
-
-@_changes.register
 def _(plan: n.Join, context: TraitContext) -> Changes:
     if plan.kind not in (JoinKind.INNER, JoinKind.SEMI):
         return ALL_CHANGES
-    both = changes(plan.left, context).union(changes(plan.right, context))
-    return both if both.append_only else ALL_CHANGES
+    return changes(plan.left, context).union(changes(plan.right, context))
 
 
 @_changes.register
@@ -115,8 +109,7 @@ def _(plan: n.DependentJoin, context: TraitContext) -> Changes:
 
 @_changes.register
 def _(plan: n.TemporalJoin, context: TraitContext) -> Changes:
-    given = changes(plan.left, context)
-    return given if given.append_only else ALL_CHANGES
+    return changes(plan.left, context)
 
 
 @_changes.register

@@ -1,26 +1,14 @@
-"""Reading predicates: their conjuncts, the columns they fix and the columns they equate."""
+"""Reading predicates: the columns they fix and the columns they equate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from planner.logical.nodes import LogicalNode
-from runtime.expr.nodes import TRUE, Call, Cast, ColumnRef, Expr, Literal, walk
+from runtime.expr.analysis import columns_of, conjuncts
+from runtime.expr.nodes import Call, Cast, ColumnRef, Expr, Literal
 
-__all__ = ["EquiPair", "column_ids", "conjuncts", "constant_columns", "equal_columns", "equi_pair", "split_equalities"]
-
-
-def conjuncts(predicate: Expr) -> list[Expr]:
-    """The parts that must all hold; none for TRUE."""
-    if isinstance(predicate, Call) and predicate.function == "AND":
-        return [part for arg in predicate.args for part in conjuncts(arg)]
-    return [] if predicate == TRUE else [predicate]
-
-
-def column_ids(expr: Expr) -> frozenset[int]:
-    """The columns an expression reads."""
-    return frozenset(e.id for e in walk(expr) if isinstance(e, ColumnRef))
+__all__ = ["EquiPair", "constant_columns", "equal_columns", "equi_pair", "split_equalities"]
 
 
 def constant_columns(predicate: Expr) -> frozenset[int]:
@@ -55,7 +43,7 @@ def equi_pair(part: Expr, left: frozenset[int], right: frozenset[int]) -> EquiPa
         return None
     if part.function in ("=", "IS NOT DISTINCT FROM") and len(part.args) == 2:
         a, b = part.args
-        a_reads, b_reads = column_ids(a), column_ids(b)
+        a_reads, b_reads = columns_of(a), columns_of(b)
         if a_reads and b_reads:
             if a_reads <= left and b_reads <= right:
                 return EquiPair(a, b, part.function != "=")
@@ -96,8 +84,4 @@ def equal_columns(condition: Expr, left: LogicalNode, right: LogicalNode) -> lis
 
 
 def _ids(plan: LogicalNode) -> frozenset[int]:
-    return _as_ids(c.id for c in plan.columns)
-
-
-def _as_ids(ids: Iterable[int]) -> frozenset[int]:
-    return frozenset(ids)
+    return frozenset(c.id for c in plan.columns)
