@@ -9,8 +9,8 @@ import pyarrow.types as pt
 from runtime.core.errors import InternalError
 
 __all__ = [
-    "binary_array", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like", "is_fixed",
-    "large_binary", "list_lengths", "map_as_list", "null_mask", "single_array",
+    "binary_array", "byte_lengths", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like",
+    "is_fixed", "large_binary", "list_lengths", "map_as_list", "null_mask", "single_array",
 ]
 
 
@@ -118,14 +118,24 @@ def byte_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return np.empty(0, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.int64)
     offsets = np.frombuffer(offset_buffer, np.int64, count=count + 1, offset=8 * array.offset)
     low, high = int(offsets[0]), int(offsets[-1])
-    lengths = np.diff(offsets)
-    nulls = null_mask(array)
-    if nulls is not None:
-        lengths[nulls] = 0
+    lengths = byte_lengths(array)
     if data_buffer is None or high == low:
         return np.empty(0, np.uint8), np.zeros(count, np.int64), lengths
     data = np.frombuffer(data_buffer, np.uint8, count=high - low, offset=low)
     return data, offsets[:-1] - low, lengths
+
+
+def byte_lengths(array: pa.Array) -> np.ndarray:
+    """The number of bytes of each string of a large_binary array, int64; 0 at NULL."""
+    count = len(array)
+    buffer = array.buffers()[1]
+    if count == 0 or buffer is None:
+        return np.zeros(count, np.int64)
+    lengths = np.diff(np.frombuffer(buffer, np.int64, count=count + 1, offset=8 * array.offset))
+    nulls = null_mask(array)
+    if nulls is not None:
+        lengths[nulls] = 0
+    return lengths
 
 
 def binary_array(offsets: np.ndarray, data: np.ndarray, type_: pa.DataType) -> pa.Array:

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.arrow_buffers import byte_spans
 from runtime.kernels.byte_arena import ByteArena
 from runtime.kernels.hash_index import HashIndex
-from runtime.kernels.hashing import hash_bytes, mix
+from runtime.kernels.hashing import hash_strings, mix
 
 __all__ = ["BytesPool"]
 
@@ -26,7 +25,7 @@ class BytesPool:
     comparing bytes; strings whose hash belongs to another string try again under the next hash of a fixed sequence.
     """
 
-    def __init__(self, hasher: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] = hash_bytes) -> None:
+    def __init__(self, hasher: Callable[[pa.Array], np.ndarray] = hash_strings) -> None:
         self._hasher = hasher
         self._index = HashIndex(1)
         self._arena = ByteArena()
@@ -61,7 +60,7 @@ class BytesPool:
         return smaller, remap
 
     def _resolve(self, strings: pa.Array, *, add: bool) -> np.ndarray:
-        hashes = self._hasher(*byte_spans(strings))
+        hashes = self._hasher(strings)
         codes = np.full(len(strings), -1, dtype=np.int64)
         rows: np.ndarray | None = None
         attempt = 0

@@ -91,7 +91,9 @@ class ColumnStore:
 class _Column:
     """One column: `high` is the exclusive bound of the slots written, `missing` the positions that shall be NULL."""
 
-    nbytes: int
+    @property
+    def nbytes(self) -> int:
+        return 0
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
         raise NotImplementedError
@@ -117,8 +119,6 @@ def _column_for(type_: pa.DataType) -> _Column:
 
 class _NullColumn(_Column):
     """A column of the type NULL."""
-
-    nbytes = 0
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
         pass

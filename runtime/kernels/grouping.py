@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from runtime.kernels.hash_index import HashIndex
+import pyarrow as pa
 
 __all__ = ["group_ids"]
 
@@ -15,22 +14,14 @@ def group_ids(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Groups are numbered 0, 1, 2, ... in order of first occurrence. Width 0 makes one group of all rows.
     """
     count, width = words.shape
-    if width == 1 and count:
-        column = words[:, 0]
-        low, high = column.min(), column.max()
-        span = int(high) - int(low) + 1
-        if span <= 4 * count:
-            return _group_dense((column - low).astype(np.int64), span)
-    group, is_new = HashIndex(width, min(max(count, 16), 16384)).insert(words)
-    return np.flatnonzero(is_new), group
-
-
-def _group_dense(values: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same for integers in [0, span)."""
-    count = len(values)
-    first_of_value = np.full(span, -1, dtype=np.int64)
+    if count == 0 or width == 0:
+        return np.zeros(min(count, 1), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    # Arrow's dictionary encoding numbers values in order of first occurrence, several times faster than numpy could.
+    data = pa.py_buffer(np.ascontiguousarray(words))
+    type_ = pa.uint64() if width == 1 else pa.binary(8 * width)
+    encoded = pa.Array.from_buffers(type_, count, [None, data]).dictionary_encode()
+    group = encoded.indices.to_numpy().astype(np.int64)
+    first = np.empty(len(encoded.dictionary), dtype=np.int64)
     # Of several assignments to one place the last one stays: backwards, so that it is the first occurrence.
-    first_of_value[values[::-1]] = np.arange(count - 1, -1, -1)
-    first = np.sort(first_of_value[first_of_value >= 0])
-    first_of_value[values[first]] = np.arange(len(first))
-    return first, first_of_value[values]
+    first[group[::-1]] = np.arange(count - 1, -1, -1)
+    return first, group

@@ -37,6 +37,7 @@ class HashIndex:
     def __init__(self, width: int, capacity: int = 1024) -> None:
         self._width = width
         self._slots = SlotAllocator()
+        capacity = max(capacity, 16)
         self._keys = np.empty((capacity, width), dtype=np.uint64)
         self._live = np.zeros(capacity, dtype=np.bool_)
         self._tombstones = 0
@@ -143,7 +144,6 @@ class HashIndex:
         """
         places = hashes.astype(np.int64)
         places &= self._mask
-        slots = np.full(len(words), -1, dtype=np.int64)
         tags = hashes & _HIGH
         entry = self._table[places]
         empty = entry == 0
@@ -151,17 +151,14 @@ class HashIndex:
         # Now a matching tag leaves slot + 2; minus two (wrapping) one comparison rules out empty and tombstone as well.
         entry -= _TWO
         matching = entry < _SLOT_LIMIT
-        rows = np.flatnonzero(matching)
-        if len(rows):
-            found = entry[rows].astype(np.int64)
-            same = self._same(found, words, rows)
-            if same.all():
-                slots[rows] = found
-                empty |= matching
-            else:
-                slots[rows[same]] = found[same]
-                empty[rows[same]] = True
-        rows = np.flatnonzero(~empty)
+        # Most keys are decided here, so all rows take part; rows without a candidate look at slot 0 in vain.
+        found = np.where(matching, entry, 0).astype(np.int64)
+        if self._width == 1:
+            matching &= self._keys[:, 0].take(found) == words[:, 0]
+        else:
+            matching &= _rows_equal(self._keys.take(found, axis=0), words)
+        slots = np.where(matching, found, -1)
+        rows = np.flatnonzero(~(empty | matching))
         while len(rows):
             place = places[rows]
             place += 1
@@ -226,7 +223,7 @@ class HashIndex:
         the same round: either one of them has claimed it, or a different key has. Hence whatever was there before the
         round is certainly another key, and comparisons are only among the rows of this chunk.
         """
-        won: list[np.ndarray] = []
+        first = np.zeros(len(words), dtype=np.bool_)
         rows = missing
         place = places[rows]
         while len(rows):
@@ -237,8 +234,10 @@ class HashIndex:
             self._table[where[::-1]] = here[::-1].astype(np.uint64) + _TWO
             owner = (self._table[where] - _TWO).astype(np.int64)
             mine = owner == here
-            won.append(here[mine])
-            places[here[mine]] = where[mine]
+            winners = here[mine]
+            first[winners] = True
+            places[winners] = where[mine]
+            slots[winners] = -2 - winners
             settled = mine
             other = np.flatnonzero(~mine)
             if len(other):
@@ -247,13 +246,11 @@ class HashIndex:
                 slots[here[other]] = -2 - owner[other]
                 settled = mine.copy()
                 settled[other] = True
-            slots[here[mine]] = -2 - here[mine]
             keep = ~vacant
-            keep[np.flatnonzero(vacant)[~settled]] = True
+            keep[vacant] = ~settled
             rows = rows[keep]
             place = (place[keep] + 1) & self._mask
-        first = won[0] if len(won) == 1 else np.sort(np.concatenate(won))
-        return first
+        return np.flatnonzero(first)
 
     def _rebuild(self, extra: int) -> None:
         """A fresh table without tombstones, with room for `extra` more keys."""

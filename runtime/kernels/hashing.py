@@ -7,8 +7,12 @@ every version: key groups and saved state depend on them. Do not change a consta
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["hash_bytes", "hash_words", "mix"]
+from runtime.kernels.arrow_buffers import byte_lengths
+
+__all__ = ["hash_strings", "hash_words", "mix", "padded_words"]
 
 _MULTIPLIER_1 = np.uint64(0xFF51AFD7ED558CCD)
 _MULTIPLIER_2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -16,21 +20,24 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK_64 = (1 << 64) - 1
 _SHIFT_32 = np.uint64(32)
 _SHIFT_29 = np.uint64(29)
-_EAGER_WORDS = 4
-_TAIL_MASKS = np.array([_MASK_64] + [(1 << (8 * r)) - 1 for r in range(1, 8)], dtype=np.uint64)
 
 
 def mix(values: np.ndarray) -> np.ndarray:
     """A bijective scrambling of uint64 values (multiply, xor-shift, twice: a short murmur finaliser). A new array."""
-    mixed = values >> _SHIFT_32
-    mixed ^= values
-    mixed *= _MULTIPLIER_1
-    shifted = mixed >> _SHIFT_29
-    mixed ^= shifted
-    mixed *= _MULTIPLIER_2
-    np.right_shift(mixed, _SHIFT_32, out=shifted)
-    mixed ^= shifted
-    return mixed
+    return mix_into(values.copy())
+
+
+def mix_into(values: np.ndarray) -> np.ndarray:
+    """`mix` in place; returns the array itself."""
+    shifted = values >> _SHIFT_32
+    values ^= shifted
+    values *= _MULTIPLIER_1
+    np.right_shift(values, _SHIFT_29, out=shifted)
+    values ^= shifted
+    values *= _MULTIPLIER_2
+    np.right_shift(values, _SHIFT_32, out=shifted)
+    values ^= shifted
+    return values
 
 
 def hash_words(words: np.ndarray) -> np.ndarray:
@@ -44,81 +51,59 @@ def hash_words(words: np.ndarray) -> np.ndarray:
     count, width = words.shape
     if width == 0:
         return mix(np.full(count, _GOLDEN, dtype=np.uint64))
-    hashed = mix(words[:, 0] + np.uint64(_GOLDEN))
+    hashed = mix_into(words[:, 0] + np.uint64(_GOLDEN))
     for column in range(1, width):
         hashed ^= words[:, column]
         hashed += np.uint64((_GOLDEN * (column + 1)) & _MASK_64)
-        hashed = mix(hashed)
+        hashed = mix_into(hashed)
     return hashed
 
 
-def hash_bytes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The 64-bit hash of n byte strings `data[starts[i] : starts[i] + lengths[i]]`, uint64 (n,).
+def hash_strings(strings: pa.Array) -> np.ndarray:
+    """The 64-bit hash of each byte string of a large_binary array, uint64 (n,); NULL hashes like the empty string.
 
-    The string is read as little-endian words of 8 bytes, the last one zero padded; the hash is `mix(length * G + sum
-    over k of mix(word_k ^ (G * (k + 1))))`. A sum, so that the words of all strings can be hashed at once and added
-    up by segments. Stable over versions and machines.
+    A string is read as little-endian words of 8 bytes, the last one zero padded; its hash is `mix(length * G + sum
+    over k of mix(word_k * G * (2k + 1)))`. As mix(0) is 0, padding with further zero words changes nothing: so
+    strings of similar length are padded to one matrix and hashed by columns. Stable over versions and machines.
     """
+    lengths = byte_lengths(strings)
     hashed = lengths.astype(np.uint64)
     hashed *= np.uint64(_GOLDEN)
-    if len(lengths) == 0:
-        return hashed
-    longest = int(lengths.max())
-    if longest == 0:
-        return mix(hashed)
-    reader = WordReader(data)
-    for k in range(min(_EAGER_WORDS, (longest + 7) // 8)):
-        rows = np.flatnonzero(lengths > 8 * k)
-        whole = len(rows) == len(lengths)
-        at = starts if whole else starts[rows]
-        size = lengths if whole else lengths[rows]
-        word = reader.words(at + 8 * k, size - 8 * k)
-        word ^= np.uint64((_GOLDEN * (k + 1)) & _MASK_64)
-        if whole:
-            hashed += mix(word)
-        else:
-            hashed[rows] += mix(word)
-    if longest > 8 * _EAGER_WORDS:
-        _hash_tails(reader, starts, lengths, hashed)
-    return mix(hashed)
+    if len(lengths) and lengths.min() > 0 and lengths.max() <= 64:
+        return mix_into(hashed + _hash_matrix(padded_words(strings, int(lengths.max()) + 7 & ~7)))
+    pending = np.flatnonzero(lengths)
+    while len(pending):
+        sizes = lengths[pending]
+        # Padding at most quadruples the bytes: what is far longer than the mean waits for the next round.
+        width = int(min(sizes.max(), max(64, 4 * sizes.mean()))) + 7 & ~7
+        now = sizes <= width
+        rows = pending[now]
+        chosen = strings if len(rows) == len(strings) else strings.take(pa.array(rows))
+        hashed[rows] += _hash_matrix(padded_words(chosen, width))
+        pending = pending[~now]
+    return mix_into(hashed)
 
 
-def _hash_tails(reader: WordReader, starts: np.ndarray, lengths: np.ndarray, hashed: np.ndarray) -> None:
-    """Adds the words after the first `_EAGER_WORDS` of every long string, all at once."""
-    rows = np.flatnonzero(lengths > 8 * _EAGER_WORDS)
-    counts = (lengths[rows] + 7) // 8 - _EAGER_WORDS
-    ends = np.cumsum(counts)
-    owner = np.repeat(rows, counts)
-    k = np.arange(int(ends[-1]), dtype=np.int64)
-    k -= np.repeat(ends - counts, counts)
-    k += _EAGER_WORDS
-    word = reader.words(starts[owner] + 8 * k, lengths[owner] - 8 * k)
-    word ^= np.uint64(_GOLDEN) * (k + 1).astype(np.uint64)
-    hashed[rows] += np.add.reduceat(mix(word), ends - counts)
+def padded_words(strings: pa.Array, width: int) -> np.ndarray:
+    """The strings of a large_binary array without NULLs, zero padded to `width` bytes: uint64 (n, width / 8),
+    little-endian.
+
+    `width` is a multiple of 8 and no string is longer.
+    """
+    text = pa.Array.from_buffers(
+        pa.large_string(), len(strings), [None, *strings.buffers()[1:]], offset=strings.offset)
+    data = pc.ascii_rpad(text, width, padding="\0").buffers()[2]
+    count = len(strings) * (width // 8)
+    return np.frombuffer(data, "<u8", count=count).reshape(len(strings), width // 8)
 
 
-class WordReader:
-    """Reads little-endian 8-byte words at any byte offset of a byte array, many at once."""
-
-    def __init__(self, data: np.ndarray) -> None:
-        size = len(data)
-        padded = np.zeros((size + 7) // 8 * 8 + 16, dtype=np.uint8)
-        padded[:size] = data
-        self._words = padded.view("<u8").astype(np.uint64, copy=False)
-
-    def words(self, offsets: np.ndarray, available: np.ndarray) -> np.ndarray:
-        """The word at each offset, bytes at and after `available` (1 or more) read as zero. uint64, a new array."""
-        index = offsets >> 3
-        shift = ((offsets & 7) << 3).astype(np.uint64)
-        low = self._words[index]
-        low >>= shift
-        index += 1
-        high = self._words[index]
-        # Two shifts, because a shift by 64 (aligned offsets) is undefined.
-        high <<= np.uint64(63) - shift
-        high <<= np.uint64(1)
-        low |= high
-        short = available < 8
-        if short.any():
-            low &= _TAIL_MASKS[np.where(short, available, 0)]
-        return low
+def _hash_matrix(words: np.ndarray) -> np.ndarray:
+    """The sum over k of mix(word_k * G * (2k + 1)), for each row."""
+    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64)
+    factors *= np.uint64(_GOLDEN)
+    if words.shape[1] > len(words):
+        return mix(words * factors).sum(axis=1, dtype=np.uint64)
+    total = np.zeros(len(words), dtype=np.uint64)
+    for k, factor in enumerate(factors):
+        total += mix_into(words[:, k] * factor)
+    return total

@@ -22,7 +22,7 @@ from runtime.kernels.arrow_buffers import (
     null_mask,
 )
 from runtime.kernels.bytes_pool import BytesPool
-from runtime.kernels.hashing import hash_bytes, hash_words, mix
+from runtime.kernels.hashing import hash_strings, hash_words, mix
 
 __all__ = ["KeyCodec", "WordLayout", "codec_for"]
 
@@ -239,7 +239,7 @@ class _BytesCodec:
 
     def stable(self, array: pa.Array) -> list[np.ndarray]:
         nulls = null_mask(array)
-        hashes = hash_bytes(*byte_spans(large_binary(array)))
+        hashes = hash_strings(large_binary(array))
         return [hashes if nulls is None else np.where(nulls, _NULL_HASH, hashes)]
 
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from runtime.core.errors import InternalError, UnsupportedError
 from runtime.kernels.arrow_buffers import (
-    byte_spans,
+    byte_lengths,
     fixed_values,
     is_bytes_like,
     is_fixed,
@@ -24,7 +24,7 @@ from runtime.kernels.arrow_buffers import (
     null_mask,
     single_array,
 )
-from runtime.kernels.hashing import WordReader
+from runtime.kernels.hashing import padded_words
 
 __all__ = ["OrderEncoder", "order_words"]
 
@@ -181,14 +181,15 @@ class _BytesOrder(_OrderCodec):
 
     def encode(self, array: pa.Array) -> np.ndarray:
         nulls = null_mask(array)
-        data, starts, lengths = byte_spans(large_binary(array))
+        strings = large_binary(array)
+        if nulls is not None:
+            strings = strings.fill_null(b"")
+        lengths = byte_lengths(strings)
         longest = int(lengths.max()) if len(lengths) else 0
         self.width = max(self.width, (longest + 7) // 8 + 1)
-        words = np.zeros((len(array), self.width), dtype=np.uint64)
-        reader = WordReader(data)
-        for k in range((longest + 7) // 8):
-            rows = np.flatnonzero(lengths > 8 * k)
-            words[rows, k] = reader.words(starts[rows] + 8 * k, lengths[rows] - 8 * k).byteswap()
+        words = np.empty((len(array), self.width), dtype=np.uint64)
+        # Big-endian words compare like the bytes they are made of.
+        words[:, :-1] = padded_words(strings, 8 * (self.width - 1)).byteswap()
         words[:, -1] = (lengths + 1).astype(np.uint64)
         if self._flip:
             np.invert(words, out=words)

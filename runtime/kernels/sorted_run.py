@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from runtime.kernels.grow import expand_ranges
@@ -22,6 +24,7 @@ class SortedRun:
         self.values = values
         self.alive = np.ones(len(keys), dtype=np.bool_)
         self.live = len(keys)
+        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
         self._forward = _Skips(self.alive)
         self._backward = _Skips(self.alive[::-1])
 
@@ -31,7 +34,9 @@ class SortedRun:
 
     @property
     def nbytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes + self.alive.nbytes + self._forward.nbytes + self._backward.nbytes
+        bounds = sum(array.nbytes for array in self._bounds or ())
+        own = self.keys.nbytes + self.values.nbytes + self.alive.nbytes
+        return own + bounds + self._forward.nbytes + self._backward.nbytes
 
     def kill(self, positions: np.ndarray) -> None:
         """Marks live entries as dead."""
@@ -44,7 +49,18 @@ class SortedRun:
             return self.keys, self.values
         return self.keys[self.alive], self.values[self.alive]
 
-    def search(self, keys: np.ndarray, side: str) -> np.ndarray:
+    def partition_bounds(self, partitions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the entries of each partition begin and end; begin = end where there are none."""
+        if self._bounds is None:
+            own = self.keys.view(">u8").reshape(len(self), -1)[:, 0].astype(np.int64)
+            starts = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1])))
+            self._bounds = own[starts], np.append(starts, len(self))
+        known, starts = self._bounds
+        at = np.searchsorted(known, partitions)
+        present = known[np.minimum(at, len(known) - 1)] == partitions
+        return starts[at], starts[np.minimum(at + present, len(known))]
+
+    def search(self, keys: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
         """For each key the position before ("left") or after ("right") all entries equal to it."""
         if len(keys) < 64:
             return np.searchsorted(self.keys, keys, side=side)

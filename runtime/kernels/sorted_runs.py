@@ -70,9 +70,10 @@ class SortedRuns:
         count = len(values)
         if count == 0:
             return
-        arrival = np.arange(self._next_seq, self._next_seq + count) if seqs is None else seqs.astype(np.int64, copy=False)
+        fresh = np.arange(self._next_seq, self._next_seq + count) if seqs is None else seqs
+        arrival = np.ascontiguousarray(fresh, dtype=np.int64)
         self._next_seq = max(self._next_seq, int(arrival.max()) + 1)
-        keys = self._keys(partitions, order_words, np.ascontiguousarray(arrival).view(np.uint64) ^ _SIGN)
+        keys = self._keys(partitions, order_words, arrival.view(np.uint64) ^ _SIGN)
         order = np.argsort(keys, kind="stable")
         high = int(values.max()) + 1
         self._run_of = grown(self._run_of, high, -1)
@@ -230,15 +231,21 @@ class SortedRuns:
         """Per run the positions [from, to) of each request."""
         if not self._runs or self._width is None:
             return []
-        count = len(partitions)
-        zeros = np.zeros((count, self._width), dtype=np.uint64)
         # seq is never at its ends, so a key with an end seq stands before or after all entries with its order words.
         before, after = _ZERO, _ONES
         low_seq = before if low is None or low_inclusive else after
         high_seq = after if high is None or high_inclusive else before
-        low_key = self._keys(partitions, zeros if low is None else low, low_seq)
-        high_key = self._keys(partitions, ~zeros if high is None else high, high_seq)
-        return [(run, run.search(low_key, "left"), run.search(high_key, "right")) for run in self._runs]
+        low_key = None if low is None else self._keys(partitions, low, low_seq)
+        high_key = None if high is None else self._keys(partitions, high, high_seq)
+        found: _Bounds = []
+        for run in self._runs:
+            start, end = run.partition_bounds(partitions)
+            if low_key is not None:
+                start = np.maximum(start, run.search(low_key, "left"))
+            if high_key is not None:
+                end = np.minimum(end, run.search(high_key, "right"))
+            found.append((run, start, end))
+        return found
 
     def _ends(self, partitions: np.ndarray, limit: int | np.ndarray, *,
               backward: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -262,8 +269,10 @@ class SortedRuns:
             empty = np.empty(0, dtype=np.int64)
             return empty, empty
         index, value = np.concatenate(indexes), np.concatenate(values)
-        order = np.argsort(np.concatenate(keys), kind="stable")
-        order = order[np.argsort(index[order], kind="stable")]
+        # The request decides the partition, so its number may stand in the place of the partition in the keys.
+        ranked = np.concatenate(keys)
+        ranked.view(">u8").reshape(len(ranked), -1)[:, 0] = index
+        order = np.argsort(ranked, kind="stable")
         index, value = index[order], value[order]
         if limits is not None and len(indexes) > 1:
             found = np.bincount(index, minlength=count)
