@@ -85,7 +85,7 @@ class GroupAggregateOperator(Operator):
             take = pa.array(first[fresh])
             self._key_store.put(touched[fresh], [columns[i].take(take) for i in self._keys])
         old_slots = touched[~fresh]
-        old = self._aggregates.results(old_slots) if len(old_slots) else []
+        old = self._aggregates.results(old_slots)
         seqs = np.arange(self._next_seq, self._next_seq + len(slots), dtype=np.int64)
         self._next_seq += len(slots)
         self._aggregates.update(slots, signs, columns, seqs)
