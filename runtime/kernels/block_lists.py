@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from runtime.core.errors import InternalError
+from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grown
+from runtime.kernels.radix import radix_argsort
 
 __all__ = ["BlockLists"]
 
@@ -51,7 +54,7 @@ class BlockLists:
         if count == 0:
             return
         if count > 1 and not (keys[1:] >= keys[:-1]).all():
-            order = np.argsort(keys, kind="stable")
+            order = radix_argsort([keys])
             keys, values = keys[order], values[order]
         first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         touched = keys[first]
@@ -71,13 +74,21 @@ class BlockLists:
         self._live += count
 
     def remove(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Takes each value (live, each once) out of the list of its key."""
+        """Takes each value (live, each once) out of the list of its key.
+
+        Raises:
+            InternalError: a value is in no list.
+        """
         if len(keys) == 0:
             return
-        self._arena[self._place[values]] = _DEAD
+        place = self._place[values] if int(values.max()) < len(self._place) else np.zeros(len(values), np.int64)
+        if not (self._arena[place] == values).all():
+            raise InternalError("block lists were asked to remove a value that they do not hold")
+        self._arena[place] = _DEAD
         self._live -= len(values)
-        touched, counts = np.unique(keys, return_counts=True)
-        dead = self._dead[touched] + counts
+        first, group = group_ids(np.ascontiguousarray(keys).view(np.uint64).reshape(-1, 1))
+        touched = keys[first]
+        dead = self._dead[touched] + np.bincount(group, minlength=len(first))
         self._dead[touched] = dead
         sparse = 2 * dead > self._used[touched]
         if sparse.any():
@@ -164,7 +175,7 @@ class BlockLists:
         self._release(keys)
         room = lengths + added
         classes = _size_class(room)
-        for size_class in np.unique(classes[room > 0]):
+        for size_class in np.flatnonzero(np.bincount(classes[room > 0])):
             chosen = np.flatnonzero((classes == size_class) & (room > 0))
             self._start[keys[chosen]] = self._allocate(int(size_class), len(chosen))
         self._class[keys] = np.where(room > 0, classes, -1)
@@ -191,9 +202,7 @@ class BlockLists:
     def _release(self, keys: np.ndarray) -> None:
         """Gives back the blocks of distinct keys; their lists are empty then."""
         classes = self._class[keys]
-        for size_class in np.unique(classes):
-            if size_class < 0:
-                continue
+        for size_class in np.flatnonzero(np.bincount(classes[classes >= 0])):
             starts = self._start[keys[classes == size_class]]
             stack, height = self._free.get(int(size_class), (np.empty(16, np.int64), 0))
             stack = grown(stack, height + len(starts))

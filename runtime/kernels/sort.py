@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.order_words import order_words
-from runtime.kernels.word_bytes import word_bytes
+from runtime.kernels.radix import radix_argsort
 
 __all__ = ["first_per_key", "last_per_key", "run_starts", "sort_indices", "sort_words"]
 
@@ -26,26 +26,9 @@ def sort_indices(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequ
 def sort_words(words: np.ndarray) -> np.ndarray:
     """The stable permutation (int64) that sorts the rows of (n, k) uint64 words."""
     count, width = words.shape
-    if count > 1:
-        # Words that are the same in all rows (null ranks, common prefixes) do not take part.
-        telling = [i for i in range(width) if (words[1:, i] != words[0, i]).any()]
-        words = words[:, telling] if len(telling) < width else words
-    if count < 2 or words.shape[1] == 0:
+    if width == 0:
         return np.arange(count, dtype=np.int64)
-    column = np.ascontiguousarray(words[:, 0])
-    order = np.argsort(column, kind="stable")
-    if words.shape[1] == 1:
-        return order
-    ordered = column[order]
-    equal = ordered[1:] == ordered[:-1]
-    tied = np.flatnonzero(np.concatenate((equal, [False])) | np.concatenate(([False], equal)))
-    if 2 * len(tied) > count:
-        return np.argsort(word_bytes(words), kind="stable")
-    if len(tied):
-        # Few rows share the first word: put only those in order among themselves.
-        rows = order[tied]
-        order[tied] = rows[np.argsort(word_bytes(words[rows]), kind="stable")]
-    return order
+    return radix_argsort([words[:, i] for i in range(width)])
 
 
 def first_per_key(words: np.ndarray) -> np.ndarray:

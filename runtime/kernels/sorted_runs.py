@@ -9,6 +9,7 @@ import numpy as np
 
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grown
+from runtime.kernels.radix import radix_argsort
 from runtime.kernels.sorted_run import SortedRun
 from runtime.kernels.word_bytes import bytes_words, word_bytes
 
@@ -74,7 +75,10 @@ class SortedRuns:
         arrival = np.ascontiguousarray(fresh, dtype=np.int64)
         self._next_seq = max(self._next_seq, int(arrival.max()) + 1)
         keys = self._keys(partitions, order_words, arrival.view(np.uint64) ^ _SIGN)
-        order = np.argsort(keys, kind="stable")
+        columns = [partitions.astype(np.int64, copy=False), *(order_words[:, i] for i in range(self._width))]
+        if count > 1 and (arrival[1:] < arrival[:-1]).any():
+            columns.append(arrival.view(np.uint64) ^ _SIGN)
+        order = radix_argsort(columns)
         high = int(values.max()) + 1
         self._run_of = grown(self._run_of, high, -1)
         self._place = grown(self._place, high)

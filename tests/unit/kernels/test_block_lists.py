@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from runtime.core.errors import InternalError
 from runtime.kernels.block_lists import BlockLists
 
 
@@ -74,3 +75,12 @@ def test_one_hot_key_grows_in_blocks() -> None:
     lists.remove(np.zeros(15000, dtype=np.int64), np.arange(15000))
     _, values = lists.probe(np.array([0]))
     assert values.tolist() == list(range(15000, 20000))
+
+
+def test_removing_what_is_not_there_is_refused() -> None:
+    lists = BlockLists()
+    lists.append(np.array([0, 1]), np.array([3, 4]))
+    lists.remove(np.array([0]), np.array([3]))
+    for wrong in (3, 5, 90):
+        with pytest.raises(InternalError):
+            lists.remove(np.array([0]), np.array([wrong]))

@@ -130,7 +130,8 @@ def test_hashes_are_what_they_have_always_been() -> None:
     assert hash_words(np.array([[1], [2]], dtype=np.uint64)).tolist() == [7313996895654692819, 3920798740894415469]
     assert hash_words(np.array([[1, 2]], dtype=np.uint64)).tolist() == [12093294521880547261]
     texts = [b"hello", b"abcdefgh" * 9 + b"z", b"", None]
-    assert hash_strings(pa.array(texts, type=pa.large_binary())).tolist() == [6502774357722037023, 18180045417552486257, 0, 0]
+    assert hash_strings(pa.array(texts, type=pa.large_binary())).tolist() == [
+        6502774357722037023, 18180045417552486257, 0, 0]
 
 
 def test_hash_of_bytes_depends_on_the_bytes_only() -> None:
