@@ -39,7 +39,7 @@ class FlinkSQL(Dialect):
     class Tokenizer(Tokenizer):
         """Only tells the generator how names are quoted; texts are scanned by `lexer`."""
 
-        IDENTIFIERS = ["`"]  # noqa: RUF012 (the type is fixed by sqlglot)
+        IDENTIFIERS = ["`"]
 
     Generator = FlinkGenerator
 

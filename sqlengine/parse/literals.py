@@ -41,8 +41,10 @@ class LiteralGrammar(TypeGrammar):
         token = self.token
         kind = token.kind
         if kind is STRING or kind is UNICODE:
-            content = self.string()
-            return self.place(exp.Literal(this=content.value, is_string=True), token)
+            text = self.string().value
+            while self.token.kind is STRING and "\n" in self.text[self.previous.end : self.token.start]:
+                text += self.string().value  # the standard joins texts that stand on lines of their own
+            return self.place(exp.Literal(this=text, is_string=True), token)
         if kind is NUMBER:
             self.advance()
             return self.place(exp.Literal(this=token.text, is_string=False), token)

@@ -119,6 +119,8 @@ class StatementGrammar(TableGrammar):
                 self.fail("INSERT", "END")
             found.append(self._finish(self._insert(), start))
             if not self.match(";"):
+                if self.previous.upper == "END":
+                    self.fail("END", hint="every INSERT of a statement set ends with a semicolon")
                 self._leftover()
         if not found:
             self.refuse("a statement set needs at least one INSERT")

@@ -199,6 +199,8 @@ class TableGrammar(QueryGrammar):
                 self.refuse("a table has one watermark", start)
         elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
             self._keep_key(found, self._table_key(), start)
+        elif self.at("UNIQUE", "("):
+            self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
         elif self.token.kind in (WORD, QUOTED) and self.peek().upper in (",", ")"):
             found.order.append(self.name("a column name"))
         else:

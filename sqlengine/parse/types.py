@@ -156,6 +156,8 @@ class TypeGrammar(Cursor):
         return types.INTERVAL_MONTH if unit in _YEAR_MONTH or unit == "QUARTER" else types.INTERVAL_SECOND
 
     def _row_type(self) -> DataType:
+        if self.match("<>"):
+            return DataType(TypeRoot.ROW)
         close = ">" if self.expect_any("<", "(") == "<" else ")"
         fields: list[RowField] = []
         while not self.match(close):

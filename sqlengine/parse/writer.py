@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 from sqlglot.generator import Generator
 
@@ -174,7 +176,8 @@ def _arguments(generator: Generator, tree: nodes.FunctionCall) -> str:
 
 
 def _call(generator: Generator, tree: nodes.FunctionCall, arguments: str) -> str:
-    name = ".".join([*map(generator.sql, tree.qualifier), tree.name])
+    own = tree.name if re.fullmatch(r"[^\W\d][\w$]*", tree.name) else f"`{tree.name.replace('`', '``')}`"
+    name = ".".join([*map(generator.sql, tree.qualifier), own])
     return f"{name}({arguments})"
 
 
