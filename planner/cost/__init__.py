@@ -1,0 +1,1 @@
+"""Estimates of rows, changes and state, and the choices that rest on them."""

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from runtime.plan.nodes import PhysicalNode
 
-__all__ = ["map_inputs", "walk"]
+__all__ = ["INPUT_FIELDS", "map_inputs", "walk", "walk_all"]
 
-_INPUTS = ("input", "left", "right", "parts")
+INPUT_FIELDS = ("input", "left", "right", "parts")
+"""The fields of physical nodes that hold other physical nodes."""
 
 
 def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
     """Every distinct node once, inputs before those who read them."""
+    yield from walk_all([root])
+
+
+def walk_all(roots: Sequence[PhysicalNode]) -> list[PhysicalNode]:
+    """The distinct nodes of several plans, inputs before those who read them: an order in which they can run."""
+    return list(_walk(roots))
+
+
+def _walk(roots: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
     seen: set[PhysicalNode] = set()
     # A stack of our own: plans may be deeper than the interpreter's call stack.
-    stack: list[tuple[PhysicalNode, bool]] = [(root, False)]
+    stack: list[tuple[PhysicalNode, bool]] = [(root, False) for root in reversed(roots)]
     while stack:
         node, entered = stack.pop()
         if entered:
@@ -33,7 +43,7 @@ def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode
     """The node over changed inputs; the same object when none changed."""
     changes: dict[str, object] = {}
     for field in dataclasses.fields(node):  # type: ignore[arg-type]
-        if field.name not in _INPUTS:
+        if field.name not in INPUT_FIELDS:
             continue
         value = getattr(node, field.name)
         if isinstance(value, PhysicalNode):

@@ -1,0 +1,100 @@
+"""The text of EXPLAIN: the plan as bound, after the rules, and as it runs, with the details asked for.
+
+| detail | adds |
+|---|---|
+| CHANGELOG_MODE | the row kinds and upsert keys of each node of the optimized plan |
+| ESTIMATED_COST | rows, changes and state of each node of the optimized plan |
+| STATE | the state tables of each operator and what bounds them |
+| JSON_EXECUTION_PLAN | the physical plan as JSON |
+| PLAN_ADVICE | what in the plan may surprise: state without bound, updates that may not cancel |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from planner.cost.cost import Estimate, estimate
+from planner.logical import nodes as n
+from planner.logical.display import explain as explain_logical
+from planner.logical.nodes import LogicalNode
+from planner.lower.lowering import LowerContext
+from planner.traits.boundedness import unbounded_nodes
+from planner.traits.changes import changes
+from planner.traits.context import TraitContext
+from planner.traits.determinism import non_deterministic_updates
+from planner.traits.keys import upsert_keys
+from planner.traits.naming import describe
+from planner.traits.update_kind import follows_by_after
+from runtime.core.errors import UserError, did_you_mean
+from runtime.plan.explain import explain as explain_physical
+from runtime.plan.json import plan_json
+from runtime.plan.nodes import PhysicalNode
+
+__all__ = ["DETAILS", "explain_text"]
+
+DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "STATE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
+
+Plans = Sequence[tuple[LogicalNode, LogicalNode, PhysicalNode]]
+
+
+def explain_text(plans: Plans, details: Collection[str], context: LowerContext) -> str:
+    """The sections of EXPLAIN for statements planned together, each as (bound, optimized, physical).
+
+    Raises UserError E1611 for a detail that does not exist.
+    """
+    for detail in details:
+        if detail not in DETAILS:
+            raise UserError(f"EXPLAIN has no detail {detail}", code="E1611", hint=did_you_mean(detail, DETAILS))
+    traits = context.traits
+    sections = [
+        ("Abstract Syntax Tree", "\n\n".join(explain_logical(bound) for bound, _, _ in plans)),
+        ("Optimized Logical Plan", "\n\n".join(explain_logical(best, _note(details, traits)) for _, best, _ in plans)),
+        ("Physical Plan", explain_physical([p for _, _, p in plans], state="STATE" in details, names="STATE" in details)),
+    ]
+    if "PLAN_ADVICE" in details:
+        sections.append(("Advice", _advice([best for _, best, _ in plans], traits)))
+    if "JSON_EXECUTION_PLAN" in details:
+        sections.append(("JSON Execution Plan", plan_json([p for _, _, p in plans])))
+    return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+
+
+def _note(details: Collection[str], traits: TraitContext) -> Callable[[LogicalNode], str] | None:
+    wanted = [detail for detail in ("CHANGELOG_MODE", "ESTIMATED_COST") if detail in details]
+    if not wanted:
+        return None
+
+    def note(plan: LogicalNode) -> str:
+        return "  ".join(_changes(plan, traits) if detail == "CHANGELOG_MODE" else _cost(estimate(plan, traits)) for detail in wanted)
+
+    return note
+
+
+def _changes(plan: LogicalNode, traits: TraitContext) -> str:
+    kinds = changes(plan, traits)
+    if isinstance(plan, n.Sink):
+        return "[NONE]"
+    text = str(kinds.mode(before=not follows_by_after(plan, traits)))
+    names = {c.id: c.name for c in plan.columns}
+    keys = [", ".join(names[c] for c in sorted(key)) for key in upsert_keys(plan, traits) if key <= names.keys()]
+    if kinds.append_only or not keys:
+        return text
+    return text + " key " + " or ".join(f"({k})" for k in keys[:3])
+
+
+def _cost(cost: Estimate) -> str:
+    return f"{{rows: {_number(cost.rows)}, changes: {_number(cost.changes)}, state: {_number(cost.state)}}}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value >= 1e6 else f"{value:.0f}"
+
+
+def _advice(plans: Sequence[LogicalNode], traits: TraitContext) -> str:
+    lines: list[str] = []
+    for plan in plans:
+        lines.extend(
+            f"state without bound: {describe(node)} keeps all rows; SET 'table.exec.state.ttl' or join within a window or an interval"
+            for node in unbounded_nodes(plan, traits)
+        )
+        lines.extend(f"updates that may not cancel: {finding.message}" for finding in non_deterministic_updates(plan, traits))
+    return "\n".join(dict.fromkeys(lines)) or "nothing to say"

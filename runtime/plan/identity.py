@@ -1,0 +1,76 @@
+"""Names of operators that follow from what they compute, not from where they stand.
+
+State belongs to a name. So an edit somewhere else in a query, another alias, another number of statements in a set leave the state of all
+other operators where it is; two processes and two versions give the same names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.core.schema import Schema
+from runtime.core.types import DataType
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.values import encode_fields, encode_value
+from runtime.plan.walk import INPUT_FIELDS, walk_all
+
+__all__ = ["short_kind", "uid", "uids"]
+
+_NOT_MEANING = frozenset({
+    *INPUT_FIELDS, "table", "schema", "mode", "ttl", "left_ttl", "right_ttl", "idle_timeout", "not_null_enforcer", "null_handling",
+})
+"""Fields that may change while the state stays right: names, what is emitted, how long it is kept."""
+
+
+def short_kind(node: PhysicalNode) -> str:
+    """`GroupAggregate` for a `GroupAggregateExec`."""
+    return type(node).__name__.removesuffix("Exec")
+
+
+def uid(node: PhysicalNode) -> str:
+    """The name of an operator, for example `GroupAggregate[2f9a01c7]`; stable over processes and versions."""
+    return uids([node])[node]
+
+
+def uids(roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, str]:
+    """The names of all operators of the plans.
+
+    Nodes that compute the same from the same (they differ in column names or in whether old images are sent) get `-2`, `-3`, ... in the
+    order in which they stand, so that names are unique.
+    """
+    digests: dict[PhysicalNode, str] = {}
+    taken: dict[str, int] = {}
+    names: dict[PhysicalNode, str] = {}
+    for node in walk_all(roots):
+        digests[node] = _digest(node, digests)
+        name = f"{short_kind(node)}[{digests[node][:8]}]"
+        taken[name] = taken.get(name, 0) + 1
+        names[node] = name if taken[name] == 1 else f"{name}-{taken[name]}"
+    return names
+
+
+def _digest(node: PhysicalNode, digests: dict[PhysicalNode, str]) -> str:
+    meaning: dict[str, Any] = {
+        "kind": type(node).__name__,
+        "fields": encode_fields(node, _NOT_MEANING),
+        "types": _types(node.schema),
+        "inputs": [digests[source] for source in node.inputs],
+    }
+    table = getattr(node, "table", None)
+    if table is not None:
+        meaning["table"] = table.describe()
+        meaning["columns"] = list(node.schema.names)
+    text = json.dumps(meaning, sort_keys=True, default=str, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _types(schema: Schema) -> list[Any]:
+    # Whether NULL may occur is a matter of proof, not of state.
+    return [encode_value(_plain(f.type)) for f in schema]
+
+
+def _plain(type_: DataType) -> DataType:
+    return type_.with_nullable(True)

@@ -1,0 +1,183 @@
+"""What each physical operator keeps, and what bounds it: for EXPLAIN STATE and for advice.
+
+A bound is a phrase: `the watermark`, `2 h without change`, `the number of keys`, `10 rows a key`, or `nothing` when the state follows
+the number of rows ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from runtime.core.schema import Schema
+from runtime.plan import nodes as p
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.windows import SessionWindow
+
+__all__ = ["NOTHING", "StateTable", "column_names", "duration_text", "state_tables"]
+
+NOTHING = "nothing"
+WATERMARK = "the watermark"
+KEYS = "the number of keys"
+
+
+class StateTable(NamedTuple):
+    """One table of an operator's state: its name, what it holds, and what bounds it."""
+
+    name: str
+    holds: str
+    bound: str
+
+    @property
+    def grows(self) -> bool:
+        """Whether nothing bounds it."""
+        return self.bound == NOTHING
+
+
+def column_names(schema: Schema) -> tuple[str, ...]:
+    """Names of columns that tell them apart: a name that is there already gets a number, `id`, `id0`, `id1`."""
+    taken: set[str] = set()
+    found: list[str] = []
+    for name in schema.names:
+        unique, number = name, 0
+        while unique in taken:
+            unique, number = f"{name}{number}", number + 1
+        taken.add(unique)
+        found.append(unique)
+    return tuple(found)
+
+
+def duration_text(milliseconds: int) -> str:
+    """`2 h`, `90 s`, `1500 ms`."""
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds and milliseconds % length == 0:
+            return f"{milliseconds // length} {unit}"
+    return f"{milliseconds} ms"
+
+
+def state_tables(node: PhysicalNode) -> tuple[StateTable, ...]:
+    """The tables of a node's state; none for a node that keeps nothing."""
+    describe = _TABLES.get(type(node))
+    return () if describe is None else describe(node)
+
+
+def _by(schema: Schema, keys: tuple[int, ...], empty: str = "one row") -> str:
+    names = column_names(schema)
+    return ", ".join(names[k] for k in keys) or empty
+
+
+def _ttl(ttl: int, otherwise: str) -> str:
+    return f"{duration_text(ttl)} without change" if ttl else otherwise
+
+
+def _group(node: p.GroupAggregateExec) -> tuple[StateTable, ...]:
+    bound = _ttl(node.ttl, KEYS if node.keys else "one row")
+    tables = [StateTable("groups", f"accumulators by {_by(node.input.schema, node.keys, 'nothing')}", bound)]
+    names = column_names(node.input.schema)
+    for call in node.calls:
+        if call.distinct or (call.retract and call.function in _BAGS):
+            argument = ", ".join(names[a] for a in call.args) or "*"
+            tables.append(StateTable(f"values of {call.function}({argument})", "values with counts", _ttl(node.ttl, NOTHING)))
+    return tuple(tables)
+
+
+_BAGS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_AGG", "COLLECT"})
+
+
+def _window_aggregate(node: p.WindowAggregateExec) -> tuple[StateTable, ...]:
+    bound = "the clock" if node.proctime else WATERMARK
+    return (StateTable("panes", f"accumulators by window and {_by(node.input.schema, node.keys, 'nothing else')}", bound),)
+
+
+def _hash_join(node: p.HashJoinExec) -> tuple[StateTable, ...]:
+    def side(name: str, source: PhysicalNode, keys: tuple[int, ...], unique: tuple[int, ...] | None, ttl: int) -> StateTable:
+        held = "rows with counts" if unique is None else f"rows, one for each {_by(source.schema, unique)},"
+        return StateTable(name, f"{held} by {_by(source.schema, keys, 'nothing')}", _ttl(ttl, NOTHING))
+
+    return (
+        side("left", node.left, node.left_keys, node.left_unique, node.left_ttl),
+        side("right", node.right, node.right_keys, node.right_unique, node.right_ttl),
+    )
+
+
+def _interval_join(node: p.IntervalJoinExec) -> tuple[StateTable, ...]:
+    bound = f"{'the clock' if node.proctime else WATERMARK}, {duration_text(node.upper - node.lower)} of rows"
+    return (
+        StateTable("left", f"rows by {_by(node.left.schema, node.left_keys, 'time')}", bound),
+        StateTable("right", f"rows by {_by(node.right.schema, node.right_keys, 'time')}", bound),
+    )
+
+
+def _temporal_join(node: p.TemporalJoinExec) -> tuple[StateTable, ...]:
+    return (
+        StateTable("waiting", "left rows until their time has come", WATERMARK),
+        StateTable("versions", f"versions by {_by(node.right.schema, node.right_keys)}", f"{WATERMARK} and {KEYS}"),
+    )
+
+
+def _window_join(node: p.WindowJoinExec) -> tuple[StateTable, ...]:
+    bound = "the clock" if node.proctime else WATERMARK
+    return (StateTable("left", "rows of open windows", bound), StateTable("right", "rows of open windows", bound))
+
+
+def _top_n(node: p.TopNExec) -> tuple[StateTable, ...]:
+    by = _by(node.input.schema, node.partition, "nothing")
+    if node.input.mode.is_append_only and node.end is not None:
+        return (StateTable("rows", f"{node.end} rows by {by}", _ttl(node.ttl, KEYS if node.partition else f"{node.end} rows")),)
+    return (StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING)),)
+
+
+def _deduplicate(node: p.DeduplicateExec) -> tuple[StateTable, ...]:
+    return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
+
+
+def _window_top_n(node: p.WindowTopNExec) -> tuple[StateTable, ...]:
+    by = _by(node.input.schema, node.partition, "nothing else")
+    return (StateTable("rows", f"{node.end} rows by window and {by}", "the clock" if node.proctime else WATERMARK),)
+
+
+def _over(node: p.OverAggregateExec) -> tuple[StateTable, ...]:
+    by = _by(node.input.schema, node.partition, "nothing")
+    if not (node.rowtime or node.proctime):
+        return (StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING)),)
+    tables = [StateTable("frames", f"rows of the frame or accumulators by {by}", _ttl(node.ttl, KEYS))]
+    if node.rowtime:
+        tables.append(StateTable("waiting", "rows until their time has come", WATERMARK))
+    return tuple(tables)
+
+
+def _sort(node: p.SortExec) -> tuple[StateTable, ...]:
+    return (StateTable("waiting", "rows until their time has come", WATERMARK),)
+
+
+def _limit(node: p.LimitExec) -> tuple[StateTable, ...]:
+    if node.input.mode.is_append_only:
+        return (StateTable("count", "how many rows have passed", "one row"),)
+    return (StateTable("rows", "all rows by arrival", NOTHING),)
+
+
+def _set_operation(node: p.SetOperationExec) -> tuple[StateTable, ...]:
+    return (StateTable("rows", "distinct rows with two counts", NOTHING),)
+
+
+def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:
+    return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
+
+
+def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
+    return (StateTable("rows", f"live rows in order of arrival by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, NOTHING)),)
+
+
+def _window_table(node: p.WindowTableExec) -> tuple[StateTable, ...]:
+    if not isinstance(node.window, SessionWindow):
+        return ()
+    return (StateTable("sessions", f"rows of open sessions by {_by(node.input.schema, node.partition, 'nothing')}", WATERMARK),)
+
+
+_TABLES: dict[type[PhysicalNode], Callable[..., tuple[StateTable, ...]]] = {
+    p.GroupAggregateExec: _group, p.WindowAggregateExec: _window_aggregate, p.HashJoinExec: _hash_join,
+    p.IntervalJoinExec: _interval_join, p.TemporalJoinExec: _temporal_join, p.WindowJoinExec: _window_join, p.TopNExec: _top_n,
+    p.DeduplicateExec: _deduplicate, p.WindowTopNExec: _window_top_n, p.OverAggregateExec: _over, p.SortExec: _sort,
+    p.LimitExec: _limit, p.SetOperationExec: _set_operation, p.ChangelogNormalizeExec: _normalize,
+    p.SinkMaterializeExec: _materialize, p.WindowTableExec: _window_table,
+}
