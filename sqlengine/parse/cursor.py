@@ -16,7 +16,7 @@ from sqlengine.parse.lexer import END, QUOTED, STRING, UNICODE, WORD, Token, dec
 
 __all__ = ["RESERVED", "Cursor"]
 
-_E = TypeVar("_E", bound=exp.Expression)
+_E = TypeVar("_E", bound=exp.Expr)
 
 RESERVED = frozenset((
     "ALL", "AND", "AS", "BETWEEN", "CASE", "CAST", "CREATE", "CROSS", "DISTINCT", "ELSE", "EXCEPT", "EXISTS",

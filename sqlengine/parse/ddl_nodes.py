@@ -62,7 +62,7 @@ def options_dict(options: tuple[Option, ...]) -> dict[str, str]:
 class ExpressionText(Node):
     """An expression inside a statement, with the text it was written in."""
 
-    expression: exp.Expression
+    expression: exp.Expr
     text: str
     span: Span = field(default=_NOWHERE, compare=False)
 
@@ -71,7 +71,7 @@ class ExpressionText(Node):
 class QueryText(Node):
     """A query inside a statement (Select, Values, Union, Except, Intersect, Subquery) and the text it came from."""
 
-    query: exp.Expression
+    query: exp.Expr
     text: str
     span: Span = field(default=_NOWHERE, compare=False)
 

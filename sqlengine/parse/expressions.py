@@ -16,11 +16,11 @@ from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstruct
 
 __all__ = ["ExpressionGrammar"]
 
-_COMPARISONS: dict[str, type[exp.Expression]] = {
+_COMPARISONS: dict[str, type[exp.Expr]] = {
     "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
 }
-_TERMS: dict[str, type[exp.Expression]] = {"+": exp.Add, "-": exp.Sub}
-_FACTORS: dict[str, type[exp.Expression]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
+_TERMS: dict[str, type[exp.Expr]] = {"+": exp.Add, "-": exp.Sub}
+_FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
 _RANGES = ("BETWEEN", "IN", "LIKE", "SIMILAR")
 _WITHOUT_PARENTHESES = frozenset((
     "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
@@ -36,27 +36,27 @@ _RESERVED_FUNCTIONS = frozenset(("LEFT", "RIGHT", "ROW", "GROUPING", "INSERT", "
 class ExpressionGrammar(FunctionGrammar):
     """Reads expressions."""
 
-    def expression(self) -> exp.Expression:
+    def expression(self) -> exp.Expr:
         start = self.token
         left = self._conjunction()
         while self.match("OR"):
             left = self.place(exp.Or(this=left, expression=self._conjunction()), start)
         return left
 
-    def _conjunction(self) -> exp.Expression:
+    def _conjunction(self) -> exp.Expr:
         start = self.token
         left = self._negation()
         while self.match("AND"):
             left = self.place(exp.And(this=left, expression=self._negation()), start)
         return left
 
-    def _negation(self) -> exp.Expression:
+    def _negation(self) -> exp.Expr:
         start = self.token
         if self.match("NOT"):
             return self.place(exp.Not(this=self._negation()), start)
         return self._truth()
 
-    def _truth(self) -> exp.Expression:
+    def _truth(self) -> exp.Expr:
         """IS .. after a comparison; what it gives may be compared again."""
         start = self.token
         left = self._comparison(self._range(), start)
@@ -64,7 +64,7 @@ class ExpressionGrammar(FunctionGrammar):
             left = self._comparison(self._is(left, start), start)
         return left
 
-    def _is(self, left: exp.Expression, start: Token) -> exp.Expression:
+    def _is(self, left: exp.Expr, start: Token) -> exp.Expr:
         self.expect("IS")
         negated = self.match("NOT")
         if self.match("DISTINCT"):
@@ -87,19 +87,19 @@ class ExpressionGrammar(FunctionGrammar):
         self.place(tree, start)
         return self.place(exp.Not(this=tree), start) if negated else tree
 
-    def _comparison(self, left: exp.Expression, start: Token) -> exp.Expression:
+    def _comparison(self, left: exp.Expr, start: Token) -> exp.Expr:
         while (kind := _COMPARISONS.get(self.token.upper)) is not None:
             self.advance()
             right_start = self.token
             if self.at_any("ALL", "ANY", "SOME") and self.peek().upper == "(":
                 quantifier = exp.All if self.advance().upper == "ALL" else exp.Any
-                right: exp.Expression = self.place(quantifier(this=self.subquery()), right_start)
+                right: exp.Expr = self.place(quantifier(this=self.subquery()), right_start)
             else:
                 right = self._range()
             left = self.place(kind(this=left, expression=right), start)
         return left
 
-    def _range(self) -> exp.Expression:
+    def _range(self) -> exp.Expr:
         start = self.token
         left = self.additive()
         while True:
@@ -124,13 +124,13 @@ class ExpressionGrammar(FunctionGrammar):
             if negated:
                 left = self.place(exp.Not(this=left), start)
 
-    def _between(self, left: exp.Expression) -> exp.Expression:
+    def _between(self, left: exp.Expr) -> exp.Expr:
         symmetric = self.match_any("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
         low = self.additive()
         self.expect("AND")
         return exp.Between(this=left, low=low, high=self.additive(), symmetric=symmetric)
 
-    def _in(self, left: exp.Expression) -> exp.Expression:
+    def _in(self, left: exp.Expr) -> exp.Expr:
         if not self.at("("):
             self.fail("(")
         if self._query_in_parentheses():
@@ -140,13 +140,13 @@ class ExpressionGrammar(FunctionGrammar):
         self.expect(")")
         return exp.In(this=left, expressions=values)
 
-    def _like(self, kind: type[exp.Expression], left: exp.Expression, start: Token) -> exp.Expression:
+    def _like(self, kind: type[exp.Expr], left: exp.Expr, start: Token) -> exp.Expr:
         tree = self.place(kind(this=left, expression=self.additive()), start)
         if self.match("ESCAPE"):
             return exp.Escape(this=tree, expression=self.additive())
         return tree
 
-    def additive(self) -> exp.Expression:
+    def additive(self) -> exp.Expr:
         start = self.token
         left = self._multiplicative()
         while (kind := _TERMS.get(self.token.upper)) is not None:
@@ -154,7 +154,7 @@ class ExpressionGrammar(FunctionGrammar):
             left = self.place(kind(this=left, expression=self._multiplicative()), start)
         return left
 
-    def _multiplicative(self) -> exp.Expression:
+    def _multiplicative(self) -> exp.Expr:
         start = self.token
         left = self._unary()
         while (kind := _FACTORS.get(self.token.upper)) is not None:
@@ -162,7 +162,7 @@ class ExpressionGrammar(FunctionGrammar):
             left = self.place(kind(this=left, expression=self._unary()), start)
         return left
 
-    def _unary(self) -> exp.Expression:
+    def _unary(self) -> exp.Expr:
         start = self.token
         if self.match("-"):
             return self.place(exp.Neg(this=self._unary()), start)
@@ -170,7 +170,7 @@ class ExpressionGrammar(FunctionGrammar):
             return self.place(UnaryPlus(this=self._unary()), start)
         return self._postfix()
 
-    def _postfix(self) -> exp.Expression:
+    def _postfix(self) -> exp.Expr:
         start = self.token
         tree = self._primary()
         while True:
@@ -186,7 +186,7 @@ class ExpressionGrammar(FunctionGrammar):
 
     # Primary expressions
 
-    def _primary(self) -> exp.Expression:
+    def _primary(self) -> exp.Expr:
         start = self.token
         if start.kind is OP:
             if start.upper == "(":
@@ -223,7 +223,7 @@ class ExpressionGrammar(FunctionGrammar):
             self.fail("an expression", hint=hint)
         self.fail("an expression")
 
-    def _keyword_form(self, start: Token) -> exp.Expression | None:
+    def _keyword_form(self, start: Token) -> exp.Expr | None:
         """CAST(..), EXISTS(..), ARRAY[..], MAP[..]: words before a bracket that are no functions."""
         bracket = self.peek().upper
         match start.upper, bracket:
@@ -251,7 +251,7 @@ class ExpressionGrammar(FunctionGrammar):
                 return self.place(MapConstructor(expressions=values), start)
         return None
 
-    def _column_or_call(self) -> exp.Expression:
+    def _column_or_call(self) -> exp.Expr:
         start = self.token
         parts = [self.identifier("an expression", reserved=start.upper in _RESERVED_FUNCTIONS)]
         while self.at(".") and self.peek().kind in (WORD, QUOTED):
@@ -261,20 +261,20 @@ class ExpressionGrammar(FunctionGrammar):
             return self.call(parts[-1], parts[:-1], start)
         return self.column(parts, start)
 
-    def column(self, parts: list[exp.Identifier], start: Token) -> exp.Expression:
+    def column(self, parts: list[exp.Identifier], start: Token) -> exp.Expr:
         """A column of dotted parts: up to four in a Column, the rest as fields of it."""
         head = parts[:4]
         keys = ("this", "table", "db", "catalog")
-        tree: exp.Expression = exp.Column(**dict(zip(keys, reversed(head), strict=False)))
+        tree: exp.Expr = exp.Column(**dict(zip(keys, reversed(head), strict=False)))
         self.place(tree, start, head[-1].meta["end"] + 1)
         for field in parts[4:]:
             tree = self.place(exp.Dot(this=tree, expression=field), start, field.meta["end"] + 1)
         return tree
 
-    def _case(self) -> exp.Expression:
+    def _case(self) -> exp.Expr:
         start = self.expect("CASE")
         operand = None if self.at("WHEN") else self.expression()
-        branches: list[exp.Expression] = []
+        branches: list[exp.Expr] = []
         while self.at("WHEN"):
             at = self.advance()
             condition = self.expression()
@@ -288,7 +288,7 @@ class ExpressionGrammar(FunctionGrammar):
         self.expect("END")
         return self.place(exp.Case(this=operand, ifs=branches, default=default), start)
 
-    def _parenthesized(self) -> exp.Expression:
+    def _parenthesized(self) -> exp.Expr:
         start = self.token
         if self._query_in_parentheses():
             return self.subquery()

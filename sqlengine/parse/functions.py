@@ -25,11 +25,11 @@ class FunctionGrammar(LiteralGrammar):
     """Reads calls, from the opening parenthesis on."""
 
     @abstractmethod
-    def expression(self) -> exp.Expression:
+    def expression(self) -> exp.Expr:
         """Any expression."""
 
     @abstractmethod
-    def additive(self) -> exp.Expression:
+    def additive(self) -> exp.Expr:
         """An expression without comparisons and truth operators."""
 
     @abstractmethod
@@ -49,10 +49,10 @@ class FunctionGrammar(LiteralGrammar):
         """An ORDER BY clause, if one stands here."""
 
     @abstractmethod
-    def over(self, call: exp.Expression, start: Token) -> exp.Expression:
+    def over(self, call: exp.Expr, start: Token) -> exp.Expr:
         """The window after OVER."""
 
-    def call(self, name: exp.Identifier, qualifier: list[exp.Identifier], start: Token) -> exp.Expression:
+    def call(self, name: exp.Identifier, qualifier: list[exp.Identifier], start: Token) -> exp.Expr:
         """A call whose name is read and whose parenthesis stands here, with FILTER, OVER and the like after it."""
         special = None if name.args["quoted"] or qualifier else _SPECIAL.get(name.name.upper())
         self.expect("(")
@@ -69,7 +69,7 @@ class FunctionGrammar(LiteralGrammar):
             return self._after_call(self.place(treatment(this=tree), start), start)
         return self._after_call(tree, start)
 
-    def argument(self) -> exp.Expression:
+    def argument(self) -> exp.Expr:
         """One argument: `name => value`, a relation, a descriptor, a model, DEFAULT or an expression."""
         start = self.token
         if self.peek().upper == "=>":
@@ -98,14 +98,14 @@ class FunctionGrammar(LiteralGrammar):
             return self._partitioned(value, start)
         return value
 
-    def comma_separated(self, read: Callable[[], exp.Expression]) -> list[exp.Expression]:
+    def comma_separated(self, read: Callable[[], exp.Expr]) -> list[exp.Expr]:
         """One or more of something, with commas between."""
         found = [read()]
         while self.match(","):
             found.append(read())
         return found
 
-    def _arguments(self) -> list[exp.Expression]:
+    def _arguments(self) -> list[exp.Expr]:
         if self.at(")"):
             return []
         start = self.token
@@ -122,13 +122,13 @@ class FunctionGrammar(LiteralGrammar):
 
     # Relations as arguments
 
-    def _table_argument(self) -> exp.Expression:
+    def _table_argument(self) -> exp.Expr:
         start = self.expect("TABLE")
         relation = self.subquery() if self.at("(") else self.table_name()
         return self._partitioned(relation, start)
 
-    def _partitioned(self, relation: exp.Expression, start: Token) -> TableArg:
-        keys: list[exp.Expression] = []
+    def _partitioned(self, relation: exp.Expr, start: Token) -> TableArg:
+        keys: list[exp.Expr] = []
         if self.match("PARTITION", "BY"):
             if self.match("("):
                 keys = self.comma_separated(self.expression)
@@ -170,7 +170,7 @@ class FunctionGrammar(LiteralGrammar):
 
     # After the call
 
-    def _after_call(self, tree: exp.Expression, start: Token) -> exp.Expression:
+    def _after_call(self, tree: exp.Expr, start: Token) -> exp.Expr:
         if self.match("WITHIN", "GROUP"):
             self.expect("(")
             order = self.order_by()
@@ -189,7 +189,7 @@ class FunctionGrammar(LiteralGrammar):
         tree = self._null_treatment(tree, start)
         return self.over(tree, start) if self.at("OVER") else tree
 
-    def _null_treatment(self, tree: exp.Expression, start: Token) -> exp.Expression:
+    def _null_treatment(self, tree: exp.Expr, start: Token) -> exp.Expr:
         if self.match("IGNORE", "NULLS"):
             return self.place(exp.IgnoreNulls(this=tree), start)
         if self.match("RESPECT", "NULLS"):
@@ -221,7 +221,7 @@ class FunctionGrammar(LiteralGrammar):
         return FunctionCall(this=name, expressions=arguments)
 
     def _unit_first(self, name: str) -> FunctionCall:
-        arguments: list[exp.Expression] = [self._unit()]
+        arguments: list[exp.Expr] = [self._unit()]
         while self.match(","):
             arguments.append(self.expression())
         return FunctionCall(this=name, expressions=arguments)
@@ -272,7 +272,7 @@ class FunctionGrammar(LiteralGrammar):
             arguments.append(self.expression())
         return FunctionCall(this=name, expressions=arguments)
 
-    def _rest(self) -> list[exp.Expression]:
+    def _rest(self) -> list[exp.Expr]:
         return self.comma_separated(self.argument) if self.match(",") else []
 
     # JSON
@@ -301,7 +301,7 @@ class FunctionGrammar(LiteralGrammar):
             tree.set(key, behaviour)
         return tree
 
-    def _json_behaviour(self) -> exp.Expression:
+    def _json_behaviour(self) -> exp.Expr:
         start = self.token
         if self.match("DEFAULT"):
             return self.expression()
@@ -323,7 +323,7 @@ class FunctionGrammar(LiteralGrammar):
 
     def _json_object(self, name: str) -> JsonFunction:
         tree = JsonFunction(this=name, expressions=[])
-        arguments: list[exp.Expression] = []
+        arguments: list[exp.Expr] = []
         while not self.at(")") and not self._on_null(tree):
             if arguments:
                 self.expect(",")
@@ -338,7 +338,7 @@ class FunctionGrammar(LiteralGrammar):
 
     def _json_array(self, name: str) -> JsonFunction:
         tree = JsonFunction(this=name, expressions=[])
-        arguments: list[exp.Expression] = []
+        arguments: list[exp.Expr] = []
         while not self.at(")") and not self._on_null(tree):
             if arguments:
                 self.expect(",")

@@ -36,7 +36,7 @@ _TEMPORAL = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 class LiteralGrammar(TypeGrammar):
     """Reads literals."""
 
-    def literal(self) -> exp.Expression | None:
+    def literal(self) -> exp.Expr | None:
         """A literal if one stands here, else None."""
         token = self.token
         kind = token.kind

@@ -30,7 +30,7 @@ class QueryGrammar(RelationGrammar):
         self.expect(")")
         return self.place(tree, start)
 
-    def query(self) -> exp.Expression:
+    def query(self) -> exp.Expr:
         start = self.token
         with_ = self._with()
         tree = self._union()
@@ -53,7 +53,7 @@ class QueryGrammar(RelationGrammar):
     def _cte(self) -> exp.CTE:
         start = self.token
         name = self.identifier("the name of the WITH query")
-        columns: list[exp.Expression] = []
+        columns: list[exp.Expr] = []
         if self.match("("):
             columns = self.comma_separated(lambda: self.identifier("a column name"))
             self.expect(")")
@@ -63,26 +63,26 @@ class QueryGrammar(RelationGrammar):
         self.expect(")")
         return self.place(tree, start)
 
-    def _union(self) -> exp.Expression:
+    def _union(self) -> exp.Expr:
         start = self.token
         left = self._intersect()
         while self.at_any("UNION", "EXCEPT"):
             left = self._set_operation(left, self.advance().upper, start)
         return left
 
-    def _intersect(self) -> exp.Expression:
+    def _intersect(self) -> exp.Expr:
         start = self.token
         left = self._query_term()
         while self.match("INTERSECT"):
             left = self._set_operation(left, "INTERSECT", start)
         return left
 
-    def _set_operation(self, left: exp.Expression, word: str, start: Token) -> exp.Expression:
+    def _set_operation(self, left: exp.Expr, word: str, start: Token) -> exp.Expr:
         distinct = self.match_any("ALL", "DISTINCT") != "ALL"
         right = self._query_term() if word == "INTERSECT" else self._intersect()
         return self.place(_SET_OPERATIONS[word](this=left, expression=right, distinct=distinct), start)
 
-    def _query_term(self) -> exp.Expression:
+    def _query_term(self) -> exp.Expr:
         start = self.token
         match start.upper:
             case "SELECT":
@@ -137,7 +137,7 @@ class QueryGrammar(RelationGrammar):
         if self.match("QUALIFY"):
             tree.set("qualify", self.place(exp.Qualify(this=self.expression()), at))
 
-    def _select_item(self) -> exp.Expression:
+    def _select_item(self) -> exp.Expr:
         start = self.token
         if self.match("*"):
             return self.place(exp.Star(), start)
@@ -150,7 +150,7 @@ class QueryGrammar(RelationGrammar):
             return self.place(exp.Alias(this=this, alias=self.identifier("an alias")), start)
         return this
 
-    def _star_of(self, this: exp.Expression, star: exp.Star, start: Token) -> exp.Expression:
+    def _star_of(self, this: exp.Expr, star: exp.Star, start: Token) -> exp.Expr:
         """`t.*` as a Column whose name is the star; of anything else a Dot."""
         parts = list(this.parts) if isinstance(this, exp.Column) else []
         if 0 < len(parts) < 4:
@@ -159,7 +159,7 @@ class QueryGrammar(RelationGrammar):
             return self.place(exp.Column(this=star, **owner), start)
         return self.place(exp.Dot(this=this, expression=star), start)
 
-    def _group_item(self) -> exp.Expression:
+    def _group_item(self) -> exp.Expr:
         start = self.token
         if self.match("GROUPING", "SETS"):
             return self.place(exp.GroupingSets(expressions=self._group_items()), start)
@@ -173,13 +173,13 @@ class QueryGrammar(RelationGrammar):
             return self.place(exp.Tuple(expressions=[]), start)
         return self.expression()
 
-    def _group_items(self) -> list[exp.Expression]:
+    def _group_items(self) -> list[exp.Expr]:
         self.expect("(")
         items = self.comma_separated(self._grouping_set)
         self.expect(")")
         return items
 
-    def _grouping_set(self) -> exp.Expression:
+    def _grouping_set(self) -> exp.Expr:
         """As a group item, but `(a)` is a set of one column."""
         start = self.token
         item = self._group_item()
@@ -203,7 +203,7 @@ class QueryGrammar(RelationGrammar):
 
     # Windows
 
-    def over(self, call: exp.Expression, start: Token) -> exp.Expression:
+    def over(self, call: exp.Expr, start: Token) -> exp.Expr:
         self.expect("OVER")
         if not self.at("("):
             return self.place(exp.Window(this=call, alias=self.identifier("a window")), start)
@@ -241,7 +241,7 @@ class QueryGrammar(RelationGrammar):
         spec = exp.WindowSpec(kind=kind, start=start, start_side=start_side, end=end, end_side=end_side)
         return self.place(spec, at)
 
-    def _bound(self) -> tuple[str | exp.Expression, str | None]:
+    def _bound(self) -> tuple[str | exp.Expr, str | None]:
         if self.match("CURRENT", "ROW"):
             return "CURRENT ROW", None
         bound = "UNBOUNDED" if self.match("UNBOUNDED") else self.additive()
@@ -256,7 +256,7 @@ class QueryGrammar(RelationGrammar):
         self.expect("BY")
         return self.place(exp.Order(expressions=self.comma_separated(self.sort_item)), start)
 
-    def _limits(self, tree: exp.Expression) -> None:
+    def _limits(self, tree: exp.Expr) -> None:
         """LIMIT, OFFSET and FETCH, in any order that the standard or Flink takes."""
         while True:
             at = self.token
@@ -277,14 +277,14 @@ class QueryGrammar(RelationGrammar):
             else:
                 return
 
-    def _count(self) -> exp.Expression:
+    def _count(self) -> exp.Expr:
         token = self.token
         if token.kind is not NUMBER or not token.text.isdigit():
             self.fail("a number of rows")
         self.advance()
         return self.place(exp.Literal(this=token.text, is_string=False), token)
 
-    def _set_once(self, tree: exp.Expression, key: str, clause: exp.Expression, at: Token) -> None:
+    def _set_once(self, tree: exp.Expr, key: str, clause: exp.Expr, at: Token) -> None:
         if tree.args.get(key) is not None:
             self.refuse(f"{at.upper} is there twice" if key == "offset" else "the number of rows is limited twice", at)
         tree.set(key, self.place(clause, at))

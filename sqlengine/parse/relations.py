@@ -30,7 +30,7 @@ class RelationGrammar(ExpressionGrammar):
     """Reads relations."""
 
     @abstractmethod
-    def query(self) -> exp.Expression:
+    def query(self) -> exp.Expr:
         """A query with its WITH, ORDER BY and LIMIT."""
 
     # FROM and joins
@@ -85,7 +85,7 @@ class RelationGrammar(ExpressionGrammar):
 
     # Relations
 
-    def relation(self) -> exp.Expression:
+    def relation(self) -> exp.Expr:
         """One relation with its alias."""
         start = self.token
         tree = self._lateral() if self.at("LATERAL") else self._relation_without_alias()
@@ -113,13 +113,13 @@ class RelationGrammar(ExpressionGrammar):
             name = self.identifier()
         else:
             return None
-        columns: list[exp.Expression] = []
+        columns: list[exp.Expr] = []
         if self.match("("):
             columns = self.comma_separated(lambda: self.identifier("a column name"))
             self.expect(")")
         return self.place(exp.TableAlias(this=name, columns=columns), start)
 
-    def _relation_without_alias(self) -> exp.Expression:
+    def _relation_without_alias(self) -> exp.Expr:
         start = self.token
         if self.at("("):
             return self._parenthesized_relation()
@@ -132,7 +132,7 @@ class RelationGrammar(ExpressionGrammar):
         self.match("TABLE")
         return self._table_or_call(start)
 
-    def _lateral(self) -> exp.Expression:
+    def _lateral(self) -> exp.Expr:
         start = self.expect("LATERAL")
         if self.at("("):
             return self.place(exp.Lateral(this=self.subquery()), start)
@@ -146,7 +146,7 @@ class RelationGrammar(ExpressionGrammar):
         tree.set("lateral", True)
         return tree
 
-    def _parenthesized_relation(self) -> exp.Expression:
+    def _parenthesized_relation(self) -> exp.Expr:
         start = self.token
         if self._query_in_parentheses():
             tree = self.subquery()
@@ -178,7 +178,7 @@ class RelationGrammar(ExpressionGrammar):
         self.expect(")")
         return self._as_table_function(call, start, lateral=lateral)
 
-    def _as_table_function(self, call: exp.Expression, start: Token, *, lateral: bool) -> TableFunction:
+    def _as_table_function(self, call: exp.Expr, start: Token, *, lateral: bool) -> TableFunction:
         if not isinstance(call, FunctionCall):
             self.refuse("FILTER, OVER and the like do not follow a table function", start)
         for argument in call.expressions:
@@ -195,7 +195,7 @@ class RelationGrammar(ExpressionGrammar):
             parts.append(self.identifier(what, reserved=True))
         return parts
 
-    def _table_or_call(self, start: Token) -> exp.Expression:
+    def _table_or_call(self, start: Token) -> exp.Expr:
         parts = self._path("a table")
         if self.at("("):
             return self._as_table_function(self.call(parts[-1], parts[:-1], start), start, lateral=False)
@@ -258,7 +258,7 @@ class RelationGrammar(ExpressionGrammar):
 
     # MATCH_RECOGNIZE
 
-    def _match_recognize(self, relation: exp.Expression, start: Token) -> MatchRecognize:
+    def _match_recognize(self, relation: exp.Expr, start: Token) -> MatchRecognize:
         self.expect("MATCH_RECOGNIZE", "(")
         tree = MatchRecognize(this=relation)
         if self.match("PARTITION", "BY"):

@@ -354,7 +354,7 @@ def parse_statement(text: str) -> Statement:
     return first
 
 
-def parse_query(text: str) -> exp.Expression:
+def parse_query(text: str) -> exp.Expr:
     """The query of a text: Select, Values, Union, Except, Intersect or Subquery."""
     statement = parse_statement(text)
     if not isinstance(statement, QueryStatement):
@@ -362,7 +362,7 @@ def parse_query(text: str) -> exp.Expression:
     return statement.query.query
 
 
-def parse_expression(text: str) -> exp.Expression:
+def parse_expression(text: str) -> exp.Expr:
     """The expression of a text, for example a condition of the Table API."""
     grammar = StatementGrammar(text)
     try:

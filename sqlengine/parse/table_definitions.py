@@ -409,6 +409,6 @@ class TableGrammar(QueryGrammar):
             span = span_of(hint) or Span(0, 0)
             if hint.name != "OPTIONS":
                 self.refuse(f"the hint {hint.name} does not belong here", span, "only OPTIONS follows a table")
-            pairs: list[exp.Expression] = hint.args.get("options") or []
+            pairs: list[exp.Expr] = hint.args.get("options") or []
             found += [Option(p.args["this"], p.args["value"], span_of(p) or span) for p in pairs]
         return tuple(found)

@@ -153,12 +153,12 @@ class FlinkGenerator(Generator):
         return tree.statement.text
 
 
-def _alias(generator: Generator, tree: exp.Expression) -> str:
+def _alias(generator: Generator, tree: exp.Expr) -> str:
     alias = tree.args.get("alias")
     return f" AS {generator.sql(alias)}" if alias is not None else ""
 
 
-def _limits(generator: Generator, tree: exp.Expression) -> str:
+def _limits(generator: Generator, tree: exp.Expr) -> str:
     parts = [generator.sql(tree, key) for key in ("order", "limit", "offset")]
     return "".join(parts)
 
