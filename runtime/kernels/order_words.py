@@ -2,8 +2,9 @@
 
 Strings are their bytes in as many 8-byte words as the longest string seen needs (zero padded), then a word with the
 length + 1, which orders strings that differ only in trailing zero bytes. When a longer string arrives the layout
-widens, and words made earlier are brought to it with `OrderEncoder.adapt`. Descending columns are bitwise negated.
-NULL is all zeros or all ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
+widens, and words made earlier are brought to it with `OrderEncoder.adapt`. So every row costs as many bytes as the
+longest string seen; values above 64 KiB are refused. Descending columns are bitwise negated. NULL is all zeros or all
+ones, patterns that no value has; only 64-bit integers need a word of their own to tell NULL.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from runtime.kernels.hashing import padded_words
 
 __all__ = ["OrderEncoder", "order_words"]
 
+_LONGEST = 1 << 16
 _SIGN = np.uint64(1 << 63)
 _ONES = np.uint64((1 << 64) - 1)
 _ZERO = np.uint64(0)
@@ -52,7 +54,7 @@ class OrderEncoder:
         nullable: whether each column may hold NULL, all when not given.
 
     Raises:
-        UnsupportedError: a column of a type without an order (array, map).
+        UnsupportedError: a column of a type without an order (array, map); `encode` raises it for strings above 64 KiB.
     """
 
     def __init__(self, types: Sequence[pa.DataType], descending: Sequence[bool], nulls_last: Sequence[bool],
@@ -186,6 +188,9 @@ class _BytesOrder(_OrderCodec):
             strings = strings.fill_null(b"")
         lengths = byte_lengths(strings)
         longest = int(lengths.max()) if len(lengths) else 0
+        if longest > _LONGEST:
+            raise UnsupportedError(f"a value of {longest:,} bytes is too long to sort by",
+                                   hint="sort by a prefix of it, for example SUBSTRING(x, 1, 1000)")
         self.width = max(self.width, (longest + 7) // 8 + 1)
         words = np.empty((len(array), self.width), dtype=np.uint64)
         # Big-endian words compare like the bytes they are made of.

@@ -18,6 +18,7 @@ __all__ = ["SortedRuns"]
 _SIGN = np.uint64(1 << 63)
 _MERGE_RATIO = 4
 _SMALL_RUN = 512
+_SORTED_REQUESTS = 256
 _ONES = np.uint64((1 << 64) - 1)
 _ZERO = np.uint64(0)
 
@@ -239,6 +240,13 @@ class SortedRuns:
         before, after = _ZERO, _ONES
         low_seq = before if low is None or low_inclusive else after
         high_seq = after if high is None or high_inclusive else before
+        order: np.ndarray | None = None
+        if len(partitions) >= _SORTED_REQUESTS:
+            # Sorted requests walk each run once, which the processor's caches reward.
+            words = high if low is None else low
+            order = radix_argsort([partitions, *(() if words is None else words.T)])
+            partitions = partitions[order]
+            low, high = (None if bound is None else bound[order] for bound in (low, high))
         low_key = None if low is None else self._keys(partitions, low, low_seq)
         high_key = None if high is None else self._keys(partitions, high, high_seq)
         found: _Bounds = []
@@ -248,6 +256,10 @@ class SortedRuns:
                 start = np.maximum(start, run.search(low_key, "left"))
             if high_key is not None:
                 end = np.minimum(end, run.search(high_key, "right"))
+            if order is not None:
+                back = np.empty((2, len(order)), dtype=np.int64)
+                back[0, order], back[1, order] = start, end
+                start, end = back
             found.append((run, start, end))
         return found
 

@@ -155,3 +155,31 @@ class _Descending:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Descending) and other.data == self.data
+
+
+def test_many_requests_at_once() -> None:
+    """Large batches of requests are sorted on the way: the answers come in the order of the requests all the same."""
+    rng = np.random.default_rng(11)
+    runs = SortedRuns()
+    model: dict[int, Entry] = {}
+    for start in (0, 3000, 3500):
+        count = 3000 if start == 0 else 500
+        parts, words = rng.integers(0, 50, count), rng.integers(0, 100, (count, 2)).astype(np.uint64)
+        values = np.arange(start, start + count)
+        runs.insert(parts, words, None, values)
+        for p, w, v in zip(parts.tolist(), words.tolist(), values.tolist(), strict=True):
+            model[v] = (p, tuple(w), v, v)
+    gone = rng.permutation(4000)[:1500]
+    runs.remove(gone)
+    for value in gone.tolist():
+        del model[value]
+    entries = {p: in_order(model, p) for p in range(-1, 52)}
+    asked = rng.integers(-1, 52, 400)
+    bound = rng.integers(0, 100, (400, 2)).astype(np.uint64)
+    requests = list(zip(asked.tolist(), map(tuple, bound.tolist()), strict=True))
+    assert pairs(runs.first(asked, 3)) == [(i, e[3]) for i, (p, _) in enumerate(requests) for e in entries[p][:3]]
+    below = [[e[3] for e in entries[p] if e[1] < b] for p, b in requests]
+    assert runs.floor(asked, bound, inclusive=False).tolist() == [b[-1] if b else -1 for b in below]
+    assert pairs(runs.range(asked, None, bound)) == [(i, v) for i, b in enumerate(below) for v in b]
+    above = [[e[3] for e in entries[p] if e[1] >= b] for p, b in requests]
+    assert pairs(runs.range(asked, bound, None)) == [(i, v) for i, a in enumerate(above) for v in a]

@@ -99,6 +99,11 @@ def test_sorting_by_an_array_is_refused() -> None:
         OrderEncoder([pa.list_(pa.int64())], [False], [False])
 
 
+def test_a_huge_sort_value_is_refused() -> None:
+    with pytest.raises(UnsupportedError):
+        sort_indices([pa.array(["a", "x" * 70_000])], [False], [False])
+
+
 def test_not_null_bigint_is_one_word() -> None:
     assert OrderEncoder([pa.int64()], [False], [False], [False]).width == 1
     assert OrderEncoder([pa.timestamp("us")], [False], [False]).width == 1
