@@ -67,9 +67,8 @@ class ColumnStore:
 
         A slot of -1 gives a row of NULLs, as an outer join needs it. Slots never written are undefined.
         """
-        missing: np.ndarray | None = slots < 0
-        if missing is not None and not missing.any():
-            missing = None
+        negative = slots < 0
+        missing = negative if negative.any() else None
         return [column.take(slots, missing) for column in self._columns]
 
     def take_column(self, index: int, slots: np.ndarray) -> pa.Array:

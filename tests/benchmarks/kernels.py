@@ -75,7 +75,8 @@ def encoding() -> Iterator[Result]:
     rng = np.random.default_rng(2)
     numbers = pa.array(rng.integers(0, STATE, BATCH))
     names = pa.array([f"customer-{i:09d}" for i in rng.integers(0, STATE, BATCH)])
-    urls = pa.array([f"https://example.org/a/path/to/article/{i:09d}?ref=stream" for i in rng.integers(0, STATE, BATCH)])
+    urls = pa.array([
+        f"https://example.org/a/path/to/page-no/{i:09d}?ref=stream" for i in rng.integers(0, STATE, BATCH)])
     yield "key words: 65,536 BIGINT NOT NULL", timed(lambda: KeyEncoder([pa.int64()], [False]).encode([numbers])), ""
     for label, column in (("18", names), ("56", urls)):
         encoder = KeyEncoder([pa.string()])
