@@ -1,0 +1,143 @@
+"""Window arithmetic: which windows a time falls in, and when a window may be closed. Whole columns, milliseconds.
+
+TIMESTAMP columns are wall-clock times without a zone. TIMESTAMP_LTZ columns are instants: their windows are computed on the wall clock of
+the session's zone (daylight saving included), and window bounds are wall-clock times. So a window that spans the repeated
+hour holds an hour more, and windows inside the skipped hour stay empty. Source: Flink 2.3, "Time zone" and `TimeWindowUtil`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.clock import MIN_WATERMARK
+from runtime.core.errors import InternalError
+from runtime.core.types import DataType
+from runtime.kernels.arrow_buffers import fixed_array, fixed_values
+from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow, WindowSpec
+
+__all__ = [
+    "SliceAssigner", "firing_times", "milliseconds", "timestamps", "wall_milliseconds", "window_time_column", "windows_of",
+]
+
+_UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "Etc/UCT", "UCT", "Zulu"})
+
+
+def milliseconds(column: pa.Array) -> np.ndarray:
+    """A timestamp column as int64 milliseconds since the epoch, rounded down; undefined at NULL."""
+    values = fixed_values(column)
+    match column.type.unit:
+        case "ms":
+            return values.astype(np.int64, copy=False)
+        case "us":
+            return values // 1000
+        case "ns":
+            return values // 1_000_000
+        case _:
+            return values * 1000
+
+
+def wall_milliseconds(column: pa.Array, zone: str | None) -> np.ndarray:
+    """The times on the wall clock of the zone (None: the column has no zone and is taken as it is)."""
+    if zone is None or zone in _UTC or column.type.tz is None:
+        return milliseconds(column)
+    zoned = column.cast(pa.timestamp(column.type.unit, tz=zone))
+    return milliseconds(pc.local_timestamp(zoned))
+
+
+def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
+    """Wall-clock milliseconds as instants: in the skipped hour the first instant after it, in the repeated one the later."""
+    if zone is None or zone in _UTC or len(wall) == 0:
+        return wall
+    naive = fixed_array(np.ascontiguousarray(wall), pa.timestamp("ms"), None)
+    return milliseconds(pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest"))
+
+
+def firing_times(ends: np.ndarray, zone: str | None) -> np.ndarray:
+    """The watermark at which windows that end at wall-clock times `ends` close: the instant of their last millisecond."""
+    return instants(ends - 1, zone)
+
+
+def timestamps(wall: np.ndarray, type_: DataType) -> pa.Array:
+    """Wall-clock milliseconds as a column of a timestamp type."""
+    arrow = type_.arrow
+    return fixed_array(wall * (1000 if arrow.unit == "us" else 1_000_000), arrow, None)
+
+
+def window_time_column(ends: np.ndarray, type_: DataType, zone: str | None) -> pa.Array:
+    """The window_time of windows by their wall-clock ends: the last millisecond, an instant where the type is TIMESTAMP_LTZ."""
+    return timestamps(firing_times(ends, zone) if type_.arrow.tz is not None else ends - 1, type_)
+
+
+class SliceAssigner:
+    """TUMBLE, HOP and CUMULATE by slices: the widest intervals that every window is made of.
+
+    `slice_size` divides all window bounds; a row belongs to one slice, a window is a run of slices.
+    """
+
+    def __init__(self, window: WindowSpec) -> None:
+        match window:
+            case TumbleWindow(size=size, offset=offset):
+                self.slice_size, self.size, self._step, self.offset = size, size, size, offset
+                self.cumulative = False
+            case HopWindow(slide=slide, size=size, offset=offset):
+                self.slice_size, self.size, self._step, self.offset = math.gcd(slide, size), size, slide, offset
+                self.cumulative = False
+            case CumulateWindow(step=step, size=size, offset=offset):
+                self.slice_size, self.size, self._step, self.offset = step, size, step, offset
+                self.cumulative = True
+            case _:
+                raise InternalError(f"{type(window).__name__} has no slices")
+
+    @property
+    def single(self) -> bool:
+        """Whether every window is exactly one slice."""
+        return self.size == self.slice_size
+
+    def slice_ends(self, times: np.ndarray) -> np.ndarray:
+        """The end of the slice of each time."""
+        return _floor(times, self.offset, self.slice_size) + self.slice_size
+
+    def last_ends(self, slice_ends: np.ndarray) -> np.ndarray:
+        """The end of the last window that each slice belongs to; with slides longer than the size possibly before the slice's end,
+        then it belongs to none."""
+        if self.cumulative:
+            return _floor(slice_ends - 1, self.offset, self.size) + self.size
+        return _floor(slice_ends - self.slice_size, self.offset, self._step) + self.size
+
+    def window_ends(self, slice_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All windows of each slice: `(index into slice_ends, window end)`, ends ascending."""
+        last = self.last_ends(slice_ends)
+        count = np.maximum((last - slice_ends) // self._step + 1, 0)
+        index = np.repeat(np.arange(len(slice_ends), dtype=np.int64), count)
+        back = np.arange(len(index), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
+        return index, last[index] - (count[index] - 1 - back) * self._step
+
+    def starts(self, ends: np.ndarray) -> np.ndarray:
+        """The start of the window with each end."""
+        return _floor(ends - 1, self.offset, self.size) if self.cumulative else ends - self.size
+
+
+def windows_of(window: WindowSpec, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each time once per window it falls in: `(row, start, end)`, rows ascending, then by end."""
+    assigner = SliceAssigner(window)
+    index, ends = assigner.window_ends(assigner.slice_ends(times))
+    return index, assigner.starts(ends), ends
+
+
+def _floor(times: np.ndarray, offset: int, size: int) -> np.ndarray:
+    """The latest multiple of `size`, shifted by `offset`, not after each time; right for negative times too."""
+    return times - np.mod(times - offset, size)
+
+
+def closed(firing: np.ndarray, watermark: int) -> np.ndarray:
+    """Whether windows with these firing times are closed at a watermark; nothing is before the first one."""
+    if watermark == MIN_WATERMARK:
+        return np.zeros(len(firing), np.bool_)
+    return firing <= watermark
+
+
+__all__ += ["closed", "instants"]
