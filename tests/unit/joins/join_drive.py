@@ -15,7 +15,7 @@ from runtime.core.changelog import (
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.options import Options
 from runtime.core.schema import Field, Schema
-from runtime.expr.library.registry import builtin_functions
+from runtime.expr.library import builtin_functions
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.plan.nodes import ValuesExec
 

@@ -1,0 +1,161 @@
+"""Interval join: rows of equal keys whose times lie close to each other (flink_sql.md 2.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.schema import Schema
+from runtime.kernels.arrow_buffers import null_mask
+from runtime.kernels.grow import grown
+from runtime.operators.join_condition import JoinCondition
+from runtime.operators.join_output import PairOutput
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import IntervalJoinExec, JoinKind
+from runtime.state.keyed import KeyIndex
+from runtime.state.timed import TimedRows, bound, microseconds
+
+__all__ = ["IntervalJoinOperator"]
+
+_ROWS = 1 << 15
+"""How many rows look for their partners together."""
+
+
+class IntervalJoinOperator(Operator):
+    """`IntervalJoinExec`: lower <= left time - right time <= upper.
+
+    A row waits until the watermark (the lesser of both) has passed the last time at which a partner may come; then a row of a kept side
+    that found none comes out padded (ANTI: as it is), and the row is forgotten. A late row still finds the partners that wait. SEMI gives a
+    left row with its first partner. Rows without a time are rejected. With `proctime` a row's time is the clock's when it comes.
+
+    The watermark goes out behind by the longer of the two bounds, as Flink's, because padded rows are that much older.
+    """
+
+    def __init__(self, node: IntervalJoinExec, context: OperatorContext) -> None:
+        kind = node.kind
+        self._context = context
+        self._kind = kind
+        self._lower = node.lower
+        self._upper = node.upper
+        self._proctime = node.proctime
+        self._keys = KeyIndex([node.left.schema[k].type.arrow for k in node.left_keys], [False] * len(node.left_keys))
+        self._left = _Side(node.left.schema, node.left_keys, node.left_time, kind.keeps_left or kind.left_only)
+        self._right = _Side(node.right.schema, node.right_keys, node.right_time, kind.keeps_right)
+        self._condition = None
+        if node.condition is not None:
+            self._condition = JoinCondition(node.condition, len(node.left.schema), context)
+        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        left_batch, right_batch = inputs
+        if left_batch is not None and len(left_batch):
+            slots = self._take_in(self._left, left_batch, time)
+            for part in _pieces(slots):
+                times = self._left.rows.time[part]
+                index, found = self._right.rows.range(
+                    self._left.rows.key[part], times - self._upper * 1000, times - self._lower * 1000)
+                self._pair(part[index], found, time)
+        if right_batch is not None and len(right_batch):
+            slots = self._take_in(self._right, right_batch, time)
+            for part in _pieces(slots):
+                times = self._right.rows.time[part]
+                index, found = self._left.rows.range(
+                    self._right.rows.key[part], times + self._lower * 1000, times + self._upper * 1000)
+                self._pair(found, part[index], time)
+        return self._expire(time)
+
+    def output_watermark(self, time: EpochTime) -> int:
+        if self._proctime or time.watermark in (MIN_WATERMARK, MAX_WATERMARK):
+            return time.watermark
+        return time.watermark - max(-self._lower, self._upper, 0)
+
+    @property
+    def state_size(self) -> StateSize:
+        left, right = self._left, self._right
+        return StateSize(left.rows.rows + right.rows.rows, left.rows.nbytes + right.rows.nbytes + self._keys.nbytes)
+
+    def _take_in(self, side: _Side, batch: ChangelogBatch, time: EpochTime) -> np.ndarray:
+        """The slots of the rows that have a time."""
+        if self._proctime:
+            times = np.full(len(batch), time.processing_time * 1000, np.int64)
+        else:
+            nulls = null_mask(batch.column(side.time))
+            if nulls is not None:
+                self._context.reject("its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
+                batch = batch.filter(~nulls)
+            times = microseconds(batch.column(side.time))
+        return side.add(batch, times, self._keys)
+
+    def _pair(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> None:
+        if self._condition is not None and len(left):
+            holds = self._condition.holds(self._left.rows.take_column, left, self._right.rows.take_column, right, time)
+            left, right = left[holds], right[holds]
+        if self._kind is JoinKind.SEMI:
+            first = self._left.newly_matched(left)
+            self._output.add_left(first, np.ones(len(first), np.int64))
+        elif self._kind is not JoinKind.ANTI:
+            self._output.add(left, right, np.ones(len(left), np.int64))
+        if self._left.kept:
+            self._left.matched[left] = True
+        if self._right.kept:
+            self._right.matched[right] = True
+
+    def _expire(self, time: EpochTime) -> ChangelogBatch | None:
+        now = time.processing_time if self._proctime and time.watermark != MAX_WATERMARK else time.watermark
+        left = self._left.rows.due(bound(now, self._lower))
+        right = self._right.rows.due(bound(now, -self._upper))
+        if self._left.kept and self._kind is not JoinKind.SEMI:
+            lone = left[~self._left.matched[left]]
+            self._output.add_left(lone, np.ones(len(lone), np.int64))
+        if self._right.kept:
+            lone = right[~self._right.matched[right]]
+            self._output.add_right(lone, np.ones(len(lone), np.int64))
+        _, output = self._output.finish()
+        if len(left) or len(right):
+            seen = np.unique(np.concatenate((self._left.rows.key[left], self._right.rows.key[right])))
+            seen = seen[seen >= 0]
+            self._left.rows.free(left)
+            self._right.rows.free(right)
+            empty = (self._left.rows.key_counts(seen) == 0) & (self._right.rows.key_counts(seen) == 0)
+            self._keys.remove(seen[empty])
+        return output
+
+
+class _Side:
+    """One input: its waiting rows, and, for a kept side, whether each has found a partner."""
+
+    def __init__(self, schema: Schema, keys: tuple[int, ...], time: int, kept: bool) -> None:
+        self.rows = TimedRows(schema, keyed=True)
+        self.time = time
+        self.kept = kept
+        self.matched = np.empty(0, np.bool_)
+        self._keys = keys
+
+    def add(self, batch: ChangelogBatch, times: np.ndarray, index: KeyIndex) -> np.ndarray:
+        """Rows with a NULL in their key wait without one: they find no partner."""
+        missing: np.ndarray | None = None
+        for position in self._keys:
+            nulls = null_mask(batch.column(position))
+            if nulls is not None:
+                missing = nulls if missing is None else missing | nulls
+        keys = np.full(len(batch), -1, np.int64)
+        present = np.ones(len(batch), np.bool_) if missing is None else ~missing
+        held = batch.filter(present)
+        keys[present] = index.insert([held.column(k) for k in self._keys], len(held))[0]
+        slots = self.rows.add(batch.columns, keys, times)
+        if self.kept:
+            self.matched = grown(self.matched, self.rows.capacity, False)
+            self.matched[slots] = False
+        return slots
+
+    def newly_matched(self, slots: np.ndarray) -> np.ndarray:
+        """Those of the slots that had no partner yet, each once."""
+        return np.unique(slots[~self.matched[slots]])
+
+
+def _pieces(slots: np.ndarray) -> list[np.ndarray]:
+    return [slots[start:start + _ROWS] for start in range(0, len(slots), _ROWS)]

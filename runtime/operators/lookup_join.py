@@ -1,0 +1,173 @@
+"""Lookup join: rows enriched from a table outside that is asked by key (flink_sql.md 2.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.schema import Schema
+from runtime.eval.evaluator import BatchContext, Evaluator
+from runtime.kernels.arrow_buffers import null_mask
+from runtime.kernels.block_lists import BlockLists
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.kernels.slots import SlotAllocator
+from runtime.kernels.sort import first_per_key
+from runtime.operators.join_condition import JoinCondition
+from runtime.operators.join_output import PairOutput
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import JoinKind, LookupJoinExec
+from runtime.state.keyed import KeyIndex
+from runtime.state.rows import Identity, RowStore
+
+__all__ = ["LookupJoinOperator"]
+
+
+class LookupJoinOperator(Operator):
+    """`LookupJoinExec`, INNER or LEFT. Each distinct key of an epoch is looked up once; a key with a NULL matches nothing.
+
+    No state for inserts and for upserts (row kinds pass on; the reader goes by key). For an input that takes rows back the answers are kept
+    with the rows, so that a row leaves with what it came with, whatever the table holds by then: Flink looks up again and may
+    take back rows that it never gave (flink_sql.md 7.5).
+    """
+
+    def __init__(self, node: LookupJoinExec, context: OperatorContext) -> None:
+        names = node.table.schema.names
+        self._schema = node.schema
+        self._outer = node.kind is JoinKind.LEFT
+        self._table = node.table
+        self._names = [names[position] for _, position in node.keys]
+        self._types = [node.table.schema[position].type.arrow for _, position in node.keys]
+        self._evaluator = Evaluator(tuple(e for e, _ in node.keys), context.functions)
+        self._time_zone = context.time_zone
+        self._condition = None
+        if node.condition is not None:
+            self._condition = JoinCondition(node.condition, len(node.input.schema), context)
+        self._kept: _Answers | None = None
+        if node.input.mode.is_retract:
+            self._kept = _Answers(node.input.schema, node.table.schema)
+            self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        if self._kept is not None:
+            return self._step_kept(self._kept, batch, time)
+        index, found = self._look_up(batch.rows, time)
+        if self._outer:
+            index, found = _padded(index, len(batch), found)
+        if not len(index):
+            return None
+        kinds = None if batch.kinds is None else batch.kinds[index]
+        return ChangelogBatch.of(batch.rows.take(pa.array(index)).columns + found, self._schema, kinds)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(0, 0) if self._kept is None else StateSize(self._kept.rows.rows, self._kept.nbytes)
+
+    def _step_kept(self, kept: _Answers, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
+        changed = kept.rows.apply(batch, np.full(len(batch), -1, np.int64))
+        fresh = changed[kept.rows.count[changed] == kept.rows.delta[changed]]
+        if len(fresh):
+            columns = kept.rows.take(fresh)
+            rows = pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))])
+            index, found = self._look_up(rows, time)
+            kept.add(fresh[index], found)
+        delta = kept.rows.delta[changed]
+        index, answers = kept.of(changed)
+        self._output.add(changed[index], answers, delta[index])
+        if self._outer:
+            alone = np.bincount(index, minlength=len(changed)) == 0
+            self._output.add_left(changed[alone], delta[alone])
+        parts = [part for part in self._output.finish() if part is not None]
+        kept.remove(changed[kept.rows.count[changed] == 0])
+        kept.rows.settle(changed)
+        return ChangelogBatch.concat(parts) if parts else None
+
+    def _look_up(self, rows: pa.RecordBatch, time: EpochTime) -> tuple[np.ndarray, list[pa.Array]]:
+        """The matches of each row: `(row, columns of the looked-up table)`, by row."""
+        count = rows.num_rows
+        values = self._evaluator.evaluate(rows, BatchContext.at(time, count, self._time_zone))
+        keys = [_column(value, type_, count) for value, type_ in zip(values, self._types, strict=True)]
+        usable = np.ones(count, np.bool_)
+        for key in keys:
+            nulls = null_mask(key)
+            if nulls is not None:
+                usable &= ~nulls
+        asking = np.flatnonzero(usable)
+        if not len(asking):
+            return np.empty(0, np.int64), [pa.nulls(0, f.type.arrow) for f in self._table.schema]
+        keys = [key.take(pa.array(asking)) for key in keys]
+        words = KeyEncoder(self._types).encode(keys)
+        first = first_per_key(words)
+        distinct = pa.RecordBatch.from_arrays([key.take(pa.array(first)) for key in keys], names=self._names)
+        positions, found = self._table.lookup(self._names, distinct)
+        groups = KeyIndex(self._types)
+        groups.insert(distinct.columns)
+        answers = BlockLists()
+        owner = np.asarray(positions, dtype=np.int64)
+        answers.append(owner, np.arange(len(owner), dtype=np.int64))
+        index, match = answers.probe(groups.find(keys))
+        index = asking[index]
+        columns = [c.cast(f.type.arrow) for c, f in zip(found.columns, self._table.schema, strict=True)]
+        if self._condition is not None and len(index):
+            holds = self._condition.holds(
+                lambda p, at: rows.column(p).take(pa.array(at)), index, lambda p, at: columns[p].take(pa.array(at)), match, time)
+            index, match = index[holds], match[holds]
+        return index, [column.take(pa.array(match)) for column in columns]
+
+
+class _Answers:
+    """Rows with what was looked up for them."""
+
+    def __init__(self, left: Schema, right: Schema) -> None:
+        types = [f.type.arrow for f in right]
+        self.rows = RowStore(left, Identity.FULL)
+        self._store = ColumnStore(types)
+        self._slots = SlotAllocator()
+        self._lists = BlockLists()
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self._store.nbytes + self._slots.nbytes + self._lists.nbytes
+
+    def add(self, owners: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        """Answers for rows, by slot."""
+        slots = self._slots.allocate(len(owners))
+        self._store.put(slots, columns)
+        self._lists.append(owners, slots)
+
+    def of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The answers of rows: `(position in rows, answer)`."""
+        return self._lists.probe(rows)
+
+    def remove(self, rows: np.ndarray) -> None:
+        """Forgets the answers of rows."""
+        _, slots = self._lists.probe(rows)
+        self._lists.drop_keys(rows)
+        self._store.free(slots)
+        self._slots.free(slots)
+
+    def take(self, slots: np.ndarray) -> list[pa.Array]:
+        return self._store.take(slots)
+
+
+def _column(value: pa.Array | pa.Scalar, type_: pa.DataType, count: int) -> pa.Array:
+    column = pa.repeat(value, count) if isinstance(value, pa.Scalar) else value
+    return column if column.type == type_ else column.cast(type_)
+
+
+def _padded(index: np.ndarray, count: int, columns: list[pa.Array]) -> tuple[np.ndarray, list[pa.Array]]:
+    """Adds a row of NULLs for each of the `count` rows that is not in `index`; by row."""
+    alone = np.flatnonzero(np.bincount(index, minlength=count) == 0)
+    if not len(alone):
+        return index, columns
+    whole = np.concatenate((index, alone))
+    order = np.argsort(whole, kind="stable")
+    source = np.concatenate((np.arange(len(index)), np.full(len(alone), -1)))[order]
+    picked = pa.array(source, mask=source < 0)
+    return whole[order], [column.take(picked) for column in columns]

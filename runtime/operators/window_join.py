@@ -1,0 +1,126 @@
+"""Window join: the rows of equal windows, joined when the window closes (flink_sql.md 2.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.schema import Schema
+from runtime.kernels.arrow_buffers import null_mask
+from runtime.kernels.block_lists import BlockLists
+from runtime.operators.join_condition import JoinCondition
+from runtime.operators.join_output import PairOutput
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import JoinKind, WindowJoinExec
+from runtime.state.keyed import KeyIndex
+from runtime.state.timed import TimedRows, bound, microseconds
+
+__all__ = ["WindowJoinOperator"]
+
+_PAIRS = 1 << 18
+
+
+class WindowJoinOperator(Operator):
+    """`WindowJoinExec`. Rows wait until the watermark has reached the end of their window less 1 ms; then all rows of that window are joined
+    at once and forgotten. Rows of a window that was closed before they came are rejected.
+
+    With `zone` the window columns are wall-clock times of that zone: a window closes at the instant that its end stands for, the first
+    valid one in a gap, the later one in an overlap (flink_sql.md 3.4).
+    """
+
+    def __init__(self, node: WindowJoinExec, context: OperatorContext) -> None:
+        flags = [*(node.null_safe or (False,) * len(node.left_keys)), False, False]
+        self._context = context
+        self._kind = node.kind
+        self._zone = node.zone
+        self._key_types = [node.left.schema[k].type.arrow for k in (*node.left_keys, *node.left_window)]
+        self._left = _Side(node.left.schema, (*node.left_keys, *node.left_window), flags)
+        self._right = _Side(node.right.schema, (*node.right_keys, *node.right_window), flags)
+        self._condition = None
+        if node.condition is not None:
+            self._condition = JoinCondition(node.condition, len(node.left.schema), context)
+        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, node.kind.left_only)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        for side, batch in zip((self._left, self._right), inputs, strict=True):
+            if batch is not None and len(batch):
+                self._take_in(side, batch, time)
+        closed = bound(time.watermark, 1) + 1
+        left, right = self._left.rows.due(closed), self._right.rows.due(closed)
+        if not len(left) and not len(right):
+            return None
+        self._join(left, right, time)
+        _, output = self._output.finish()
+        self._left.rows.free(left)
+        self._right.rows.free(right)
+        return output
+
+    @property
+    def state_size(self) -> StateSize:
+        left, right = self._left.rows, self._right.rows
+        return StateSize(left.rows + right.rows, left.nbytes + right.nbytes)
+
+    def _take_in(self, side: _Side, batch: ChangelogBatch, time: EpochTime) -> None:
+        ends = batch.column(side.keys[-1])
+        nulls = null_mask(ends)
+        if nulls is not None:
+            self._context.reject("its window is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
+            batch = batch.filter(~nulls)
+            ends = batch.column(side.keys[-1])
+        if self._zone is not None:
+            ends = pc.assume_timezone(ends.cast(pa.timestamp("us")), self._zone, ambiguous="latest", nonexistent="latest")
+        times = microseconds(ends)
+        late = times <= bound(time.previous_watermark, 1)
+        if late.any():
+            rows = batch.rows.filter(pa.array(late))
+            self._context.reject("its window is closed", rows, time.previous_watermark, rows.column(side.keys[-1]))
+            batch, times = batch.filter(~late), times[~late]
+        side.rows.add(batch.columns, np.full(len(times), -1, np.int64), times)
+
+    def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> None:
+        """All pairs of the closed windows' rows, and the rows of kept sides that have no partner."""
+        kind = self._kind
+        groups = KeyIndex(self._key_types)
+        bags = BlockLists()
+        right_groups = self._right.groups(right, groups, insert=True)
+        present = np.flatnonzero(right_groups >= 0)
+        bags.append(right_groups[present], present)
+        left_groups = self._left.groups(left, groups, insert=False)
+        left_matched, right_matched = np.zeros(len(left), np.bool_), np.zeros(len(right), np.bool_)
+        for l, r in bags.probe_chunks(left_groups, _PAIRS):
+            if self._condition is not None:
+                holds = self._condition.holds(self._left.rows.take_column, left[l], self._right.rows.take_column, right[r], time)
+                l, r = l[holds], r[holds]
+            left_matched[l] = True
+            right_matched[r] = True
+            if not kind.left_only:
+                self._output.add(left[l], right[r], np.ones(len(l), np.int64))
+        if kind.keeps_left or kind.left_only:
+            alone = left[left_matched] if kind is JoinKind.SEMI else left[~left_matched]
+            self._output.add_left(alone, np.ones(len(alone), np.int64))
+        if kind.keeps_right:
+            alone = right[~right_matched]
+            self._output.add_right(alone, np.ones(len(alone), np.int64))
+
+
+class _Side:
+    """One input: its rows by the end of their window. `keys`: the join keys, then window start and end."""
+
+    def __init__(self, schema: Schema, keys: tuple[int, ...], null_safe: Sequence[bool]) -> None:
+        self.rows = TimedRows(schema, keyed=False)
+        self.keys = keys
+        self._null_safe = null_safe
+
+    def groups(self, slots: np.ndarray, index: KeyIndex, *, insert: bool) -> np.ndarray:
+        """The group of equal keys and windows of each row, -1 for rows that can have no partner."""
+        columns = [self.rows.take_column(k, slots) for k in self.keys]
+        found = index.insert(columns, len(slots))[0] if insert else index.find(columns, len(slots))
+        for column, safe in zip(columns, self._null_safe, strict=True):
+            nulls = None if safe else null_mask(column)
+            if nulls is not None:
+                found[nulls] = -1
+        return found
