@@ -1,0 +1,128 @@
+"""The binder's front: whole queries, the source of INSERT, and single expressions of DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from planner.logical.nodes import LogicalNode, Values
+from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
+from runtime.core.types import TypeRoot
+from runtime.expr.nodes import Column, Expr, fresh_column
+from sqlengine.bind.coerce import unify
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.output import finish, output_names
+from sqlengine.bind.scan import bind_watermark
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.select import bind_select
+from sqlengine.bind.session import BoundQuery, Clause, CommonTable, QueryBinder, QueryEnv
+from sqlengine.bind.set_ops import bind_set_operation
+from sqlengine.catalog.objects import BindContext, Watermark
+from sqlengine.parse.spans import span_of
+
+__all__ = ["BoundQuery", "bind_expression", "bind_query", "bind_values", "bind_watermark_expression", "source_query"]
+
+
+class Binder(QueryBinder):
+    """Binds queries of any form."""
+
+    def query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+        with_ = tree.args.get("with_")
+        if with_ is not None:
+            env = _with_common_tables(with_, env)
+        match tree:
+            case exp.Select():
+                return bind_select(tree, env)
+            case exp.Union() | exp.Except() | exp.Intersect():
+                return finish(bind_set_operation(tree, env), tree, env)
+            case exp.Values():
+                return finish(_values(tree, env), tree, env)
+            case exp.Subquery():
+                if any(tree.args.get(k) for k in ("order", "limit", "offset")):
+                    return finish(env.inside(env.outer).query(tree.this), tree, env)
+                return self.query(tree.this, env)
+            case _:
+                raise UnsupportedError("this is not a query", span=span_of(tree))
+
+
+def bind_query(query: exp.Expression, context: BindContext) -> BoundQuery:
+    """The logical plan of a query. Its columns are exactly the output, in order, under `names`.
+
+    Raises:
+        BindError: names and clauses; TypeMismatchError: types; UnsupportedError: SQL that this engine does not run. The
+        codes stand in
+            the docstring of the package.
+    """
+    bound = source_query(query, context)
+    for column, name in zip(bound.plan.columns, bound.names, strict=True):
+        if column.type.root is TypeRoot.NULL:
+            raise TypeMismatchError(
+                f'the column "{name}" is NULL without a type',
+                code="E1306",
+                span=span_of(query),
+                hint="write CAST(NULL AS STRING)",
+            )
+    return bound
+
+
+def source_query(query: exp.Expression, context: BindContext) -> BoundQuery:
+    """A query whose untyped NULLs get their type later, from the table that it is inserted into."""
+    return Binder().query(query, QueryEnv(Binder(), context))
+
+
+def bind_values(tree: exp.Values, context: BindContext) -> BoundQuery:
+    """The rows of VALUES as a plan; columns are named EXPR$0, EXPR$1 and so on."""
+    return source_query(tree, context)
+
+
+def bind_expression(
+    tree: exp.Expression,
+    columns: Sequence[Column],
+    context: BindContext,
+    *,
+    place: str = "an expression",
+    subqueries: bool = False,
+) -> Expr:
+    """An expression over given columns, as in computed columns, UPDATE, DELETE and CALL. `place` names it in
+    messages.
+    """
+    env = QueryEnv(Binder(), context)
+    return ExpressionBinder(env, Scope([Source(None, tuple(columns))]), Clause(place, subqueries=subqueries)).bind(tree)
+
+
+def bind_watermark_expression(watermark: Watermark, columns: Sequence[Column], context: BindContext) -> Expr:
+    """The expression of WATERMARK FOR over the table's columns, checked against its rowtime column (E1312)."""
+    return bind_watermark(watermark, tuple(columns), QueryEnv(Binder(), context))
+
+
+def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
+    if tree.args.get("recursive"):
+        raise UnsupportedError("WITH RECURSIVE is not supported", span=span_of(tree))
+    names: set[str] = set()
+    for table in tree.expressions:
+        name = table.args["alias"].this.name
+        if name in names:
+            raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table))
+        names.add(name)
+        columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
+        env = env.with_tables({name: CommonTable(table.this, columns, env.inside(env.outer))})
+    return env
+
+
+def _values(tree: exp.Values, env: QueryEnv) -> BoundQuery:
+    binder = ExpressionBinder(env, Scope(parent=env.outer), Clause("VALUES", subqueries=False))
+    rows = [[binder.bind(e) for e in row.expressions] for row in tree.expressions]
+    width = len(rows[0])
+    for row, written in zip(rows, tree.expressions, strict=True):
+        if len(row) != width:
+            raise BindError(
+                f"a row of VALUES has {len(row)} values, and the first has {width}", code="E1223", span=span_of(written)
+            )
+    columns = [
+        unify(column, f"column {i + 1} of VALUES", span_of(tree)) for i, column in enumerate(zip(*rows, strict=True))
+    ]
+    names = output_names([None] * width)
+    produced = tuple(fresh_column(n, t.materialized()) for n, (_, t) in zip(names, columns, strict=True))
+    plan: LogicalNode = Values(tuple(zip(*(values for values, _ in columns), strict=True)), produced)
+    return BoundQuery(plan, names)

@@ -1,0 +1,343 @@
+"""Calls of functions: scalar ones, aggregates, and those with a clause of their own.
+
+A call of an aggregate becomes an `AggregateCall` inside the expression; the room of aggregation takes it out. What
+GROUP BY must answer (`GROUPING(x)`, `TUMBLE_START(..)`) stays a call until then. COALESCE, NULLIF, IF and IFNULL become
+CASE where the library has no such function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError
+from runtime.core.types import BIGINT, BOOLEAN, DataType, TimeAttribute, TypeRoot, char, timestamp, timestamp_ltz
+from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction
+from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
+from runtime.expr.typing import resolve_call
+from sqlengine.bind.coerce import as_boolean, cast_to, unify
+from sqlengine.bind.construct import cast_explicitly, row_of
+from sqlengine.bind.operators import comparison, conjunction, scalar_call
+from sqlengine.bind.session import Clause, ExpressionRules
+from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, JsonFunction, ModelArg, NamedArg, TableArg
+from sqlengine.parse.spans import span_of
+
+__all__ = [
+    "CALLS",
+    "GROUPING_FUNCTIONS",
+    "WINDOW_PROPERTIES",
+    "AggregateParts",
+    "aggregate_parts",
+    "find_function",
+    "resolved_arguments",
+]
+
+GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID", "GROUP_ID"})
+WINDOW_PROPERTIES = frozenset(
+    f"{w}_{p}" for w in ("TUMBLE", "HOP", "SESSION") for p in ("START", "END", "ROWTIME", "PROCTIME")
+)
+_FOLLOWS_ARGUMENT = frozenset({"SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
+_SKIPS_NULLS = frozenset({"FIRST_VALUE", "LAST_VALUE", "LISTAGG", "COLLECT", "SUM", "AVG", "MIN", "MAX", "COUNT"})
+
+
+def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyFunction:
+    """The function of a name; E1203 with near names when there is none."""
+    try:
+        return binder.env.context.functions.get(name)
+    except BindError as error:
+        error.span = error.span or span
+        raise
+
+
+class AggregateParts:
+    """The pieces of a written aggregate: the call itself, FILTER, null treatment and DISTINCT, unwrapped from around
+    it.
+    """
+
+    __slots__ = ("call", "distinct", "filter", "name", "nulls", "span")
+
+    def __init__(self, tree: exp.Expression) -> None:
+        self.span = span_of(tree)
+        self.filter: exp.Expression | None = None
+        self.nulls: str | None = None
+        while not isinstance(tree, FunctionCall):
+            match tree:
+                case exp.Filter():
+                    self.filter = tree.expression.this
+                case exp.IgnoreNulls():
+                    self.nulls = "IGNORE"
+                case exp.RespectNulls():
+                    self.nulls = "RESPECT"
+                case exp.WithinGroup():
+                    raise UnsupportedError("WITHIN GROUP is not supported", span=span_of(tree))
+                case _:
+                    raise BindError(
+                        "FILTER, IGNORE NULLS and OVER follow a call of a function", code="E1211", span=span_of(tree)
+                    )
+            tree = tree.this
+        self.call = tree
+        arguments = tree.expressions
+        self.distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
+        self.name = tree.name.upper()
+
+    @property
+    def arguments(self) -> list[exp.Expression]:
+        written = self.call.expressions
+        return list(written[0].expressions) if self.distinct else list(written)
+
+
+def aggregate_parts(binder: ExpressionRules, tree: exp.Expression) -> tuple[AggregateParts, AnyFunction]:
+    """A call with its clauses, and the function it means: the form of the library that the clauses ask for."""
+    parts = AggregateParts(tree)
+    name = parts.name
+    if isinstance(parts.call, JsonFunction) and parts.call.args.get("on_null"):
+        name = f"{name}_{parts.call.args['on_null']}_ON_NULL"
+    function = find_function(binder, name, parts.span)
+    if parts.nulls == "IGNORE" and name not in _SKIPS_NULLS:
+        variant = binder.env.context.functions.find(f"{name}_IGNORE_NULLS")
+        if variant is None:
+            raise UnsupportedError(f"{name} takes no IGNORE NULLS", span=parts.span)
+        function = variant
+    elif parts.nulls == "RESPECT" and name in _SKIPS_NULLS:
+        raise UnsupportedError(f"{name} leaves out NULLs and takes no RESPECT NULLS", span=parts.span)
+    return parts, function
+
+
+def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
+    name, span = tree.name.upper(), span_of(tree)
+    if name in GROUPING_FUNCTIONS:
+        return _needs_group(binder, name, tree, span)
+    if name in WINDOW_PROPERTIES:
+        return _window_property(binder, name, tree, span)
+    special = _SPECIAL.get(name)
+    if special is not None and (name in _ALWAYS_SPECIAL or binder.env.context.functions.find(name) is None):
+        return special(binder, [_argument(binder, a) for a in tree.expressions], span)
+    function = find_function(binder, name, span)
+    if isinstance(function, ScalarFunction):
+        return _scalar(binder, function, tree, span)
+    return _aggregate(binder, tree)
+
+
+def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCall, span: Span | None) -> Expr:
+    written = tree.expressions
+    if len(written) == 1 and isinstance(written[0], exp.Distinct):
+        raise BindError(f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span)
+    args = [_argument(binder, a) for a in written]
+    if isinstance(tree, JsonFunction):
+        return _json(binder, function, tree, args, span)
+    if function.name == "CURRENT_WATERMARK" and not (len(args) == 1 and args[0].type.is_rowtime):
+        raise TypeMismatchError(
+            "CURRENT_WATERMARK takes one argument, a rowtime column",
+            code="E1311",
+            span=span,
+            hint="a rowtime column is one that its table's WATERMARK FOR names",
+        )
+    return scalar_call(binder, function.name, args, span)
+
+
+def _json(
+    binder: ExpressionRules, function: ScalarFunction, tree: JsonFunction, args: list[Expr], span: Span | None
+) -> Expr:
+    """JSON functions get their clauses as further arguments, as texts: wrapper, ON NULL, ON EMPTY and ON ERROR, each
+    as written or ''.
+    """
+    for key in ("wrapper", "on_null", "on_empty", "on_error"):
+        clause = tree.args.get(key)
+        if clause is None:
+            continue
+        if isinstance(clause, exp.Expression) and not isinstance(clause, exp.Var):
+            args += [_text(f"DEFAULT {key.upper().replace('_', ' ')}"), binder.bind(clause)]
+        else:
+            word = clause if isinstance(clause, str) else str(clause.this)
+            args.append(_text(f"{word} {key.upper().replace('_', ' ')}"))
+    value = scalar_call(binder, function.name, args, span)
+    returning = tree.args.get("returning")
+    return value if returning is None else cast_explicitly(value, returning.data_type, False, span)
+
+
+def _text(text: str) -> Expr:
+    return Literal(text, char(len(text)).not_null())
+
+
+def _argument(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+    match tree:
+        case exp.Star():
+            raise BindError("* stands only in COUNT(*)", code="E1206", span=span_of(tree))
+        case NamedArg() | DefaultArg() | Descriptor() | TableArg() | ModelArg():
+            raise UnsupportedError(
+                "this function takes plain arguments", span=span_of(tree), hint="write them in order, without names"
+            )
+        case _:
+            return binder.bind(tree)
+
+
+def resolved_arguments(
+    binder: ExpressionRules, parts: AggregateParts, function: AnyFunction, inner: Clause
+) -> tuple[tuple[Expr, ...], DataType]:
+    """The arguments of an aggregate or window function, bound where `inner` says and cast, and the result's type."""
+    scope = binder.within(inner)
+    written = parts.arguments
+    star = len(written) == 1 and isinstance(written[0], exp.Star)
+    if star and function.name != "COUNT":
+        raise BindError(f"{function.name}(*) means nothing", code="E1206", span=parts.span, hint="name a column")
+    args = [] if star else [_argument(scope, a) for a in written]
+    if function.name == "COUNT" and not args and not star:
+        raise TypeMismatchError("COUNT takes *, or what to count", code="E1301", span=parts.span, hint="write COUNT(*)")
+    if function.name == "COUNT" and parts.distinct and len(args) > 1:
+        raise UnsupportedError(
+            "COUNT(DISTINCT ..) counts one column", span=parts.span, hint="count a row: COUNT(DISTINCT ROW(a, b))"
+        )
+    if function.name == "LISTAGG" and len(args) > 1 and not isinstance(args[1], Literal):
+        raise TypeMismatchError(
+            "the separator of LISTAGG must be a literal",
+            code="E1309",
+            span=span_of(written[1]),
+            hint="for example LISTAGG(x, ', ')",
+        )
+    literals = [a if isinstance(a, Literal) else None for a in args]
+    wanted, result = resolve_call(function, [a.type for a in args], literals, span=parts.span)
+    return tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)), result.materialized()
+
+
+def _aggregate(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+    parts, function = aggregate_parts(binder, tree)
+    clause = binder.clause
+    if isinstance(function, ScalarFunction):
+        raise BindError(
+            f"{function.name} is no aggregate: it takes no FILTER and no NULLS clause", code="E1211", span=parts.span
+        )
+    if isinstance(function, WindowFunction):
+        raise BindError(
+            f"{function.name} needs OVER",
+            code="E1212",
+            span=parts.span,
+            hint=f"for example {function.name}(..) OVER (ORDER BY x)",
+        )
+    if not clause.aggregates:
+        raise BindError(
+            f"the aggregate {parts.name} cannot stand in {clause.name}",
+            code="E1210",
+            span=parts.span,
+            hint="filter groups with HAVING" if clause.name == "WHERE" else None,
+        )
+    inner = Clause(f"the arguments of {parts.name}")
+    args, result = resolved_arguments(binder, parts, function, inner)
+    condition = None
+    if parts.filter is not None:
+        condition = as_boolean(binder.within(Clause("FILTER")).bind(parts.filter), "FILTER", span_of(parts.filter))
+    if function.name in _FOLLOWS_ARGUMENT and clause.never_empty and condition is None and not args[0].type.nullable:
+        result = result.not_null()
+    assert isinstance(function, AggregateFunction)
+    return AggregateCall(function.name.upper(), args, result, parts.distinct, condition, span=parts.span)
+
+
+def _needs_group(binder: ExpressionRules, name: str, tree: FunctionCall, span: Span | None) -> Expr:
+    if not binder.clause.aggregates:
+        raise BindError(f"{name} cannot stand in {binder.clause.name}", code="E1210", span=span)
+    args = tuple(binder.bind(a) for a in tree.expressions)
+    if not args and name != "GROUP_ID":
+        raise TypeMismatchError(f"{name} takes columns of GROUP BY", code="E1301", span=span)
+    return Call(name, args, BIGINT.not_null(), span=span)
+
+
+def _window_property(binder: ExpressionRules, name: str, tree: FunctionCall, span: Span | None) -> Expr:
+    """TUMBLE_START(time, size) and its like: the window of the GROUP BY that is written with the same arguments."""
+    if not binder.clause.aggregates:
+        raise BindError(
+            f"{name} cannot stand in {binder.clause.name}",
+            code="E1210",
+            span=span,
+            hint=f"it belongs to GROUP BY {name.split('_')[0]}(..)",
+        )
+    args = tuple(binder.bind(a) for a in tree.expressions)
+    if name.endswith("_PROCTIME"):
+        result = timestamp_ltz(3, TimeAttribute.PROCTIME).not_null()
+    elif name.endswith("_ROWTIME") and args:
+        result = args[0].type.with_(precision=3, nullable=True, time_attribute=TimeAttribute.ROWTIME)
+    else:
+        result = timestamp(3).not_null()
+    return Call(name, args, result, span=span)
+
+
+def _row(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    return row_of(args, span)
+
+
+def _coalesce(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("COALESCE", args, 1, None, span)
+    values, result = unify(args, "COALESCE", span)
+    if any(not a.type.nullable and a.type.root is not TypeRoot.NULL for a in args):
+        result = result.not_null()
+    branches = tuple((Call("IS NOT NULL", (v,), _TRUTH, span=span), v) for v in values[:-1])
+    return Case(branches, values[-1], result) if branches else values[0]
+
+
+def _nullif(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("NULLIF", args, 2, 2, span)
+    result = args[0].type.materialized().with_nullable(True)
+    return Case(((comparison("=", args[0], args[1], span), Literal(None, result)),), args[0], result)
+
+
+def _if(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("IF", args, 3, 3, span)
+    values, result = unify(args[1:], "IF", span)
+    return Case(((as_boolean(args[0], "IF", span), values[0]),), values[1], result)
+
+
+def _ifnull(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("IFNULL", args, 2, 2, span)
+    if not args[0].type.nullable and args[0].type.root is not TypeRoot.NULL:
+        return args[0]
+    return _coalesce(binder, args, span)
+
+
+def _proctime(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("PROCTIME", args, 0, 0, span)
+    return Call("PROCTIME", (), timestamp_ltz(3, TimeAttribute.PROCTIME).not_null(), span=span)
+
+
+def _arity(name: str, args: Sequence[Expr], least: int, most: int | None, span: Span | None) -> None:
+    if len(args) < least or (most is not None and len(args) > most):
+        wanted = str(least) if most == least else f"at least {least}"
+        raise TypeMismatchError(f"{name} takes {wanted} arguments, and this has {len(args)}", code="E1301", span=span)
+
+
+_ALWAYS_SPECIAL = frozenset({"PROCTIME", "ROW"})
+"""A type rule over argument types cannot give PROCTIME its time attribute, nor name the fields of a row."""
+_TRUTH = BOOLEAN.not_null()
+_SPECIAL: dict[str, Callable[[ExpressionRules, list[Expr], Span | None], Expr]] = {
+    "ROW": _row,
+    "COALESCE": _coalesce,
+    "NULLIF": _nullif,
+    "IF": _if,
+    "IFNULL": _ifnull,
+    "PROCTIME": _proctime,
+}
+
+
+def _overlaps(binder: ExpressionRules, tree: exp.Overlaps) -> Expr:
+    """(a, b) OVERLAPS (c, d): whether two spans of time have a moment in common; b and d may be lengths."""
+    span = span_of(tree)
+    sides: list[tuple[Expr, Expr]] = []
+    for side in (tree.this, tree.expression):
+        start, end = (binder.bind(e) for e in side.expressions)
+        if end.type.is_interval:
+            end = scalar_call(binder, "+", [start, end], span)
+        sides.append((start, end))
+    (a, b), (c, d) = sides
+    low = (Case(((comparison("<=", x, y, span), x),), y, x.type) for x, y in ((a, b), (c, d)))
+    high = (Case(((comparison("<=", x, y, span), y),), x, x.type) for x, y in ((a, b), (c, d)))
+    (low1, low2), (high1, high2) = low, high
+    return conjunction([comparison(">=", high1, low2, span), comparison(">=", high2, low1, span)])
+
+
+CALLS: dict[type[exp.Expression], Callable[..., Expr]] = {
+    FunctionCall: _call,
+    JsonFunction: _call,
+    exp.Filter: _aggregate,
+    exp.WithinGroup: _aggregate,
+    exp.IgnoreNulls: _aggregate,
+    exp.RespectNulls: _aggregate,
+    exp.Overlaps: _overlaps,
+}

@@ -1,0 +1,116 @@
+"""Casts that nobody wrote: bringing values to the type that a place asks for, and to one type among several.
+
+The rules of what fits are `runtime/expr/typing.py`; here they become `Cast` nodes. A literal is turned into a literal
+of the new type at once where that cannot fail, so that plans stay readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from planner.logical.nodes import LogicalNode, Project
+from runtime.core.errors import Span, TypeMismatchError
+from runtime.core.types import BOOLEAN, DataType, TypeRoot
+from runtime.expr.nodes import Cast as CastExpr
+from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, fresh_column
+from runtime.expr.typing import common_type
+
+__all__ = ["as_boolean", "cast_plan", "cast_to", "condition", "unify"]
+
+
+def cast_to(expr: Expr, target: DataType, span: Span | None = None) -> Expr:
+    """The expression as a value of `target`; itself when it is one already (nullability and time attribute apart)."""
+    if expr.type.root is TypeRoot.NULL:
+        if isinstance(expr, Literal):
+            return Literal(None, target.materialized().with_nullable(True))
+        return CastExpr(expr, target.materialized().with_nullable(True), span=span)
+    if expr.type.same_ignoring_nullability(target):
+        return expr
+    wanted = target.materialized().with_nullable(expr.type.nullable)
+    if isinstance(expr, Literal):
+        folded = _literal_as(expr, wanted)
+        if folded is not None:
+            return folded
+    return CastExpr(expr, wanted, span=span)
+
+
+def _literal_as(literal: Literal, target: DataType) -> Literal | None:
+    """The literal in another type, where every value of its own type has exactly one there; else None."""
+    source, value = literal.type, literal.value
+    if value is None:
+        return Literal(None, target)
+    if source.is_character and target.root is TypeRoot.VARCHAR and target.precision >= source.precision:
+        return Literal(value, target)
+    if source.is_binary and target.root is TypeRoot.VARBINARY and target.precision >= source.precision:
+        return Literal(value, target)
+    if not source.is_integer:
+        return None
+    if target.is_integer:
+        bits = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INT: 31, TypeRoot.BIGINT: 63}[target.root]
+        return Literal(value, target) if -(1 << bits) <= value < (1 << bits) else None
+    if target.root is TypeRoot.DECIMAL:
+        fits = abs(value) < 10 ** (target.precision - target.scale)
+        return Literal(Decimal(value).scaleb(target.scale).scaleb(-target.scale), target) if fits else None
+    if target.root is TypeRoot.DOUBLE and abs(value) <= 1 << 53:
+        return Literal(float(value), target)
+    return None
+
+
+def unify(values: Sequence[Expr], what: str, span: Span | None = None) -> tuple[list[Expr], DataType]:
+    """Values brought to their common type, as CASE, ARRAY[..], VALUES and IN ask for it.
+
+    Raises:
+        TypeMismatchError: E1303 when there is no such type.
+    """
+    target = common_type([v.type for v in values])
+    if target is None:
+        shown = ", ".join(dict.fromkeys(str(v.type.materialized().not_null()) for v in values))
+        raise TypeMismatchError(
+            f"the values of {what} have no common type: {shown}", code="E1303", span=span, hint="CAST them to one type"
+        )
+    return [cast_to(v, target, span) for v in values], target
+
+
+def as_boolean(expr: Expr, place: str, span: Span | None) -> Expr:
+    """A truth value, as WHERE, ON, HAVING and AND ask for it; E1302 for anything else."""
+    if expr.type.root is TypeRoot.NULL:
+        return Literal(None, BOOLEAN)
+    if expr.type.root is not TypeRoot.BOOLEAN:
+        raise TypeMismatchError(
+            f"{place} takes a BOOLEAN, and this is {_article(expr.type)}",
+            code="E1302",
+            span=span,
+            hint="compare it with something, for example x > 0",
+        )
+    return expr
+
+
+condition = as_boolean
+
+
+def cast_plan(
+    plan: LogicalNode, targets: Sequence[DataType], names: Sequence[str], span: Span | None = None
+) -> LogicalNode:
+    """The plan with its columns cast to the types, by position; the plan itself when nothing changes.
+
+    Columns that need no cast keep their ids; a column that stands twice gets a fresh id the second time.
+    """
+    items: list[tuple[Column, Expr]] = []
+    seen: set[int] = set()
+    changed = False
+    for column, target, name in zip(plan.columns, targets, names, strict=True):
+        ref: Expr = column.ref()
+        value = cast_to(ref, target, span)
+        if value is ref and isinstance(ref, ColumnRef) and column.id not in seen:
+            seen.add(column.id)
+            items.append((Column(column.id, name, column.type), ref))
+        else:
+            changed = True
+            items.append((fresh_column(name, value.type), value))
+    return Project(plan, tuple(items)) if changed else plan
+
+
+def _article(type_: DataType) -> str:
+    text = str(type_.materialized().not_null()).removesuffix(" NOT NULL")
+    return f"{'an' if text[0] in 'AEIOU' else 'a'} {text}"

@@ -1,0 +1,188 @@
+"""Values made of values: rows, arrays and maps, their fields and elements; CAST and CASE; names of columns.
+
+`ROW`, `ARRAY` and `MAP` are calls; `GET_FIELD(row, 'name')` takes a field, `ITEM(array, n)` an element (from 1) and
+`ITEM(map, key)` a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
+from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
+from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal
+from runtime.expr.typing import explicit_cast
+from sqlengine.bind.coerce import as_boolean, cast_to, unify
+from sqlengine.bind.operators import comparison
+from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.nodes import MapConstructor
+from sqlengine.parse.spans import span_of
+
+__all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of"]
+
+
+def _column(binder: ExpressionRules, tree: exp.Column) -> Expr:
+    if isinstance(tree.this, exp.Star):
+        raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+    parts = tuple(p.name for p in tree.parts)
+    span = span_of(tree)
+    found = binder.scope.resolve(parts, span)
+    if isinstance(found.value, ColumnRef) and span is not None:
+        binder.mentions.setdefault(found.value.id, span)
+    value = found.value
+    for name in found.fields:
+        value = get_field(value, name, span)
+    return value
+
+
+def _dot(binder: ExpressionRules, tree: exp.Dot) -> Expr:
+    if isinstance(tree.expression, exp.Star):
+        raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+    return get_field(binder.bind(tree.this), tree.expression.name, span_of(tree))
+
+
+def get_field(row: Expr, name: str, span: Span | None) -> Expr:
+    """A field of a row by name; E1207 when the value has no such field."""
+    if row.type.root is not TypeRoot.ROW:
+        raise BindError(
+            f'a value of type {row.type.not_null()} has no field "{name}"',
+            code="E1207",
+            span=span,
+            hint=f"the value of a map is m['{name}']" if row.type.root is TypeRoot.MAP else None,
+        )
+    for index, field in enumerate(row.type.fields):
+        if field.name == name:
+            if isinstance(row, Call) and row.function == "ROW":
+                return row.args[index]
+            nullable = field.type.nullable or row.type.nullable
+            key = Literal(name, char(len(name)).not_null())
+            return Call("GET_FIELD", (row, key), field.type.with_nullable(nullable), span=span)
+    raise BindError(
+        f'the row has no field "{name}"',
+        code="E1207",
+        span=span,
+        hint=did_you_mean(name, [f.name for f in row.type.fields]),
+    )
+
+
+def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
+    value, span = binder.bind(tree.this), span_of(tree)
+    index = binder.bind(tree.expressions[0])
+    match value.type.root:
+        case TypeRoot.ARRAY:
+            if not index.type.is_integer:
+                raise TypeMismatchError(
+                    f"the index of an array is a number, not {index.type.not_null()}",
+                    code="E1302",
+                    span=span,
+                    hint="the first element is [1]",
+                )
+            return Call("ITEM", (value, index), value.type.children[0].with_nullable(True), span=span)
+        case TypeRoot.MAP:
+            key_type, value_type = value.type.children
+            comparison("=", Literal(None, key_type), index, span)
+            return Call("ITEM", (value, cast_to(index, key_type, span)), value_type.with_nullable(True), span=span)
+        case _:
+            raise TypeMismatchError(
+                f"[..] takes an ARRAY or a MAP, not {value.type.not_null()}", code="E1302", span=span
+            )
+
+
+def row_of(values: list[Expr], span: Span | None) -> Expr:
+    """A row of values; its fields are named `EXPR$0`, `EXPR$1` and so on, as in Flink."""
+    fields = tuple(RowField(f"EXPR${i}", v.type.materialized()) for i, v in enumerate(values))
+    return Call("ROW", tuple(values), DataType(TypeRoot.ROW, fields=fields, nullable=False), span=span)
+
+
+def _tuple(binder: ExpressionRules, tree: exp.Tuple) -> Expr:
+    return row_of([binder.bind(e) for e in tree.expressions], span_of(tree))
+
+
+def _array(binder: ExpressionRules, tree: exp.Array) -> Expr:
+    span = span_of(tree)
+    if not tree.expressions:
+        raise TypeMismatchError("ARRAY[] needs at least one element", code="E1301", span=span)
+    values, element = unify([binder.bind(e) for e in tree.expressions], "an ARRAY", span)
+    return Call("ARRAY", tuple(values), array(element).not_null(), span=span)
+
+
+def _map(binder: ExpressionRules, tree: MapConstructor) -> Expr:
+    span, written = span_of(tree), tree.expressions
+    if not written or len(written) % 2:
+        raise TypeMismatchError(
+            f"MAP[..] takes pairs of a key and a value, and this has {len(written)} values", code="E1301", span=span
+        )
+    bound = [binder.bind(e) for e in written]
+    keys, key_type = unify(bound[::2], "the keys of a MAP", span)
+    values, value_type = unify(bound[1::2], "the values of a MAP", span)
+    pairs = tuple(e for pair in zip(keys, values, strict=True) for e in pair)
+    return Call("MAP", pairs, map_of(key_type, value_type).not_null(), span=span)
+
+
+def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None) -> Expr:
+    """CAST or TRY_CAST (`safe`); E1305 when no value of the type can become one of the target."""
+    if not explicit_cast(value.type, target):
+        raise TypeMismatchError(
+            f"a value of type {value.type.materialized().not_null()} cannot be cast to {target.with_nullable(True)}",
+            code="E1305",
+            span=span,
+        )
+    if isinstance(value, Literal) and value.value is None:
+        return Literal(None, target.with_nullable(True))
+    wanted = target.with_nullable(safe or value.type.nullable)
+    if value.type == wanted:
+        return value
+    if not safe and isinstance(value, Literal):
+        folded = cast_to(value, target)
+        if isinstance(folded, Literal) and folded.type == wanted:
+            return folded
+    return Cast(value, wanted, safe, span=span)
+
+
+def _cast(binder: ExpressionRules, tree: exp.Cast) -> Expr:
+    value = binder.bind(tree.this)
+    return cast_explicitly(value, tree.args["to"].data_type, isinstance(tree, exp.TryCast), span_of(tree))
+
+
+def _case(binder: ExpressionRules, tree: exp.Case) -> Expr:
+    span = span_of(tree)
+    operand = binder.bind(tree.this) if tree.this is not None else None
+    conditions: list[Expr] = []
+    values: list[Expr] = []
+    for branch in tree.args["ifs"]:
+        tested = binder.bind(branch.this)
+        if operand is not None:
+            conditions.append(comparison("=", operand, tested, span_of(branch.this)))
+        else:
+            conditions.append(as_boolean(tested, "WHEN", span_of(branch.this)))
+        values.append(binder.bind(branch.args["true"]))
+    default = tree.args.get("default")
+    values.append(binder.bind(default) if default is not None else Literal(None, DataType(TypeRoot.NULL)))
+    unified, result = unify(values, "CASE", span)
+    return Case(tuple(zip(conditions, unified, strict=False)), unified[-1], result)
+
+
+def _subscript_star(binder: ExpressionRules, tree: exp.Star) -> Expr:
+    raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+
+
+def _unit(_: ExpressionRules, tree: exp.Var) -> Expr:
+    text = str(tree.this)
+    return Literal(text, char(len(text)).not_null())
+
+
+CONSTRUCTS: dict[type[exp.Expression], Callable[..., Expr]] = {
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Bracket: _item,
+    exp.Tuple: _tuple,
+    exp.Array: _array,
+    MapConstructor: _map,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Case: _case,
+    exp.Star: _subscript_star,
+    exp.Var: _unit,
+}

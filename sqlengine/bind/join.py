@@ -1,0 +1,268 @@
+"""Joins: conditions, USING and NATURAL, and the relations that see the ones to their left.
+
+JOIN .. ON, a comma, CROSS JOIN            Join
+[LEFT] JOIN UNNEST(x) AS t (..)            Unnest over the left side
+[LEFT] JOIN LATERAL (query)                DependentJoin, or Join when the query refers to nothing on the left
+[LEFT] JOIN t FOR SYSTEM_TIME AS OF x      TemporalJoin
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from planner.logical.expressions import outer_ids
+from planner.logical.nodes import DependentJoin, Filter, Join, JoinKind, LogicalNode, TemporalJoin, Unnest
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.types import BOOLEAN, INT, TypeRoot
+from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.operators import conjunction, equality
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.session import BoundRelation, Clause, RelationRules
+from sqlengine.bind.subquery import one_row
+from sqlengine.parse.nodes import TableFunction
+from sqlengine.parse.spans import span_of
+
+__all__ = ["bind_joins", "bind_unnest", "lateral_query"]
+
+_KINDS = {
+    None: JoinKind.INNER,
+    "": JoinKind.INNER,
+    "LEFT": JoinKind.LEFT,
+    "RIGHT": JoinKind.RIGHT,
+    "FULL": JoinKind.FULL,
+}
+
+
+def bind_joins(rules: RelationRules, first: BoundRelation, joins: list[exp.Join]) -> BoundRelation:
+    """The relation with all joins after it, left to right."""
+    bound = first
+    for tree in joins:
+        bound = _join(rules, bound, tree)
+    return bound
+
+
+def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRelation:
+    kind = _KINDS[tree.args.get("side") or None]
+    right = tree.this
+    if isinstance(right, exp.Unnest):
+        return _join_unnest(rules, left, tree, right, kind)
+    if isinstance(right, exp.Lateral):
+        return _join_lateral(rules, left, tree, right, kind)
+    if isinstance(right, exp.Table) and right.args.get("version") is not None:
+        return _join_versions(rules, left, tree, right, kind)
+    lateral = isinstance(right, TableFunction) and right.args.get("lateral")
+    env = rules.env.inside(_seen(rules, left)) if lateral else rules.env
+    return _joined(rules, left, rules.relation(right, env), tree, kind)
+
+
+def _joined(
+    rules: RelationRules, left: BoundRelation, right: BoundRelation, tree: exp.Join, kind: JoinKind
+) -> BoundRelation:
+    condition, scope = _condition(rules, left, right, tree, kind)
+    plan = Join(left.plan, right.plan, kind, condition, _hints(rules, left, right))
+    return BoundRelation(plan, scope.with_types(plan.columns))
+
+
+def _seen(rules: RelationRules, left: BoundRelation) -> Scope:
+    """The left side as a relation to its right sees it."""
+    return Scope(left.scope.sources, left.scope.merged, rules.env.outer)
+
+
+def _hints(rules: RelationRules, left: BoundRelation, right: BoundRelation) -> tuple[tuple[str, str], ...]:
+    """STATE_TTL of the sides that are one relation: ("left", milliseconds), ("right", milliseconds)."""
+    found: list[tuple[str, str]] = []
+    for key, side in (("left", left), ("right", right)):
+        names = [s.name for s in side.scope.sources]
+        if len(names) == 1 and names[0] in rules.ttl:
+            found.append((key, str(rules.ttl[names[0]])))
+    return tuple(found)
+
+
+def _condition(
+    rules: RelationRules, left: BoundRelation, right: BoundRelation, tree: exp.Join, kind: JoinKind
+) -> tuple[Expr, Scope]:
+    """The condition of a join over both sides, and the scope of both sides."""
+    _refuse_twice(left, right, tree)
+    scope = Scope(
+        left.scope.sources + right.scope.sources, {**left.scope.merged, **right.scope.merged}, rules.env.outer
+    )
+    using = tree.args.get("using")
+    names: list[tuple[str, Span | None]]
+    if tree.args.get("method") == "NATURAL":
+        mine = {n for n, _ in right.scope.star()}
+        names = [(n, span_of(tree)) for n, _ in left.scope.star() if n in mine]
+    elif using:
+        names = [(c.name, span_of(c)) for c in using]
+    else:
+        on = tree.args.get("on")
+        if on is None:
+            return TRUE, scope
+        return ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON"), scope
+    pairs: list[Expr] = []
+    for name, span in names:
+        a, b = (_shared(side, name, span) for side in (left.scope, right.scope))
+        pairs.append(equality(a, b, span))
+        scope.merged.pop(name, None)
+        scope.merged[name] = _merge(a, b, kind)
+    return conjunction(pairs), scope
+
+
+def _refuse_twice(left: BoundRelation, right: BoundRelation, tree: exp.Join) -> None:
+    taken = {s.name for s in left.scope.sources if s.name is not None}
+    for source in right.scope.sources:
+        if source.name in taken and not (
+            source.path and any(s.path != source.path for s in left.scope.sources if s.name == source.name)
+        ):
+            raise BindError(
+                f'the name "{source.name}" stands for two relations of FROM',
+                code="E1205",
+                span=span_of(tree.this),
+                hint="give one of them another alias",
+            )
+
+
+def _shared(scope: Scope, name: str, span: Span | None) -> Expr:
+    local = Scope(scope.sources, scope.merged)
+    names = [n for n, _ in local.star()]
+    if name not in names:
+        raise BindError(
+            f'the column "{name}" of USING is not on both sides of the join',
+            code="E1201",
+            span=span,
+            hint=did_you_mean(name, names),
+        )
+    return local.resolve((name,), span).value
+
+
+def _merge(left: Expr, right: Expr, kind: JoinKind) -> Expr:
+    match kind:
+        case JoinKind.RIGHT:
+            return right
+        case JoinKind.FULL:
+            present = Call("IS NOT NULL", (left,), BOOLEAN.not_null())
+            return Case(((present, left),), right, left.type.materialized().with_nullable(True))
+        case _:
+            return left
+
+
+# --- relations that see the left side ------------------------------------------------------------------------------------
+
+
+def _always_true(tree: exp.Join) -> bool:
+    on = tree.args.get("on")
+    return on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+
+
+def _join_unnest(
+    rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Unnest, kind: JoinKind
+) -> BoundRelation:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError("UNNEST stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+    if kind is JoinKind.LEFT and not _always_true(tree):
+        raise UnsupportedError("LEFT JOIN UNNEST takes ON TRUE only", span=span_of(tree.args["on"]))
+    bound = bind_unnest(rules, left, right, outer_join=kind is JoinKind.LEFT)
+    on = tree.args.get("on")
+    if on is None or _always_true(tree):
+        return bound
+    scope = Scope(bound.scope.sources, bound.scope.merged, rules.env.outer)
+    return BoundRelation(
+        Filter(bound.plan, ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON")), bound.scope
+    )
+
+
+def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, outer_join: bool) -> BoundRelation:
+    """`left, UNNEST(x) [WITH ORDINALITY] AS t (..)`: a row of an array becomes its fields, a map key and value."""
+    written = tree.expressions[0]
+    span = span_of(tree)
+    binder = ExpressionBinder(rules.env, _seen(rules, left), Clause("UNNEST"))
+    collection = binder.bind(written)
+    kind = collection.type
+    match kind.root:
+        case TypeRoot.ARRAY | TypeRoot.MULTISET:
+            element = kind.children[0]
+            if element.root is TypeRoot.ROW:
+                parts = [(f.name, f.type.with_nullable(f.type.nullable or element.nullable)) for f in element.fields]
+            else:
+                parts = [("f0", element)]
+        case TypeRoot.MAP:
+            parts = [("f0", kind.children[0]), ("f1", kind.children[1])]
+        case _:
+            raise TypeMismatchError(
+                f"UNNEST takes an ARRAY, MAP or MULTISET, and this is a {kind.with_nullable(True)}",
+                code="E1302",
+                span=span_of(written),
+            )
+    ordinality = bool(tree.args.get("offset"))
+    if ordinality:
+        parts.append(("ORDINALITY", INT.not_null()))
+    alias = tree.args.get("alias")
+    names = [c.name for c in (alias.args.get("columns") or ())] if alias is not None else []
+    if names:
+        if len(names) != len(parts):
+            raise BindError(
+                f"UNNEST gives {len(parts)} columns, and {len(names)} names are given for them", code="E1208", span=span
+            )
+        parts = [(n, t) for n, (_, t) in zip(names, parts, strict=True)]
+    produced = tuple(fresh_column(n, t) for n, t in parts)
+    plan = Unnest(left.plan, collection, produced, ordinality, outer_join)
+    columns = plan.columns[len(left.plan.columns) :]
+    name = alias.this.name if alias is not None and alias.this is not None else None
+    scope = Scope([*left.scope.sources, Source(name, columns)], dict(left.scope.merged), rules.env.outer)
+    return BoundRelation(plan, scope)
+
+
+def lateral_query(rules: RelationRules, tree: exp.Lateral, seen: Scope | None) -> BoundRelation:
+    """`LATERAL (query) AS a (..)` where `seen` is what stands to its left."""
+    bound = rules.relation(_with_alias(tree), rules.env.inside(seen))
+    return BoundRelation(_one_row_if_aggregate(bound.plan), bound.scope)
+
+
+def _with_alias(tree: exp.Lateral) -> exp.Expression:
+    inner = tree.this.copy()
+    alias = tree.args.get("alias")
+    if alias is not None:
+        inner.set("alias", alias.copy())
+    return inner
+
+
+def _one_row_if_aggregate(plan: LogicalNode) -> LogicalNode:
+    # LATERAL (SELECT COUNT(*) ..) gives a row for every left row, also when nothing matches.
+    return one_row(plan) if outer_ids(plan) else plan
+
+
+def _join_lateral(
+    rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Lateral, kind: JoinKind
+) -> BoundRelation:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError("LATERAL stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+    bound = lateral_query(rules, right, _seen(rules, left))
+    if not outer_ids(bound.plan) & {c.id for c in left.plan.columns}:
+        return _joined(rules, left, bound, tree, kind)
+    condition, scope = _condition(rules, left, bound, tree, kind)
+    plan = DependentJoin(left.plan, bound.plan, kind, condition)
+    return BoundRelation(plan, scope.with_types(plan.columns))
+
+
+def _join_versions(
+    rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Table, kind: JoinKind
+) -> BoundRelation:
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise UnsupportedError("FOR SYSTEM_TIME AS OF stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+    version = right.args["version"].expression
+    time = ExpressionBinder(rules.env, _seen(rules, left), Clause("FOR SYSTEM_TIME AS OF", subqueries=False)).bind(
+        version
+    )
+    if time.type.time_attribute is None:
+        raise TypeMismatchError(
+            f"FOR SYSTEM_TIME AS OF takes a time attribute of the left side, and this is a {time.type.with_nullable(True)}",
+            code="E1233",
+            span=span_of(version),
+            hint="a rowtime column, or a column that is PROCTIME()",
+        )
+    plain = right.copy()
+    plain.set("version", None)
+    bound = rules.table(plain, rules.env, for_lookup=time.type.is_proctime)
+    condition, scope = _condition(rules, left, bound, tree, kind)
+    plan = TemporalJoin(left.plan, bound.plan, kind, time, condition, span=span_of(tree))
+    return BoundRelation(plan, scope.with_types(plan.columns))

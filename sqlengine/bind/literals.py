@@ -1,0 +1,185 @@
+"""Literals to constants with the type that Flink gives them.
+
+12 is INT, or BIGINT above it; 1.50 is DECIMAL(3, 2); 1e3 is DOUBLE; 'abc' is CHAR(3); X'0aff' is BINARY(2); DATE,
+TIME(p) and TIMESTAMP(p) have as many digits as were written; intervals are months or milliseconds. All but NULL are NOT
+NULL.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import zoneinfo
+from collections.abc import Callable
+from decimal import Decimal
+
+from sqlglot import exp
+
+from runtime.core.errors import SqlSyntaxError, TypeMismatchError
+from runtime.core.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL_MONTH,
+    INTERVAL_SECOND,
+    NULL,
+    TIME,
+    DataType,
+    TypeRoot,
+    char,
+    decimal,
+    timestamp,
+    timestamp_ltz,
+)
+from runtime.expr.nodes import Expr, Literal
+from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.literals import interval_value
+from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
+from sqlengine.parse.spans import span_of
+
+__all__ = ["LITERALS", "number", "text_length"]
+
+_INT_MAX = (1 << 31) - 1
+_BIGINT_MAX = (1 << 63) - 1
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def text_length(text: str) -> int:
+    """The length of a text as Flink counts it: in UTF-16 units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def number(tree: exp.Literal, negative: bool = False) -> Literal:
+    """A number as written; `negative` for one behind a minus sign, which then belongs to it."""
+    text = str(tree.this)
+    if "e" in text.lower():
+        value = float(text)
+        return Literal(-value if negative else value, DOUBLE.not_null())
+    exact = Decimal(text)
+    unscaled = int(exact.scaleb(-int(exact.as_tuple().exponent)))
+    if unscaled > _BIGINT_MAX + int(negative):
+        raise TypeMismatchError(
+            f"the number {text} is out of range",
+            code="E1307",
+            span=span_of(tree),
+            hint=f"write CAST('{text}' AS DECIMAL(p, s)), which holds up to 38 digits",
+        )
+    signed = -exact if negative else exact
+    scale = -int(exact.as_tuple().exponent)
+    if scale <= 0:
+        whole = int(signed)
+        return Literal(whole, (INT if abs(whole) <= _INT_MAX else BIGINT).not_null())
+    digits = len(str(unscaled)) if unscaled else 1
+    return Literal(signed, decimal(max(digits, scale), scale).not_null())
+
+
+def _literal(_: ExpressionRules, tree: exp.Literal) -> Expr:
+    if tree.is_string:
+        text = str(tree.this)
+        return Literal(text, char(text_length(text)).not_null())
+    return number(tree)
+
+
+def _hex(_: ExpressionRules, tree: exp.HexString) -> Expr:
+    digits = str(tree.this)
+    if len(digits) % 2:
+        raise SqlSyntaxError(
+            f"X'{digits}' has an odd number of digits", span=span_of(tree), hint="two digits are a byte"
+        )
+    value = bytes.fromhex(digits)
+    return Literal(value, DataType(TypeRoot.BINARY, len(value), nullable=False))
+
+
+def _boolean(_: ExpressionRules, tree: exp.Boolean) -> Expr:
+    return Literal(bool(tree.this), BOOLEAN.not_null())
+
+
+def _null(_: ExpressionRules, tree: exp.Null) -> Expr:
+    return Literal(None, NULL)
+
+
+def _interval(_: ExpressionRules, tree: IntervalLiteral) -> Expr:
+    months, millis = interval_value(tree)
+    if months is not None:
+        return Literal(months, INTERVAL_MONTH.not_null())
+    return Literal(millis, INTERVAL_SECOND.not_null())
+
+
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?")
+
+
+def _temporal(binder: ExpressionRules, tree: TemporalLiteral) -> Expr:
+    text = str(tree.args["this"]).strip()
+    try:
+        match tree.args["kind"]:
+            case "DATE":
+                return Literal(_date(text), DATE.not_null())
+            case "TIME":
+                seconds, fraction = _time(text)
+                moment = (_EPOCH + seconds + dt.timedelta(microseconds=int(fraction.ljust(6, "0")[:6]))).time()
+                return Literal(moment, TIME.with_(precision=len(fraction), nullable=False))
+            case kind:
+                day, _, rest = text.partition(" ")
+                seconds, fraction = _time(rest.strip()) if rest else (dt.timedelta(), "")
+                whole = dt.datetime.combine(_date(day), dt.time()) + seconds
+                if kind == "TIMESTAMP":
+                    return _timestamp(whole, fraction, timestamp(len(fraction)).not_null())
+                return _local(whole, fraction, binder)
+    except ValueError:
+        shape = {"DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss[.fraction]"}.get(
+            tree.args["kind"], "yyyy-MM-dd HH:mm:ss[.fraction]"
+        )
+        raise SqlSyntaxError(
+            f"'{tree.args['this']}' is no {tree.args['kind']}",
+            code="E1308",
+            span=span_of(tree),
+            hint=f"write it as {shape}",
+        ) from None
+
+
+def _date(text: str) -> dt.date:
+    found = _DATE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return dt.date(*(int(g) for g in found.groups()))
+
+
+def _time(text: str) -> tuple[dt.timedelta, str]:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    moment = dt.time(int(found[1]), int(found[2]), int(found[3]))
+    return dt.timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second), found[4] or ""
+
+
+def _timestamp(whole: dt.datetime, fraction: str, type_: DataType) -> Literal:
+    if len(fraction) <= 6:
+        return Literal(whole + dt.timedelta(microseconds=int(fraction.ljust(6, "0") or "0")), type_)
+    # Nanoseconds do not fit into a datetime: the value is the count that the Arrow type carries.
+    seconds = (whole - _EPOCH) // dt.timedelta(seconds=1)
+    return Literal(seconds * 1_000_000_000 + int(fraction.ljust(9, "0")), type_)
+
+
+def _local(whole: dt.datetime, fraction: str, binder: ExpressionRules) -> Literal:
+    zone = binder.env.context.time_zone
+    offset = re.fullmatch(r"(?:GMT|UTC)?([+-]\d\d):?(\d\d)", zone)
+    if offset is not None:
+        minutes = int(offset[1]) * 60 + int(offset[1][0] + offset[2])
+        local: dt.tzinfo = dt.timezone(dt.timedelta(minutes=minutes))
+    else:
+        local = zoneinfo.ZoneInfo(zone)
+    instant = whole.replace(tzinfo=local).astimezone(dt.UTC).replace(tzinfo=None)
+    return _timestamp(instant, fraction, timestamp_ltz(len(fraction)).not_null())
+
+
+LITERALS: dict[type[exp.Expression], Callable[..., Expr]] = {
+    exp.Literal: _literal,
+    exp.HexString: _hex,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    IntervalLiteral: _interval,
+    TemporalLiteral: _temporal,
+}

@@ -1,0 +1,273 @@
+"""Operators: arithmetic, comparisons, truth, and the predicates that are short for them.
+
+Both sides of a comparison are cast to one type. AND and OR come out with all their operands in one call; BETWEEN as two
+comparisons; `x IN (list)` as `InList`; comparisons of rows written with parentheses field by field. Calls are named as
+in the library: `+`, `<>`, `AND`, `IS NOT NULL`, `LIKE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from runtime.core.errors import Span, TypeMismatchError
+from runtime.core.types import BOOLEAN, DataType, TypeRoot
+from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
+from runtime.expr.typing import common_type, comparison_type, resolve_call
+from sqlengine.bind.coerce import as_boolean, cast_to
+from sqlengine.bind.literals import number
+from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.nodes import FunctionCall, IsJson, UnaryPlus
+from sqlengine.parse.spans import span_of
+
+__all__ = ["OPERATORS", "comparison", "conjunction", "equality", "negation", "scalar_call"]
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.DPipe: "||",
+}
+_NEVER_NULL = frozenset({"IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+
+
+def scalar_call(binder: ExpressionRules, name: str, args: Sequence[Expr], span: Span | None) -> Expr:
+    """A call of a scalar function of the registry, its arguments cast to what its signature asks for."""
+    function = binder.env.context.functions.scalar(name)
+    literals = [a if isinstance(a, Literal) else None for a in args]
+    wanted, result = resolve_call(function, [a.type for a in args], literals, span=span)
+    return Call(
+        function.name.upper(), tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)), result, span=span
+    )
+
+
+def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Expr:
+    """`left operator right` in the type in which the two can be compared; E1304 when there is none."""
+    common = comparison_type(left.type, right.type)
+    if common is None or common.root is TypeRoot.NULL:
+        if common is not None:
+            return Literal(None, BOOLEAN)
+        shown = [str(t.materialized().not_null()) for t in (left.type, right.type)]
+        raise TypeMismatchError(
+            f"{shown[0]} and {shown[1]} cannot be compared",
+            code="E1304",
+            span=span,
+            hint=f"CAST one of them, for example CAST(.. AS {right.type.materialized().with_nullable(True)!s})",
+        )
+    nullable = operator not in _NEVER_NULL and (left.type.nullable or right.type.nullable)
+    return Call(operator, (_side(left, common), _side(right, common)), BOOLEAN.with_nullable(nullable), span=span)
+
+
+def _side(expr: Expr, common: DataType) -> Expr:
+    # Texts and byte strings of different declared lengths compare as they are: a cast would not change a value.
+    if (common.is_character and expr.type.is_character) or (common.is_binary and expr.type.is_binary):
+        return expr
+    return cast_to(expr, common)
+
+
+def equality(left: Expr, right: Expr, span: Span | None = None) -> Expr:
+    return comparison("=", left, right, span)
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr:
+    """All parts, in one AND; TRUE for none."""
+    flat = [p for part in parts for p in (part.args if isinstance(part, Call) and part.function == "AND" else (part,))]
+    if not flat:
+        return TRUE
+    return flat[0] if len(flat) == 1 else _logical("AND", flat)
+
+
+def negation(value: Expr, span: Span | None = None) -> Expr:
+    return Call("NOT", (value,), BOOLEAN.with_nullable(value.type.nullable), span=span)
+
+
+def _logical(operator: str, parts: Sequence[Expr], span: Span | None = None) -> Expr:
+    return Call(operator, tuple(parts), BOOLEAN.with_nullable(any(p.type.nullable for p in parts)), span=span)
+
+
+def _connected(operator: str) -> Callable[[ExpressionRules, exp.Expression], Expr]:
+    def bind(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+        parts: list[Expr] = []
+        _operands(binder, tree, type(tree), operator, parts)
+        return _logical(operator, parts, span_of(tree))
+
+    return bind
+
+
+def _operands(
+    binder: ExpressionRules, tree: exp.Expression, kind: type[exp.Expression], operator: str, into: list[Expr]
+) -> None:
+    """The operands of a chain of one operator, left to right, without recursion along the left side."""
+    pending = [tree]
+    while pending:
+        top = pending.pop()
+        if type(top) is kind:
+            pending += [top.expression, top.this]
+            continue
+        value = as_boolean(binder.bind(top), operator, span_of(top))
+        into.extend(value.args if isinstance(value, Call) and value.function == operator else (value,))
+
+
+def _not(binder: ExpressionRules, tree: exp.Not) -> Expr:
+    inner = tree.this
+    if isinstance(inner, exp.Is):
+        return _is(binder, inner, negated=True)
+    return negation(as_boolean(binder.bind(inner), "NOT", span_of(inner)), span_of(tree))
+
+
+def _is(binder: ExpressionRules, tree: exp.Is, negated: bool = False) -> Expr:
+    value, what = binder.bind(tree.this), tree.expression
+    word = "IS NOT " if negated else "IS "
+    if isinstance(what, exp.Boolean):
+        as_boolean(value, f"IS {'TRUE' if what.this else 'FALSE'}", span_of(tree.this))
+        name = word + ("TRUE" if what.this else "FALSE")
+    else:
+        if isinstance(what, exp.Var):
+            as_boolean(value, "IS UNKNOWN", span_of(tree.this))
+        name = word + "NULL"
+    return Call(name, (value,), BOOLEAN.not_null(), span=span_of(tree))
+
+
+def _is_json(binder: ExpressionRules, tree: IsJson) -> Expr:
+    return scalar_call(binder, f"IS JSON {tree.args['kind']}", [binder.bind(tree.this)], span_of(tree))
+
+
+def _compare(binder: ExpressionRules, tree: exp.Binary) -> Expr:
+    operator = _COMPARISONS[type(tree)]
+    left_fields, right_fields = _row_fields(tree.this), _row_fields(tree.expression)
+    if left_fields and right_fields and operator == "=":
+        if len(left_fields) != len(right_fields):
+            raise TypeMismatchError(
+                f"a row of {len(left_fields)} and a row of {len(right_fields)} values cannot be compared",
+                code="E1304",
+                span=span_of(tree),
+            )
+        pairs = zip(left_fields, right_fields, strict=True)
+        return conjunction([comparison("=", binder.bind(a), binder.bind(b), span_of(tree)) for a, b in pairs])
+    return comparison(operator, binder.bind(tree.this), binder.bind(tree.expression), span_of(tree))
+
+
+def _row_fields(tree: exp.Expression) -> list[exp.Expression] | None:
+    if isinstance(tree, exp.Tuple):
+        return list(tree.expressions)
+    if isinstance(tree, FunctionCall) and tree.name.upper() == "ROW" and not tree.qualifier:
+        return list(tree.expressions)
+    return None
+
+
+def _arithmetic(binder: ExpressionRules, tree: exp.Binary) -> Expr:
+    operands = [binder.bind(tree.this), binder.bind(tree.expression)]
+    return scalar_call(binder, _ARITHMETIC[type(tree)], operands, span_of(tree))
+
+
+def _negative(binder: ExpressionRules, tree: exp.Neg) -> Expr:
+    if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
+        return number(tree.this, negative=True)
+    value = binder.bind(tree.this)
+    if not (value.type.is_numeric or value.type.is_interval or value.type.root is TypeRoot.NULL):
+        raise TypeMismatchError(
+            f"a {value.type.not_null()} has no negative",
+            code="E1302",
+            span=span_of(tree),
+            hint="only numbers and intervals do",
+        )
+    return scalar_call(binder, NEGATE, [value], span_of(tree))
+
+
+NEGATE = "NEGATE"
+"""The library's name of the minus sign before a value."""
+
+
+def _positive(binder: ExpressionRules, tree: UnaryPlus) -> Expr:
+    value = binder.bind(tree.this)
+    if not (value.type.is_numeric or value.type.is_interval):
+        raise TypeMismatchError(f"+ takes no {value.type.not_null()}", code="E1302", span=span_of(tree))
+    return value
+
+
+def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expression | None = None) -> Expr:
+    name = "LIKE" if isinstance(tree, exp.Like) else "SIMILAR TO"
+    args = [binder.bind(tree.this), binder.bind(tree.expression)]
+    if escape is not None:
+        args.append(binder.bind(escape))
+    return scalar_call(binder, name, args, span_of(tree))
+
+
+def _escape(binder: ExpressionRules, tree: exp.Escape) -> Expr:
+    return _like(binder, tree.this, tree.expression)
+
+
+def _between(binder: ExpressionRules, tree: exp.Between) -> Expr:
+    value, low, high = binder.bind(tree.this), binder.bind(tree.args["low"]), binder.bind(tree.args["high"])
+    span = span_of(tree)
+
+    def inside(a: Expr, b: Expr) -> Expr:
+        return conjunction([comparison(">=", value, a, span), comparison("<=", value, b, span)])
+
+    if not tree.args.get("symmetric"):
+        return inside(low, high)
+    return _logical("OR", [inside(low, high), inside(high, low)], span)
+
+
+def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
+    """`x IN (values)`; IN over a query belongs to the room of subqueries."""
+    rows = [_row_fields(item) for item in tree.expressions]
+    fields, span = _row_fields(tree.this), span_of(tree)
+    if fields is not None and all(r is not None and len(r) == len(fields) for r in rows):
+        values = [binder.bind(f) for f in fields]
+        matches = [
+            conjunction([equality(v, binder.bind(f), span) for v, f in zip(values, row, strict=True)])
+            for row in rows
+            if row is not None
+        ]
+        return matches[0] if len(matches) == 1 else _logical("OR", matches, span)
+    value = binder.bind(tree.this)
+    items = [binder.bind(item) for item in tree.expressions]
+    common = common_type([value.type, *(i.type for i in items)])
+    if common is None:
+        common = value.type
+        for item, where in zip(items, tree.expressions, strict=True):
+            merged = comparison_type(common, item.type)
+            if merged is None:
+                comparison("=", value, item, span_of(where))
+                raise TypeMismatchError("the values of IN have no common type", code="E1303", span=span)
+            common = merged
+    nullable = common.nullable or any(i.type.nullable for i in (value, *items))
+    value = _side(value, common)
+    return InList(value, tuple(_side(i, common) for i in items), BOOLEAN.with_nullable(nullable))
+
+
+def _paren(binder: ExpressionRules, tree: exp.Paren) -> Expr:
+    return binder.bind(tree.this)
+
+
+OPERATORS: dict[type[exp.Expression], Callable[..., Expr]] = {
+    **dict.fromkeys(_COMPARISONS, _compare),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    exp.And: _connected("AND"),
+    exp.Or: _connected("OR"),
+    exp.Not: _not,
+    exp.Is: _is,
+    IsJson: _is_json,
+    exp.Neg: _negative,
+    UnaryPlus: _positive,
+    exp.Like: _like,
+    exp.SimilarTo: _like,
+    exp.Escape: _escape,
+    exp.Between: _between,
+    exp.Paren: _paren,
+}
+IN_LIST = _in

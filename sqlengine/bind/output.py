@@ -1,0 +1,136 @@
+"""The last steps of any query: names of columns, ORDER BY, LIMIT and OFFSET."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from planner.logical.nodes import Limit, LogicalNode, Project, Sort
+from runtime.core.errors import BindError, TypeMismatchError
+from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, fresh_column
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.over import sort_key
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.session import BoundQuery, Clause, QueryEnv
+from sqlengine.parse.spans import span_of
+
+__all__ = ["bounds", "check_sortable", "finish", "limited", "output_items", "output_names", "ordinal", "select_columns"]
+
+
+def output_names(names: Sequence[str | None]) -> tuple[str, ...]:
+    """Names of output columns: `EXPR$i` for those without one, and a number behind a name that is taken, as in Flink.
+    """
+    taken: set[str] = set()
+    result: list[str] = []
+    for index, name in enumerate(names):
+        base = name if name is not None else f"EXPR${index}"
+        unique, attempt = base, 0
+        while unique in taken:
+            unique, attempt = f"{base}{attempt}", attempt + 1
+        taken.add(unique)
+        result.append(unique)
+    return tuple(result)
+
+
+def output_items(names: Sequence[str], values: Sequence[Expr]) -> list[tuple[Column, Expr]]:
+    """Items of a projection: a column that is passed through keeps its id the first time, everything else gets a
+    fresh one.
+    """
+    items: list[tuple[Column, Expr]] = []
+    seen: set[int] = set()
+    for name, value in zip(names, values, strict=True):
+        if isinstance(value, ColumnRef) and value.id not in seen:
+            seen.add(value.id)
+            items.append((Column(value.id, name, value.type), value))
+        else:
+            keeps = isinstance(value, ColumnRef) or (isinstance(value, Call) and value.function == "PROCTIME")
+            items.append((fresh_column(name, value.type if keeps else value.type.materialized()), value))
+    return items
+
+
+def select_columns(plan: LogicalNode, items: Sequence[tuple[Column, Expr]]) -> LogicalNode:
+    """The projection, left out when it changes nothing."""
+    same = len(items) == len(plan.columns) and all(
+        c.id == p.id and c.name == p.name and isinstance(e, ColumnRef) and e.id == p.id
+        for (c, e), p in zip(items, plan.columns, strict=True)
+    )
+    return plan if same else Project(plan, tuple(items))
+
+
+def bounds(tree: exp.Expression) -> tuple[int, int | None]:
+    """OFFSET and LIMIT of a query; E1219 when they are no literal numbers."""
+    offset, limit = tree.args.get("offset"), tree.args.get("limit")
+    return (_count(offset, "OFFSET") if offset is not None else 0), (
+        _count(limit, "LIMIT") if limit is not None else None
+    )
+
+
+def _count(tree: exp.Expression, word: str) -> int:
+    value = tree.expression
+    if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
+        return int(str(value.this))
+    raise BindError(
+        f"{word} takes a literal number that is not negative", code="E1219", span=span_of(value) or span_of(tree)
+    )
+
+
+def ordinal(item: exp.Ordered, count: int) -> int | None:
+    """The position that a number in ORDER BY means, from 0; E1219 when there is no such column."""
+    tree = item.this
+    if not isinstance(tree, exp.Literal) or tree.is_string or not str(tree.this).isdigit():
+        return None
+    position = int(str(tree.this))
+    if not 1 <= position <= count:
+        raise BindError(
+            f"ORDER BY {position} is no position of a column: there are {count}", code="E1219", span=span_of(tree)
+        )
+    return position - 1
+
+
+def limited(
+    plan: LogicalNode, keys: Sequence[SortKey], offset: int, limit: int | None, keep_order: bool
+) -> LogicalNode:
+    """The plan in order, and cut. An order that nobody can see (no LIMIT, in a subquery) is left out."""
+    if keys and (keep_order or limit is not None or offset):
+        return Sort(plan, tuple(keys), offset, limit)
+    if limit is not None or offset:
+        return Limit(plan, offset, limit)
+    return plan
+
+
+def finish(query: BoundQuery, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+    """ORDER BY and LIMIT over a query that is no SELECT: order by its columns, by name or position, or by what is
+    computed from them.
+    """
+    order = tree.args.get("order")
+    offset, limit = bounds(tree)
+    if order is None:
+        return BoundQuery(limited(query.plan, (), offset, limit, env.keep_order), query.names)
+    binder = ExpressionBinder(env, Scope([Source(None, query.columns)], parent=env.outer), Clause("ORDER BY"))
+    plan, keys = query.plan, []
+    added: list[tuple[Column, Expr]] = []
+    for item in order.expressions:
+        position = ordinal(item, len(query.names))
+        value: Expr = query.plan.columns[position].ref() if position is not None else binder.bind(item.this)
+        check_sortable(value, item)
+        if not isinstance(value, ColumnRef):
+            column = fresh_column(f"s{len(added)}", value.type.materialized())
+            added.append((column, value))
+            value = column.ref()
+        keys.append(sort_key(value, item))
+    if not added:
+        return BoundQuery(limited(plan, keys, offset, limit, env.keep_order), query.names)
+    kept = [(c, c.ref()) for c in plan.columns]
+    ordered = limited(Project(plan, (*kept, *added)), keys, offset, limit, env.keep_order)
+    return BoundQuery(Project(ordered, tuple(kept)), query.names)
+
+
+def check_sortable(value: Expr, item: exp.Ordered) -> None:
+    """Refuses what has no order: maps and multisets (E1302), and constants, which say nothing."""
+    if value.type.root.value in ("MAP", "MULTISET"):
+        raise TypeMismatchError(
+            f"rows cannot be ordered by a {value.type.root.value}", code="E1302", span=span_of(item)
+        )
+    if isinstance(value, Literal) and value.value is None:
+        raise TypeMismatchError("ORDER BY NULL says nothing", code="E1306", span=span_of(item))

@@ -1,0 +1,174 @@
+"""Functions with OVER: the window they name, its partition, order and frame.
+
+A window call stays inside its expression as a `WindowCall`; `window.py` takes it out into an `Over` node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.types import TypeRoot
+from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
+from runtime.expr.nodes import Expr, Frame, FrameBound, Literal, SortKey, WindowCall
+from sqlengine.bind.calls import aggregate_parts, resolved_arguments
+from sqlengine.bind.coerce import as_boolean
+from sqlengine.bind.session import Clause, ExpressionRules
+from sqlengine.parse.spans import span_of
+
+__all__ = ["OVER", "sort_key"]
+
+_NOT_OVER = ("JSON_OBJECTAGG", "JSON_ARRAYAGG")
+_FOLLOWS_ARGUMENT = frozenset({"SUM", "AVG", "MIN", "MAX"})
+
+
+def sort_key(expr: Expr, item: exp.Ordered) -> SortKey:
+    """An item of ORDER BY: NULLs are the smallest values unless it says otherwise."""
+    descending = bool(item.args.get("desc"))
+    nulls_first = item.args.get("nulls_first")
+    if nulls_first is None:
+        nulls_first = not descending
+    return SortKey(expr, descending, nulls_last=not nulls_first)
+
+
+def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
+    span = span_of(tree)
+    if not binder.clause.windows:
+        raise BindError(
+            f"a function with OVER cannot stand in {binder.clause.name}",
+            code="E1213",
+            span=span,
+            hint="filter its result with QUALIFY, or in a query around this one"
+            if binder.clause.name == "WHERE"
+            else None,
+        )
+    parts, function = aggregate_parts(binder, tree.this)
+    if isinstance(function, ScalarFunction):
+        raise BindError(f"{function.name} is no aggregate and takes no OVER", code="E1211", span=span)
+    if parts.name in _NOT_OVER:
+        raise BindError(f"{parts.name} cannot be used with OVER", code="E1213", span=span)
+    inner = Clause(
+        "the arguments of a function with OVER",
+        aggregates=binder.clause.aggregates,
+        never_empty=binder.clause.never_empty,
+    )
+    definition = _definition(binder, tree)
+    args, result = resolved_arguments(binder, parts, function, inner)
+    scope = binder.within(inner)
+    partition = tuple(scope.bind(e) for e in definition.partition)
+    order = tuple(sort_key(scope.bind(o.this), o) for o in definition.order)
+    frame = None
+    if definition.spec is not None:
+        if not order:
+            raise BindError("a frame needs ORDER BY", code="E1214", span=span_of(definition.spec))
+        frame = _frame(scope, definition.spec, order[0])
+    if isinstance(function, WindowFunction):
+        if not order and function.needs_order:
+            raise BindError(f"{function.name} needs ORDER BY in its OVER", code="E1214", span=span)
+        if frame is not None:
+            raise BindError(f"{function.name} takes no frame", code="E1214", span=span)
+        if parts.distinct or parts.filter is not None:
+            raise BindError(f"{function.name} takes neither DISTINCT nor FILTER", code="E1211", span=span)
+        if len(args) > 1 and function.name in ("LAG", "LEAD") and not isinstance(args[1], Literal):
+            raise TypeMismatchError(f"the offset of {function.name} must be a literal", code="E1309", span=span)
+    condition = None
+    if parts.filter is not None:
+        condition = as_boolean(scope.bind(parts.filter), "FILTER", span_of(parts.filter))
+    if isinstance(function, AggregateFunction) and function.name in _FOLLOWS_ARGUMENT and condition is None:
+        if _holds_current_row(frame) and not args[0].type.nullable:
+            result = result.not_null()
+    return WindowCall(
+        function.name.upper(), args, result, partition, order, frame, parts.distinct, condition, span=span
+    )
+
+
+def _holds_current_row(frame: Frame | None) -> bool:
+    return frame is None or (frame.lower is FrameBound.UNBOUNDED_PRECEDING and frame.upper is FrameBound.CURRENT_ROW)
+
+
+class _Definition:
+    """A window with everything that it takes from the windows it names."""
+
+    __slots__ = ("order", "partition", "spec")
+
+    def __init__(self, partition: list[exp.Expression], order: list[exp.Ordered], spec: exp.WindowSpec | None) -> None:
+        self.partition = partition
+        self.order = order
+        self.spec = spec
+
+
+def _definition(binder: ExpressionRules, tree: exp.Window, seen: tuple[str, ...] = ()) -> _Definition:
+    base_name = tree.args.get("alias") or tree.args.get("first")
+    order = tree.args.get("order")
+    own = _Definition(
+        list(tree.args.get("partition_by") or ()), list(order.expressions) if order else [], tree.args.get("spec")
+    )
+    if base_name is None:
+        return own
+    name = base_name.name
+    window = binder.windows.get(name)
+    if window is None or name in seen:
+        raise BindError(
+            f'unknown window "{name}"',
+            code="E1215",
+            span=span_of(base_name),
+            hint=did_you_mean(name, binder.windows) or "name it in a WINDOW clause",
+        )
+    base = _definition(binder, window, (*seen, name))
+    if own.partition:
+        raise BindError(f'PARTITION BY belongs to the window "{name}" itself', code="E1215", span=span_of(tree))
+    if own.order and base.order:
+        raise BindError(f'the window "{name}" has an ORDER BY already', code="E1215", span=span_of(tree))
+    return _Definition(base.partition, own.order or base.order, own.spec or base.spec)
+
+
+def _frame(binder: ExpressionRules, spec: exp.WindowSpec, order: SortKey) -> Frame:
+    rows = spec.args["kind"].upper() == "ROWS"
+    start = _bound(binder, spec, "start", rows, order)
+    end = (
+        _bound(binder, spec, "end", rows, order) if spec.args.get("end") is not None else (FrameBound.CURRENT_ROW, None)
+    )
+    if start[0] is FrameBound.UNBOUNDED_FOLLOWING or end[0] is FrameBound.UNBOUNDED_PRECEDING:
+        raise BindError("the frame ends before it starts", code="E1214", span=span_of(spec))
+    return Frame(rows, start[0], end[0], start[1], end[1])
+
+
+def _bound(
+    binder: ExpressionRules, spec: exp.WindowSpec, which: str, rows: bool, order: SortKey
+) -> tuple[FrameBound, int | float | None]:
+    written, side = spec.args[which], spec.args.get(f"{which}_side")
+    if written == "CURRENT ROW":
+        return FrameBound.CURRENT_ROW, None
+    preceding = side == "PRECEDING"
+    if written == "UNBOUNDED":
+        return (FrameBound.UNBOUNDED_PRECEDING if preceding else FrameBound.UNBOUNDED_FOLLOWING), None
+    value = binder.bind(written)
+    if not isinstance(value, Literal) or value.value is None:
+        raise UnsupportedError("the bound of a frame must be a literal", span=span_of(written))
+    kind, ordered = value.type, order.expr.type
+    if rows:
+        fits = kind.is_integer
+    elif ordered.is_timestamp or ordered.root in (TypeRoot.DATE, TypeRoot.TIME):
+        fits = kind.root is TypeRoot.INTERVAL_SECOND
+    else:
+        fits = kind.is_numeric and ordered.is_numeric
+    if not fits:
+        wanted = (
+            "a whole number of rows"
+            if rows
+            else "an INTERVAL"
+            if ordered.is_timestamp
+            else "a number, as its ORDER BY column"
+        )
+        raise TypeMismatchError(
+            f"the bound of a {'ROWS' if rows else 'RANGE'} frame here is {wanted}", code="E1302", span=span_of(written)
+        )
+    amount = value.value if isinstance(value.value, int | float) else float(value.value)
+    if amount < 0:
+        raise BindError("the bound of a frame is not negative", code="E1214", span=span_of(written))
+    return (FrameBound.PRECEDING if preceding else FrameBound.FOLLOWING), amount
+
+
+OVER: dict[type[exp.Expression], Callable[..., Expr]] = {exp.Window: _over}

@@ -1,0 +1,165 @@
+"""Relations of FROM: tables, views, common tables, queries in parentheses, VALUES, window functions.
+
+Whatever is named twice is bound twice, under new column ids. A view is bound in the catalog and database where it was
+created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from planner.logical.nodes import LogicalNode, Values
+from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
+from runtime.expr.nodes import Column
+from sqlengine.bind.hints import table_options
+from sqlengine.bind.join import bind_joins, bind_unnest, lateral_query
+from sqlengine.bind.scan import scan_table
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.session import BoundQuery, BoundRelation, QueryEnv, RelationRules
+from sqlengine.bind.table_functions import WINDOW_FUNCTIONS, bind_window_function
+from sqlengine.catalog.objects import CatalogView, ObjectPath
+from sqlengine.parse.nodes import JoinTree, MatchRecognize, TableFunction
+from sqlengine.parse.spans import span_of
+
+__all__ = ["RelationBinder"]
+
+_LATER = (
+    "TO_CHANGELOG",
+    "FROM_CHANGELOG",
+    "SNAPSHOT",
+    "DEDUPLICATE_KEEP_FIRST",
+    "ML_PREDICT",
+    "VECTOR_SEARCH",
+    "APPLY_WATERMARK",
+)
+
+
+class RelationBinder(RelationRules):
+    """Binds what stands in FROM of one query. `ttl`: milliseconds by relation, from a STATE_TTL hint."""
+
+    def __init__(self, env: QueryEnv, ttl: Mapping[str, int]) -> None:
+        self.env = env
+        self.ttl = ttl
+
+    def from_clause(self, first: exp.Expression, joins: list[exp.Join]) -> BoundRelation:
+        """The whole FROM: its first relation and all joins, left to right."""
+        return bind_joins(self, self._first(first), joins)
+
+    def _first(self, tree: exp.Expression) -> BoundRelation:
+        if isinstance(tree, exp.Unnest):
+            start = BoundRelation(Values(((),), ()), Scope(parent=self.env.outer))
+            return bind_unnest(self, start, tree, outer_join=False)
+        if isinstance(tree, exp.Lateral):
+            return lateral_query(self, tree, self.env.outer)
+        return self.relation(tree, self.env)
+
+    def relation(self, tree: exp.Expression, env: QueryEnv) -> BoundRelation:
+        match tree:
+            case exp.Table():
+                if tree.args.get("version") is not None:
+                    raise UnsupportedError(
+                        "FOR SYSTEM_TIME AS OF stands on the right side of a JOIN",
+                        span=span_of(tree),
+                        hint="write t JOIN versions FOR SYSTEM_TIME AS OF t.time AS v ON ..",
+                    )
+                return self.table(tree, env)
+            case exp.Subquery() | exp.Values():
+                return _named(self._query(tree, env), tree)
+            case TableFunction():
+                return self._table_function(tree, env)
+            case JoinTree():
+                inner = bind_joins(self, self._first(tree.this), list(tree.args["joins"]))
+                return inner
+            case MatchRecognize():
+                raise UnsupportedError("MATCH_RECOGNIZE is not supported", span=span_of(tree))
+            case _:
+                raise UnsupportedError("this relation is not supported here", span=span_of(tree))
+
+    def table(self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False) -> BoundRelation:
+        """A table, view or common table by name."""
+        path = tuple(p.name for p in tree.parts)
+        span = span_of(tree)
+        common = env.tables.get(path[0]) if len(path) == 1 else None
+        if common is not None:
+            query = common.env.query(common.query)
+            return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
+        found = env.context.resolve(path, span, table_options(tree))
+        if isinstance(found, CatalogView):
+            query = self._view(found, env, tree)
+            return _source(query.plan, _renamed(query.columns, found.columns, tree, path[-1]), tree, _full(found.path))
+        plan = scan_table(found, env, span, for_lookup=for_lookup)
+        return _source(plan, plan.columns, tree, _full(found.table.path))
+
+    def _view(self, view: CatalogView, env: QueryEnv, tree: exp.Table) -> BoundQuery:
+        if any(v.path == view.path for v in env.views):
+            raise BindError(f'the view "{view.path}" contains itself', code="E1222", span=span_of(tree))
+        try:
+            return env.of_view(view).query(view.query)
+        except InternalError:
+            raise
+        except SqlEngineError as error:
+            # Its places are places in the text of CREATE VIEW; here the view's name is the place.
+            error.message = f'in the view "{view.path.name}": {error.message}'
+            error.span, error.text = span_of(tree), None
+            raise
+
+    def _query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+        query = tree
+        if isinstance(tree, exp.Subquery) and not any(tree.args.get(k) for k in ("order", "limit", "offset", "with_")):
+            query = tree.this
+        return env.inside(env.outer).query(query)
+
+    def _table_function(self, tree: TableFunction, env: QueryEnv) -> BoundRelation:
+        call = tree.call
+        name = call.name.upper()
+        if name in WINDOW_FUNCTIONS:
+            plan = bind_window_function(call, env, lambda data: self._argument(data, env))
+            return _source(plan, plan.columns, tree, ())
+        if name in _LATER:
+            raise UnsupportedError(f"the table function {name} is not supported", span=span_of(call))
+        raise BindError(
+            f"unknown table function {name}",
+            code="E1203",
+            span=span_of(call),
+            hint=did_you_mean(name, WINDOW_FUNCTIONS),
+        )
+
+    def _argument(self, tree: exp.Expression, env: QueryEnv) -> tuple[LogicalNode, Source]:
+        bound = self.relation(tree, env)
+        return bound.plan, bound.scope.sources[0]
+
+
+def _full(path: ObjectPath) -> tuple[str, ...]:
+    return (path.catalog, path.database, path.name)
+
+
+def _named(query: BoundQuery, tree: exp.Expression) -> BoundRelation:
+    return _source(query.plan, query.columns, tree, ())
+
+
+def _source(
+    plan: LogicalNode, columns: tuple[Column, ...], tree: exp.Expression, path: tuple[str, ...]
+) -> BoundRelation:
+    """The relation under its alias: `AS a (x, y)` renames it and its columns, and hides the path of a table."""
+    alias = tree.args.get("alias")
+    if alias is None or alias.this is None:
+        return BoundRelation(plan, Scope([Source(path[-1] if path else None, columns, path)]))
+    name = alias.this.name
+    renamed = _renamed(columns, tuple(c.name for c in alias.args.get("columns") or ()), tree, name)
+    return BoundRelation(plan, Scope([Source(name, renamed)]))
+
+
+def _renamed(
+    columns: tuple[Column, ...], names: tuple[str, ...], tree: exp.Expression, owner: str
+) -> tuple[Column, ...]:
+    if not names:
+        return columns
+    if len(names) != len(columns):
+        raise BindError(
+            f'"{owner}" has {len(columns)} columns, and {len(names)} names are given for them',
+            code="E1208",
+            span=span_of(tree),
+        )
+    return tuple(Column(c.id, n, c.type) for c, n in zip(columns, names, strict=True))

@@ -1,0 +1,180 @@
+"""A table of the catalog as a plan: its scan, then its computed columns, then its watermark.
+
+The scan reads physical and metadata columns under fresh ids. A projection adds computed columns and puts all in
+declared order. The rowtime column carries its time attribute from the scan (or the projection) on, so that the columns
+of the whole plan agree.
+"""
+
+from __future__ import annotations
+
+from planner.logical.nodes import AssignWatermark, LogicalNode, Project, Scan
+from runtime.core.errors import BindError, InternalError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.types import DataType, TimeAttribute
+from runtime.expr.nodes import Call, Column, Expr, fresh_column
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.session import Clause, QueryEnv
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, OpenTable, Watermark
+
+__all__ = ["bind_computed", "bind_watermark", "scan_table", "visible_columns"]
+
+
+def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup: bool = False) -> LogicalNode:
+    """The plan of a table reference. `for_lookup`: it stands behind FOR SYSTEM_TIME AS OF, where a table that can
+    only be looked up may stand too.
+    """
+    declared = table.table
+    schema = (
+        table.source.schema if table.source is not None else table.lookup.schema if table.lookup is not None else None
+    )
+    if schema is None:
+        raise UnsupportedError(
+            f'the table "{declared.path.name}" can be written but not read',
+            span=span,
+            hint=f"its connector '{declared.connector}' is a sink",
+        )
+    if table.source is None and not for_lookup:
+        raise UnsupportedError(
+            f'the table "{declared.path.name}" can only be looked up by key',
+            span=span,
+            hint=f"write JOIN {declared.path.name} FOR SYSTEM_TIME AS OF t.proctime ON ..",
+        )
+    watermark = declared.watermark
+    rowtime = watermark.column[0] if watermark is not None and len(watermark.column) == 1 else None
+    scanned = tuple(
+        fresh_column(f.name, _rowtime_type(f.type, f.name, declared) if f.name == rowtime else f.type) for f in schema
+    )
+    by_name = {c.name: c for c in scanned}
+    plan: LogicalNode = Scan(
+        table.source, str(declared.path), scanned, _keys(declared, by_name), table.lookup, table.idle_timeout, span=span
+    )
+    if any(isinstance(c, ComputedColumn) for c in declared.columns) or _order(declared, by_name) != [
+        c.name for c in scanned
+    ]:
+        plan = _project(plan, declared, by_name, rowtime, env)
+    if watermark is None:
+        return plan
+    if rowtime is None:
+        raise UnsupportedError(
+            f'the watermark of "{declared.path.name}" is on a field of a row',
+            span=span,
+            hint="name the field as a computed column first",
+        )
+    visible = {c.name: c for c in plan.columns}
+    if rowtime not in visible:
+        raise BindError(
+            f'WATERMARK FOR names "{rowtime}", which is no column of the table',
+            code="E1201",
+            span=span,
+            hint=did_you_mean(rowtime, visible),
+        )
+    time = visible[rowtime].ref()
+    return AssignWatermark(plan, time, bind_watermark(watermark, plan.columns, env, _path(declared)))
+
+
+def visible_columns(
+    table: CatalogTable, physical: tuple[Column, ...], env: QueryEnv
+) -> tuple[tuple[str, DataType], ...]:
+    """Names and types of a table's columns as `SELECT *` and DESCRIBE show them, from its physical and metadata
+    columns.
+    """
+    by_name = {c.name: c for c in physical}
+    shown: list[tuple[str, DataType]] = []
+    for column in table.columns:
+        if isinstance(column, ComputedColumn):
+            shown.append((column.name, bind_computed(column, physical, env, _path(table)).type))
+        else:
+            shown.append((column.name, by_name[column.name].type if column.name in by_name else column.type))
+    if table.watermark is not None and len(table.watermark.column) == 1:
+        rowtime = table.watermark.column[0]
+        shown = [(n, _rowtime_type(t, n, table) if n == rowtime else t) for n, t in shown]
+    return tuple(shown)
+
+
+def bind_computed(
+    column: ComputedColumn, columns: tuple[Column, ...], env: QueryEnv, path: tuple[str, ...] = ()
+) -> Expr:
+    """The value of a computed column over the physical and metadata columns."""
+    clause = Clause(f'the computed column "{column.name}"', subqueries=False)
+    return _bound(column.expression, columns, env, clause, path)
+
+
+def bind_watermark(
+    watermark: Watermark, columns: tuple[Column, ...], env: QueryEnv, path: tuple[str, ...] = ()
+) -> Expr:
+    """The watermark of a row: a timestamp of the same kind as the rowtime column.
+
+    Raises:
+        TypeMismatchError: E1312 when it is no such timestamp.
+    """
+    name = watermark.column[-1]
+    clause = Clause(f'the watermark of "{name}"', subqueries=False)
+    value = _bound(watermark.expression, columns, env, clause, path)
+    time = next((c for c in columns if c.name == name), None)
+    if time is not None and value.type.root is not time.type.root:
+        raise TypeMismatchError(
+            f'the watermark of "{name}" is a {value.type.materialized()}, and the column a {time.type.materialized()}',
+            code="E1312",
+            hint=f"for example WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND",
+        )
+    return value
+
+
+def _bound(tree: object, columns: tuple[Column, ...], env: QueryEnv, clause: Clause, path: tuple[str, ...]) -> Expr:
+    scope = Scope([Source(path[-1] if path else None, columns, path)])
+    try:
+        return ExpressionBinder(QueryEnv(env.binder, env.context), scope, clause).bind(tree)  # type: ignore[arg-type]
+    except InternalError:
+        raise
+    except (BindError, TypeMismatchError, UnsupportedError) as error:
+        # The expression stands in the text of CREATE TABLE, not in that of this statement.
+        error.message = f"{clause.name} of {path[-1]}: {error.message}" if path else error.message
+        if path:
+            error.span = None
+        raise
+
+
+def _project(
+    plan: LogicalNode, declared: CatalogTable, by_name: dict[str, Column], rowtime: str | None, env: QueryEnv
+) -> LogicalNode:
+    items: list[tuple[Column, Expr]] = []
+    for column in declared.columns:
+        if not isinstance(column, ComputedColumn):
+            if column.name in by_name:
+                kept = by_name[column.name]
+                items.append((kept, kept.ref()))
+            continue
+        value = bind_computed(column, plan.columns, env, _path(declared))
+        kind = value.type
+        if not (isinstance(value, Call) and value.function == "PROCTIME"):
+            kind = kind.materialized()
+        if column.name == rowtime:
+            kind = _rowtime_type(kind, column.name, declared)
+        items.append((fresh_column(column.name, kind), value))
+    return Project(plan, tuple(items))
+
+
+def _rowtime_type(type_: DataType, name: str, table: CatalogTable) -> DataType:
+    if not type_.is_timestamp or type_.precision > 3:
+        raise TypeMismatchError(
+            f'the rowtime column "{name}" of {table.path.name} is a {type_.materialized().with_nullable(True)}',
+            code="E1312",
+            hint="WATERMARK FOR takes a TIMESTAMP or TIMESTAMP_LTZ column with a precision of at most 3",
+        )
+    if type_.is_proctime:
+        raise TypeMismatchError(f'"{name}" is processing time and cannot have a watermark', code="E1312")
+    return type_.with_(time_attribute=TimeAttribute.ROWTIME)
+
+
+def _keys(declared: CatalogTable, by_name: dict[str, Column]) -> tuple[tuple[int, ...], ...]:
+    if not declared.primary_key or not all(k in by_name for k in declared.primary_key):
+        return ()
+    return (tuple(by_name[k].id for k in declared.primary_key),)
+
+
+def _order(declared: CatalogTable, by_name: dict[str, Column]) -> list[str]:
+    return [c.name for c in declared.columns if c.name in by_name]
+
+
+def _path(declared: CatalogTable) -> tuple[str, ...]:
+    return (declared.path.catalog, declared.path.database, declared.path.name)

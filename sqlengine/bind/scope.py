@@ -1,0 +1,177 @@
+"""What names mean inside one query: the relations of its FROM, their columns, and the scopes around it.
+
+A name is looked up among the relations of the query itself, then in the scopes outside (a correlated subquery or a
+LATERAL relation sees those); what is found outside becomes an `OuterRef`. Names are compared with regard to case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from runtime.core.errors import BindError, Span, did_you_mean
+from runtime.core.types import TypeRoot
+from runtime.expr.nodes import Column, ColumnRef, Expr, OuterRef, transform
+
+__all__ = ["Found", "Scope", "Source", "outer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A relation of FROM. `name` is its alias or its table's name; `path` the full name when there is no alias."""
+
+    name: str | None
+    columns: tuple[Column, ...]
+    path: tuple[str, ...] = ()
+
+    def called(self, parts: tuple[str, ...]) -> bool:
+        """Whether the relation may be named so: by its name, or by the end of its path."""
+        if len(parts) == 1:
+            return self.name == parts[0]
+        return len(parts) <= len(self.path) and self.path[-len(parts) :] == parts
+
+    def find(self, name: str) -> list[Column]:
+        return [c for c in self.columns if c.name == name]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a dotted name stands for: a value, and the parts that are fields of it still to be taken."""
+
+    value: Expr
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of one query in order, and `merged`: the columns that USING and NATURAL made one of two.
+
+    A merged name is found without a qualifier as its expression; its columns stay reachable with one.
+    """
+
+    sources: list[Source] = field(default_factory=list)
+    merged: dict[str, Expr] = field(default_factory=dict)
+    parent: Scope | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(c for s in self.sources for c in s.columns)
+
+    def with_types(self, columns: Iterable[Column]) -> Scope:
+        """The same names over the columns of a plan: an outer join makes types nullable."""
+        types = {c.id: c.type for c in columns}
+
+        def fresh(expr: Expr) -> Expr:
+            if isinstance(expr, ColumnRef) and expr.id in types:
+                return ColumnRef(expr.id, expr.name, types[expr.id])
+            return expr
+
+        sources = [
+            Source(s.name, tuple(c.with_type(types.get(c.id, c.type)) for c in s.columns), s.path) for s in self.sources
+        ]
+        merged = {name: transform(value, fresh) for name, value in self.merged.items()}
+        return Scope(sources, merged, self.parent)
+
+    def source(self, parts: tuple[str, ...], span: Span | None = None) -> Source | None:
+        """The relation of a name, None when there is none here; two of one name are ambiguous (E1205)."""
+        named = [s for s in self.sources if s.called(parts)]
+        if len(named) > 1:
+            raise BindError(
+                f'the name "{".".join(parts)}" stands for {len(named)} relations of FROM',
+                code="E1205",
+                span=span,
+                hint="give each its own alias",
+            )
+        return named[0] if named else None
+
+    def star(self) -> Iterator[tuple[str, Expr]]:
+        """What `*` stands for: merged columns first, then those of each relation in order."""
+        yield from self.merged.items()
+        for source in self.sources:
+            for column in source.columns:
+                if column.name not in self.merged:
+                    yield column.name, column.ref()
+
+    def resolve(self, parts: tuple[str, ...], span: Span | None) -> Found:
+        """The meaning of a dotted name, here or in a scope outside.
+
+        Raises:
+            BindError: E1201 when nothing has the name, E1205 when two things have.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._local(parts, span)
+            if found is not None:
+                return found if scope is self else Found(outer(found.value), found.fields)
+            scope = scope.parent
+        raise self._unknown(parts, span)
+
+    def _local(self, parts: tuple[str, ...], span: Span | None) -> Found | None:
+        for length in range(min(3, len(parts) - 1), 0, -1):
+            source = self.source(parts[:length], span)
+            if source is None:
+                continue
+            name = parts[length]
+            columns = source.find(name)
+            if len(columns) > 1:
+                raise _ambiguous(name, span, [source.name or "the relation"])
+            if columns:
+                return Found(columns[0].ref(), parts[length + 1 :])
+            whole = ".".join(parts[:length])
+            raise BindError(
+                f'"{whole}" has no column "{name}"',
+                code="E1201",
+                span=span,
+                hint=did_you_mean(name, [c.name for c in source.columns]),
+            )
+        name = parts[0]
+        value = self.merged.get(name)
+        if value is None:
+            owners = [(s, c) for s in self.sources for c in s.find(name)]
+            if len(owners) > 1:
+                if len(parts) > 1 and not any(c.type.root is TypeRoot.ROW for _, c in owners):
+                    return None
+                raise _ambiguous(name, span, [s.name or "?" for s, _ in owners])
+            if not owners:
+                return None
+            value = owners[0][1].ref()
+        if len(parts) > 1 and value.type.root is not TypeRoot.ROW:
+            raise _not_a_row(parts, value, span)
+        return Found(value, parts[1:])
+
+    def _unknown(self, parts: tuple[str, ...], span: Span | None) -> BindError:
+        if len(parts) > 1:
+            names = [s.name for s in self.everywhere() if s.name is not None]
+            return BindError(
+                f'there is no relation "{parts[0]}" here',
+                code="E1201",
+                span=span,
+                hint=did_you_mean(parts[0], names) or "a relation is named in FROM",
+            )
+        columns = [c.name for s in self.everywhere() for c in s.columns]
+        return BindError(f'unknown column "{parts[0]}"', code="E1201", span=span, hint=did_you_mean(parts[0], columns))
+
+    def everywhere(self) -> Iterator[Source]:
+        """The relations of this scope and of all around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.sources
+            scope = scope.parent
+
+
+def outer(expr: Expr) -> Expr:
+    """An expression of an enclosing query as a subquery refers to it."""
+    return transform(expr, lambda e: OuterRef(e.id, e.name, e.type) if isinstance(e, ColumnRef) else e)
+
+
+def _ambiguous(name: str, span: Span | None, owners: list[str]) -> BindError:
+    choices = " or ".join(f"{o}.{name}" for o in dict.fromkeys(owners))
+    return BindError(f'the column "{name}" is ambiguous', code="E1205", span=span, hint=f"write {choices}")
+
+
+def _not_a_row(parts: tuple[str, ...], value: Expr, span: Span | None) -> BindError:
+    name, rest = parts[0], ".".join(parts[1:])
+    hint = f'"{name}" is a column of type {value.type.with_nullable(True)}, which has no fields'
+    if value.type.root is TypeRoot.MAP:
+        hint = f"the value of a key of the map \"{name}\" is {name}['{rest}']"
+    return BindError(f'there is no relation "{name}" here', code="E1201", span=span, hint=hint)

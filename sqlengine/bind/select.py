@@ -1,0 +1,273 @@
+"""SELECT: from its clauses to a plan, in the order in which they mean something.
+
+    FROM -> WHERE -> GROUP BY -> HAVING -> OVER -> QUALIFY -> select list -> DISTINCT -> ORDER BY, LIMIT
+
+All expressions that may hold aggregates or window functions (select list, HAVING, QUALIFY, ORDER BY) are bound over
+FROM first; then aggregation and window functions take their calls out of them, each leaving references to columns of
+the plan that it builds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from planner.logical.nodes import Filter, LogicalNode, Project, Values
+from runtime.core.errors import BindError, Span, did_you_mean
+from runtime.core.types import TypeRoot
+from runtime.expr.nodes import Column, ColumnRef, Expr, fresh_column
+from sqlengine.bind.aggregate import Grouped, group_distinct, has_aggregates
+from sqlengine.bind.construct import get_field
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.grouping import bind_group_by
+from sqlengine.bind.hints import check_hint_names, state_ttl
+from sqlengine.bind.output import bounds, check_sortable, limited, ordinal, output_items, output_names, select_columns
+from sqlengine.bind.over import sort_key
+from sqlengine.bind.relation import RelationBinder
+from sqlengine.bind.scope import Scope
+from sqlengine.bind.session import BoundQuery, BoundRelation, Clause, QueryEnv
+from sqlengine.bind.window import extract_windows
+from sqlengine.parse.spans import span_of
+
+__all__ = ["bind_select"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A column of the select list; `aliased` when AS names it."""
+
+    name: str | None
+    value: Expr
+    aliased: bool = False
+
+
+def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
+    """The plan of a SELECT with its ORDER BY and LIMIT."""
+    ttl = state_ttl(tree)
+    start = _from(tree, env, ttl)
+    scope = Scope(start.scope.sources, start.scope.merged, env.outer)
+    check_hint_names(tree, scope.sources)
+    plan = start.plan
+    where = tree.args.get("where")
+    if where is not None:
+        plan = Filter(plan, ExpressionBinder(env, scope, Clause("WHERE")).condition(where.this, "WHERE"))
+
+    mentions: dict[int, Span] = {}
+    group_tree = tree.args.get("group")
+    group, scope = bind_group_by(group_tree, env, scope, mentions)
+    windows = _named_windows(tree)
+    never_empty = group_tree is not None and group.never_empty
+    clause = Clause("SELECT", aggregates=True, windows=True, never_empty=never_empty)
+    binder = ExpressionBinder(env, scope, clause, windows=windows, mentions=mentions)
+    items = _select_list(binder, tree.expressions)
+    aliases = {i.name: i.value for i in items if i.aliased and i.name is not None}
+    rest = _Rest(tree, binder, items, aliases)
+
+    expressions = rest.all([i.value for i in items])
+    if group_tree is not None or rest.having is not None or has_aggregates(expressions):
+        grouped = Grouped(plan, group, expressions, mentions, _group_ttl(scope, ttl))
+        plan = grouped.plan
+        values = rest.replace([grouped.rewrite(e) for e in expressions])
+    else:
+        values = rest.replace(expressions)
+    if rest.having is not None:
+        plan = Filter(plan, rest.having)
+        rest.having = None
+    plan, expressions = extract_windows(plan, rest.all(values))
+    values = rest.replace(expressions)
+    if rest.qualify is not None:
+        plan = Filter(plan, rest.qualify)
+    names = output_names([i.name for i in items])
+    return _project(plan, tree, env, names, values, rest.order)
+
+
+def _from(tree: exp.Select, env: QueryEnv, ttl: Mapping[str, int]) -> BoundRelation:
+    from_ = tree.args.get("from_")
+    if from_ is None:
+        return BoundRelation(Values(((),), ()), Scope(parent=env.outer))
+    return RelationBinder(env, ttl).from_clause(from_.this, list(tree.args.get("joins") or ()))
+
+
+def _named_windows(tree: exp.Select) -> dict[str, exp.Window]:
+    found: dict[str, exp.Window] = {}
+    for window in tree.args.get("windows") or ():
+        name = window.this.name
+        if name in found:
+            raise BindError(f'the window "{name}" is defined twice', code="E1215", span=span_of(window))
+        found[name] = window
+    return found
+
+
+def _group_ttl(scope: Scope, ttl: Mapping[str, int]) -> int | None:
+    names = [s.name for s in scope.sources]
+    return ttl.get(names[0]) if len(names) == 1 and names[0] is not None else None
+
+
+class _Rest:
+    """The expressions beside the select list: HAVING, QUALIFY and the keys of ORDER BY, rewritten together with it."""
+
+    def __init__(
+        self, tree: exp.Select, binder: ExpressionBinder, items: Sequence[_Item], aliases: Mapping[str, Expr]
+    ) -> None:
+        self.having: Expr | None = None
+        self.qualify: Expr | None = None
+        self.order: list[tuple[exp.Ordered, int | Expr]] = []
+        env, scope = binder.env, binder.scope
+        shared = {"windows": binder.windows, "mentions": binder.mentions}
+        having, qualify, order = tree.args.get("having"), tree.args.get("qualify"), tree.args.get("order")
+        if having is not None:
+            clause = Clause("HAVING", aggregates=True, never_empty=binder.clause.never_empty)
+            self.having = ExpressionBinder(env, scope, clause, **shared).condition(having.this, "HAVING")
+        if qualify is not None:
+            clause = Clause("QUALIFY", aggregates=True, windows=True, never_empty=binder.clause.never_empty)
+            self.qualify = ExpressionBinder(env, scope, clause, aliases=aliases, **shared).condition(
+                qualify.this, "QUALIFY"
+            )
+        if order is not None:
+            clause = Clause("ORDER BY", aggregates=True, windows=True, never_empty=binder.clause.never_empty)
+            by_name = ExpressionBinder(env, scope, clause, aliases=aliases, aliases_first=True, **shared)
+            for item in order.expressions:
+                position = ordinal(item, len(items))
+                self.order.append((item, position if position is not None else by_name.bind(item.this)))
+
+    def all(self, values: Sequence[Expr]) -> list[Expr]:
+        """The values of the select list and all that is here, as one list."""
+        found = list(values)
+        found += [e for e in (self.having, self.qualify) if e is not None]
+        return found + [e for _, e in self.order if isinstance(e, Expr)]
+
+    def replace(self, expressions: Sequence[Expr]) -> list[Expr]:
+        """Takes back what `all` gave, changed; returns the values of the select list."""
+        pending = list(expressions)
+        for index in range(len(self.order) - 1, -1, -1):
+            item, key = self.order[index]
+            if isinstance(key, Expr):
+                self.order[index] = (item, pending.pop())
+        if self.qualify is not None:
+            self.qualify = pending.pop()
+        if self.having is not None:
+            self.having = pending.pop()
+        return pending
+
+
+def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expression]) -> list[_Item]:
+    items: list[_Item] = []
+    for tree in trees:
+        match tree:
+            case exp.Star():
+                items += _star(binder, tree)
+            case exp.Column(this=exp.Star()):
+                items += _star_of(binder, tree)
+            case exp.Dot(expression=exp.Star()):
+                items += _fields(binder.bind(tree.this), tree)
+            case exp.Alias():
+                items.append(_Item(tree.args["alias"].name, binder.bind(tree.this), aliased=True))
+            case _:
+                items.append(_Item(_name_of(tree), binder.bind(tree)))
+    return items
+
+
+def _star(binder: ExpressionBinder, tree: exp.Expression) -> list[_Item]:
+    found = [_Item(name, value) for name, value in binder.scope.star()]
+    if not binder.scope.sources:
+        raise BindError("* needs a FROM", code="E1206", span=span_of(tree))
+    _mention(binder, found, tree)
+    return found
+
+
+def _mention(binder: ExpressionBinder, items: Sequence[_Item], tree: exp.Expression) -> None:
+    span = span_of(tree)
+    for item in items:
+        if isinstance(item.value, ColumnRef) and span is not None:
+            binder.mentions.setdefault(item.value.id, span)
+
+
+def _star_of(binder: ExpressionBinder, tree: exp.Column) -> list[_Item]:
+    """`t.*`: the columns of a relation, or the fields of a row."""
+    parts = tuple(p.name for p in tree.parts[:-1])
+    scope: Scope | None = binder.scope
+    source = scope.source(parts, span_of(tree)) if scope is not None else None
+    if source is not None:
+        found = [_Item(c.name, c.ref()) for c in source.columns]
+        _mention(binder, found, tree)
+        return found
+    names = [s.name for s in binder.scope.everywhere() if s.name is not None]
+    columns = {c.name for s in binder.scope.everywhere() for c in s.columns}
+    if len(parts) == 1 and parts[0] not in columns:
+        raise BindError(
+            f'there is no relation "{parts[0]}" here',
+            code="E1201",
+            span=span_of(tree),
+            hint=did_you_mean(parts[0], names),
+        )
+    meant = binder.scope.resolve(parts, span_of(tree))
+    value = meant.value
+    for name in meant.fields:
+        value = get_field(value, name, span_of(tree))
+    return _fields(value, tree)
+
+
+def _fields(value: Expr, tree: exp.Expression) -> list[_Item]:
+    if value.type.root is not TypeRoot.ROW:
+        raise BindError(
+            f".* takes a relation or a row, and this is a {value.type.not_null()}", code="E1207", span=span_of(tree)
+        )
+    return [_Item(f.name, get_field(value, f.name, span_of(tree))) for f in value.type.fields]
+
+
+def _name_of(tree: exp.Expression) -> str | None:
+    """The name that a column of the select list has without AS: that of a column or field."""
+    if isinstance(tree, exp.Column):
+        return tree.this.name
+    if isinstance(tree, exp.Dot):
+        return tree.expression.name
+    return None
+
+
+def _project(
+    plan: LogicalNode,
+    tree: exp.Select,
+    env: QueryEnv,
+    names: tuple[str, ...],
+    values: Sequence[Expr],
+    order: Sequence[tuple[exp.Ordered, int | Expr]],
+) -> BoundQuery:
+    """Select list, DISTINCT, ORDER BY and LIMIT. A sort key that is not selected is computed beside the list and
+    dropped after.
+    """
+    items = output_items(names, values)
+    hidden: list[tuple[Column, Expr]] = []
+    distinct = tree.args.get("distinct") is not None
+    targets: list[int] = []
+    for item, key in order:
+        position = key if isinstance(key, int) else _position(values, key)
+        if position is None:
+            assert isinstance(key, Expr)
+            if distinct:
+                raise BindError(
+                    "ORDER BY of SELECT DISTINCT takes only what is selected",
+                    code="E1219",
+                    span=span_of(item),
+                    hint="add the expression to the select list",
+                )
+            position = len(items) + len(hidden)
+            own = isinstance(key, ColumnRef) and key.id not in {c.id for c, _ in (*items, *hidden)}
+            hidden.append((key.column if own else fresh_column(f"s{len(hidden)}", key.type), key))  # type: ignore[union-attr]
+        check_sortable((*items, *hidden)[position][1], item)
+        targets.append(position)
+    wide = select_columns(plan, [*items, *hidden])
+    if distinct:
+        wide = group_distinct(wide)
+    columns = wide.columns
+    keys = [sort_key(columns[t].ref(), item) for t, (item, _) in zip(targets, order, strict=True)]
+    offset, limit = bounds(tree)
+    done = limited(wide, keys, offset, limit, env.keep_order)
+    if hidden:
+        done = Project(done, tuple((c, c.ref()) for c in done.columns[: len(items)]))
+    return BoundQuery(done, names)
+
+
+def _position(values: Sequence[Expr], key: Expr) -> int | None:
+    return next((i for i, v in enumerate(values) if v == key), None)

@@ -1,0 +1,152 @@
+"""What the rooms of the binder share: the surroundings of a query, the answer of binding one, and the two points of
+recursion.
+
+A query is bound in a `QueryEnv`: the catalog, the common table expressions it may name, and the scope around it. Rooms
+reach back to queries through `QueryEnv.query` and to expressions through `ExpressionRules.bind`, so that no room
+imports the room above it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from planner.logical.nodes import LogicalNode
+from runtime.core.errors import Span
+from runtime.expr.nodes import Column, Expr
+from sqlengine.bind.scope import Scope
+from sqlengine.catalog.objects import BindContext, CatalogView
+
+__all__ = [
+    "BoundQuery",
+    "BoundRelation",
+    "Clause",
+    "CommonTable",
+    "ExpressionRules",
+    "QueryBinder",
+    "QueryEnv",
+    "RelationRules",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query as a plan. The plan's columns are exactly the output, in order; `names` are their names."""
+
+    plan: LogicalNode
+    names: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The output columns under their names."""
+        return tuple(Column(c.id, n, c.type) for c, n in zip(self.plan.columns, self.names, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A query of WITH, not bound yet: each use binds it anew, with column ids of its own."""
+
+    query: exp.Expression
+    columns: tuple[str, ...]
+    env: QueryEnv
+
+
+class QueryBinder(ABC):
+    """Binds a whole query; the one point where rooms come back to the top."""
+
+    @abstractmethod
+    def query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery: ...
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnv:
+    """The surroundings of a query. `outer` is the scope that correlated names are looked up in.
+
+    `views` are the views being expanded, to refuse a view that contains itself. `keep_order` is false where the order
+    of rows means nothing (a subquery), and ORDER BY without LIMIT is left out there.
+    """
+
+    binder: QueryBinder
+    context: BindContext
+    tables: Mapping[str, CommonTable] = field(default_factory=dict)
+    outer: Scope | None = None
+    views: tuple[CatalogView, ...] = ()
+    keep_order: bool = True
+
+    def query(self, tree: exp.Expression) -> BoundQuery:
+        return self.binder.query(tree, self)
+
+    def inside(self, scope: Scope | None) -> QueryEnv:
+        """The surroundings of a subquery that sees the columns of `scope`."""
+        return replace(self, outer=scope, keep_order=False)
+
+    def with_tables(self, tables: Mapping[str, CommonTable]) -> QueryEnv:
+        return replace(self, tables={**self.tables, **tables})
+
+    def of_view(self, view: CatalogView) -> QueryEnv:
+        """The surroundings of the query of a view: no common tables, no outer scope, the view's catalog and database.
+        """
+        return QueryEnv(self.binder, self.context.within(view), views=(*self.views, view), keep_order=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Where an expression stands, and what may stand there: aggregates, window functions, subqueries.
+
+    `never_empty`: aggregates here are over groups with at least one row, so that SUM of a NOT NULL column is NOT NULL.
+    """
+
+    name: str
+    aggregates: bool = False
+    windows: bool = False
+    subqueries: bool = True
+    never_empty: bool = False
+
+
+class ExpressionRules(ABC):
+    """What the rules for single kinds of expression see of the binder that calls them.
+
+    `windows` are the definitions of the WINDOW clause by name; `mentions` remembers where each column was first named,
+    by id, for errors that show only later (a column that is not grouped).
+    """
+
+    env: QueryEnv
+    scope: Scope
+    clause: Clause
+    windows: Mapping[str, exp.Window]
+    mentions: dict[int, Span]
+
+    @abstractmethod
+    def bind(self, tree: exp.Expression) -> Expr:
+        """The bound expression of a tree; its type is complete."""
+
+    @abstractmethod
+    def within(self, clause: Clause) -> ExpressionRules:
+        """The same scope under the rules of another place (the arguments of an aggregate, for example)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRelation:
+    """What stands in FROM, so far: a plan, and the names of its columns. The scope's columns are columns of the plan.
+    """
+
+    plan: LogicalNode
+    scope: Scope
+
+
+class RelationRules(ABC):
+    """What the rooms of single kinds of relation see of the room that dispatches them."""
+
+    env: QueryEnv
+    ttl: Mapping[str, int]
+
+    @abstractmethod
+    def relation(self, tree: exp.Expression, env: QueryEnv) -> BoundRelation:
+        """A relation under its alias; names in it are looked up in the scope that `env` gives as outer one."""
+
+    @abstractmethod
+    def table(self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False) -> BoundRelation:
+        """A table, view or common table by name; `for_lookup` where a table that can only be looked up may stand."""
