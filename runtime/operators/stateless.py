@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import DELETE, UPDATE_BEFORE, ChangelogBatch
 from runtime.eval.evaluator import BatchContext, Evaluator
+from runtime.kernels.grouping import group_ids
+from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import DropUpdateBeforeExec, UnionExec, ValuesExec
 
@@ -47,14 +50,31 @@ class UnionOperator(Operator):
 
 
 class DropUpdateBeforeOperator(Operator):
-    """All changes but `-U`."""
+    """All changes but `-U`. By `keys`, a `-U` after which no row of its key comes in the epoch is a `-D`: the row has left its key."""
 
     def __init__(self, node: DropUpdateBeforeExec, context: OperatorContext) -> None:
-        del node, context
+        del context
+        self._keys = node.keys
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         if batch is None or batch.kinds is None:
             return batch
-        kept = batch.filter(batch.kinds != UPDATE_BEFORE)
+        old = batch.kinds == UPDATE_BEFORE
+        if self._keys is not None and old.any():
+            left = old & ~self._replaced(batch, self._keys)
+            kinds = batch.kinds.copy()
+            kinds[left] = DELETE
+            batch, old = ChangelogBatch(batch.rows, kinds), old & ~left
+        kept = batch.filter(~old)
         return kept if len(kept) else None
+
+    def _replaced(self, batch: ChangelogBatch, keys: tuple[int, ...]) -> np.ndarray:
+        """The rows after which a row with the same key is added."""
+        columns = [batch.column(k) for k in keys]
+        # An encoder for this batch alone: it remembers the texts it has seen.
+        first, group = group_ids(KeyEncoder([c.type for c in columns]).encode(columns, len(batch)))
+        added = np.flatnonzero(batch.signs() > 0)
+        last = np.full(len(first), -1, np.int64)
+        np.maximum.at(last, group[added], added)
+        return last[group] > np.arange(len(batch))
