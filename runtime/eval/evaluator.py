@@ -106,7 +106,7 @@ class _Compiled:
                 first = guarded.always_evaluated(expr)
                 return max((visit(e) for e in first), default=0)
             height = max((visit(c) for c in children(expr)), default=0)
-            if isinstance(expr, Call) and self._function(expr).duckdb is not None:
+            if isinstance(expr, Call) and self._in_duckdb(expr):
                 height += 1
                 found[expr] = max(found.get(expr, 0), height)
             return height
@@ -120,12 +120,19 @@ class _Compiled:
 
     def _duck_call(self, call: Call, frame: Frame) -> DuckCall:
         template = self._function(call).duckdb
-        assert template is not None
+        if template is not None and not isinstance(template, str):
+            template = template.get(len(call.args))
+        if template is None:
+            raise InternalError(f"{call.function} has no evaluation for {len(call.args)} arguments")
         args = [self.value(a, frame) for a in call.args]
         return DuckCall(call.function, template, args, tuple(a.type for a in call.args), call.type)
 
     def _function(self, call: Call) -> ScalarFunction:
         return self.functions.scalar(call.function)
+
+    def _in_duckdb(self, call: Call) -> bool:
+        function = self._function(call)
+        return function.duckdb is not None and function.evaluate is None
 
     def value(self, expr: Expr, frame: Frame) -> Value:
         """The value of an expression over the rows of a frame."""
@@ -166,17 +173,20 @@ class _Compiled:
                 raise InternalError(f"a {type(expr).__name__} expression cannot be evaluated on rows")
 
     def _call(self, call: Call, frame: Frame) -> Value:
-        function = self._function(call)
-        if function.duckdb is not None:
-            (result,) = evaluate_in_duckdb([self._duck_call(call, frame)], frame.num_rows, frame.context.time_zone)
-            return result
-        assert function.evaluate is not None
+        evaluate = self._function(call).evaluate
+        if evaluate is None:
+            return self._ask_duckdb(call, frame)
         args = [self.value(a, frame) for a in call.args]
         context = frame.context.for_call(call.type, tuple(a.type for a in call.args), frame.num_rows)
         try:
-            return function.evaluate(context, *args)
+            result = evaluate(context, *args)
         except pa.ArrowException as error:
             raise ExpressionError(f"{call.function} failed: {error}", code="E2001", span=call.span) from error
+        return self._ask_duckdb(call, frame) if result is NotImplemented else result
+
+    def _ask_duckdb(self, call: Call, frame: Frame) -> Value:
+        (result,) = evaluate_in_duckdb([self._duck_call(call, frame)], frame.num_rows, frame.context.time_zone)
+        return result
 
 
 class Evaluator:

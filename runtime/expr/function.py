@@ -18,7 +18,7 @@ taken.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -157,7 +157,9 @@ class Nulls(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarFunction:
-    """A function of one row. Exactly one of `evaluate` and `duckdb` is given.
+    """A function of one row. `evaluate` or `duckdb` is given; with both, `evaluate` returns NotImplemented for the
+    arguments that it
+    leaves to DuckDB (a pattern that is not constant).
 
     `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument,
     `{args}` for all.
@@ -173,7 +175,7 @@ class ScalarFunction:
     signatures: tuple[Signature, ...]
     document: str
     evaluate: Callable[..., Value] | None = None
-    duckdb: str | None = None
+    duckdb: str | Mapping[int, str] | None = None
     nulls: Nulls = Nulls.STRICT
     deterministic: bool = True
     dynamic: bool = False

@@ -246,7 +246,11 @@ def resolve_call(function: AnyFunction, arg_types: Sequence[DataType], literals:
     given = CallTypes((t if keeps_time else t.materialized() for t in arg_types), literals)
     for exact in (True, False):
         for signature in function.signatures:
-            matched = _match(signature, given, exact)
+            try:
+                matched = _match(signature, given, exact)
+            except TypeMismatchError as error:
+                error.span = error.span or span
+                raise
             if matched is not None:
                 coerced, result = matched
                 return coerced, _nullability(function, coerced, result)

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runtime.expr.function import AnyFunction, FunctionRegistry
-from runtime.expr.library import aggregate, logical, window
+from runtime.expr.library import (
+    aggregate,
+    arithmetic,
+    comparison,
+    conditional,
+    conversion,
+    logical,
+    math,
+    randomness,
+    rounding,
+    window,
+)
 
 __all__ = ["builtin_functions"]
 
-_FAMILIES: tuple[tuple[str, list[AnyFunction]], ...] = (
-    ("logical", [*logical.FAMILY.functions]),
-    ("aggregate", [*aggregate.FUNCTIONS]),
-    ("window", [*window.FUNCTIONS]),
+_FAMILIES: tuple[Sequence[AnyFunction], ...] = (
+    logical.FAMILY.functions,
+    comparison.FAMILY.functions,
+    arithmetic.FAMILY.functions,
+    math.FAMILY.functions,
+    rounding.FAMILY.functions,
+    randomness.FAMILY.functions,
+    conditional.FAMILY.functions,
+    conversion.FAMILY.functions,
+    aggregate.FUNCTIONS,
+    window.FUNCTIONS,
 )
 
 
 def builtin_functions() -> FunctionRegistry:
     """A registry of all built-in functions; the caller may register more."""
     registry = FunctionRegistry()
-    for _, functions in _FAMILIES:
+    for functions in _FAMILIES:
         for function in functions:
             registry.register(function)
     return registry

@@ -41,7 +41,7 @@ gives the types to cast the arguments to and the result, or None when they do no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from runtime.core.types import (
     BIGINT,
@@ -194,7 +194,7 @@ class Family:
     def scalar(self, name: str, args: Sequence[ArgumentType], returns: ReturnType, document: str, *,
                also: Sequence[Form] = (), aliases: Sequence[str] = (), variadic: bool = False, unify: bool = False,
                nulls: Nulls = Nulls.STRICT, deterministic: bool = True, dynamic: bool = False, can_fail: bool = False,
-               monotonic: bool = False, syntax: str | None = None) -> Declare:
+               monotonic: bool = False, duckdb: str | Mapping[int, str] | None = None, syntax: str | None = None) -> Declare:
         """Decorator for `evaluate(context, *args)`. `also` has further forms `(args, returns)`; `variadic` and
         `unify` hold for all."""
         signatures = tuple(Signature(tuple(a), r, variadic, unify) for a, r in ((args, returns), *also))
@@ -202,13 +202,14 @@ class Family:
         def declare(evaluate: Callable[..., Value]) -> Callable[..., Value]:
             for each in (name, *aliases):
                 self.functions.append(ScalarFunction(
-                    name=each, signatures=signatures, document=document, evaluate=evaluate, nulls=nulls,
+                    name=each, signatures=signatures, document=document, evaluate=evaluate, duckdb=duckdb, nulls=nulls,
                     deterministic=deterministic, dynamic=dynamic, can_fail=can_fail, monotonic=monotonic, syntax=syntax))
             return evaluate
 
         return declare
 
-    def sql_scalar(self, name: str, args: Sequence[ArgumentType], returns: ReturnType, template: str, document: str, *,
+    def sql_scalar(self, name: str, args: Sequence[ArgumentType], returns: ReturnType,
+                   template: str | Mapping[int, str], document: str, *,
                    also: Sequence[Form] = (), aliases: Sequence[str] = (), variadic: bool = False, unify: bool = False,
                    nulls: Nulls = Nulls.STRICT, can_fail: bool = False, syntax: str | None = None) -> None:
         """A function that DuckDB evaluates, once per stage for all of them."""

@@ -1,0 +1,142 @@
+"""CEIL, FLOOR, ROUND and TRUNCATE of numbers.
+
+Of a DECIMAL(p, s), CEIL and FLOOR give DECIMAL(p, 0); ROUND and TRUNCATE to r digits give DECIMAL(1 + p - s + r, r),
+of an unknown r
+the argument's type. ROUND is half up (away from zero), on the decimal digits that a DOUBLE is written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.types import DataType, TypeRoot, decimal
+from runtime.expr.cast.float_text import float_text
+from runtime.expr.cast.parse_numbers import text_to_decimal
+from runtime.expr.columns import as_array, combine_valid, from_numpy, integers_of, numbers, validity
+from runtime.expr.decimals import (
+    divide_half_up,
+    divide_truncating,
+    from_unscaled,
+    low_words,
+    scaled_up,
+    to_double,
+    unscaled,
+)
+from runtime.expr.function import CallTypes, EvalContext, Value
+from runtime.expr.library.declare import INT_, NUMERIC, Family, optional
+
+__all__ = ["FAMILY", "ceil_number", "floor_number", "whole_type"]
+
+FAMILY = Family("rounding")
+_R = TypeRoot
+Divide = Callable[[Any, Any], Any]
+
+
+def whole_type(types: CallTypes) -> DataType:
+    """The type of CEIL and FLOOR of a number."""
+    first = types[0]
+    return decimal(first.precision, 0) if first.root is _R.DECIMAL else first
+
+
+def ceil_number(context: EvalContext, value: Value) -> Value:
+    return _whole(context, value, pc.ceil)
+
+
+def floor_number(context: EvalContext, value: Value) -> Value:
+    return _whole(context, value, pc.floor)
+
+
+def _whole(context: EvalContext, value: Value, kernel: Callable[[Value], Value]) -> Value:
+    source = context.arg_types[0]
+    if source.is_integer:
+        return value
+    if source.root is not _R.DECIMAL:
+        return kernel(value)
+    values, valid = unscaled(value, context.num_rows)
+    unit = 10**source.scale
+    whole = values // unit if kernel is pc.floor else -(-values // unit)
+    return from_unscaled(whole, valid, context.result_type.arrow, context.num_rows)
+
+
+def _rounded_type(types: CallTypes) -> DataType:
+    first = types[0]
+    if first.root is not _R.DECIMAL:
+        return first
+    digits = 0 if len(types) == 1 else types.literal(1)
+    if digits is None or digits >= first.scale:
+        return first
+    whole = 1 + first.precision - first.scale
+    return decimal(min(38, whole), 0) if digits < 0 else decimal(min(38, whole + digits), digits)
+
+
+@FAMILY.scalar("ROUND", [NUMERIC, optional(INT_)], _rounded_type, "The number rounded half up to d digits after the point (0).")
+def round_(context: EvalContext, value: Value, *digits: Value) -> Value:
+    return _to_digits(context, value, digits, divide_half_up)
+
+
+@FAMILY.scalar("TRUNCATE", [NUMERIC, optional(INT_)], _rounded_type, "The number cut off after d digits after the point (0).")
+def truncate(context: EvalContext, value: Value, *digits: Value) -> Value:
+    return _to_digits(context, value, digits, divide_truncating)
+
+
+def _to_digits(context: EvalContext, value: Value, digits: tuple[Value, ...], divide: Divide) -> Value:
+    length = context.num_rows
+    places, valid_places = numbers(digits[0], length) if digits else (np.zeros(1, np.int64), None)
+    array = as_array(value, length)
+    valid = combine_valid(validity(array), valid_places)
+    source = context.arg_types[0]
+    if source.is_approximate:
+        return from_numpy(_doubles(array, places, divide), valid, array.type)
+    values, _ = unscaled(array, length)
+    cut = np.clip(source.scale - places.astype(np.int64), 0, 39)
+    rounded = _cut_each(values, np.broadcast_to(cut, (length,)), divide)
+    if source.is_integer:
+        return from_numpy(low_words(rounded), valid, array.type)
+    target = context.result_type
+    if target.scale < source.scale:
+        rounded = divide_truncating(rounded, 10 ** (source.scale - target.scale))
+    return from_unscaled(rounded, valid, target.arrow, length)
+
+
+def _cut_each(values: Any, cut: Any, divide: Divide) -> Any:
+    """Each value with its last `cut` digits made zero; one pass per distinct number of digits."""
+    result = values
+    for count in np.unique(cut):
+        if count:
+            factor = 10 ** int(count)
+            big = values.astype(object) if count >= 18 else values
+            whole = scaled_up(divide(big, np.full(len(big), factor, object) if count >= 18 else factor), int(count))
+            result = np.where(cut == count, whole, result)
+    return result
+
+
+_EXACT = 20
+_LARGE = 1e15
+
+
+def _doubles(array: pa.Array, places: Any, divide: Divide) -> Any:
+    """FLOAT and DOUBLE are rounded on their shortest digits: 1.005 to two digits is 1.01."""
+    values = integers_of(array)
+    with np.errstate(invalid="ignore"):
+        small = np.isfinite(values) & (np.abs(values) < _LARGE)
+    texts = pc.if_else(pa.array(small), float_text(array), "0")
+    digits, _ = unscaled(text_to_decimal(pc.fill_null(texts, "0"), decimal(38, _EXACT)).values, len(array))
+    cut = np.broadcast_to(np.clip(_EXACT - places.astype(np.int64), 0, 39), (len(array),))
+    rounded = to_double(_cut_each(digits, cut, divide), _EXACT)
+    # From 10^15 on a double has no fraction worth rounding; negative places still count.
+    factor = np.float64(10.0) ** np.minimum(places, 0)
+    with np.errstate(all="ignore"):
+        big = (np.round(values * factor) if divide is divide_half_up else np.trunc(values * factor)) / factor
+    big = np.where(places >= 0, values, big)
+    signed = np.copysign(rounded, values)
+    return np.where(small, np.where(rounded == 0, signed, rounded), np.where(np.isfinite(values), big, values))
+
+
+FAMILY.scalar("CEIL", [NUMERIC], whole_type, "The least whole number not below the number.", aliases=("CEILING",),
+              monotonic=True)(ceil_number)
+FAMILY.scalar("FLOOR", [NUMERIC], whole_type, "The greatest whole number not above the number.", monotonic=True)(floor_number)
