@@ -54,7 +54,7 @@ def evaluate_in_duckdb(calls: Sequence[DuckCall], num_rows: int, time_zone: str)
     connection.register("batch", table)
     try:
         names = ", ".join(f"{text} AS r{i}" for i, text in enumerate(selected))
-        answer = connection.execute(f"SELECT {names} FROM batch").to_arrow_table()
+        answer = connection.sql(f"SELECT {names} FROM batch").to_arrow_table()
     except Exception as error:
         functions = ", ".join(dict.fromkeys(c.function for c in calls))
         raise ExpressionError(f"{functions} failed: {str(error).splitlines()[0]}", code="E2001") from error

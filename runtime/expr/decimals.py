@@ -96,7 +96,8 @@ def total(a: Unscaled, b: Unscaled) -> Unscaled:
 
 def divide_half_up(values: Unscaled, divisor: Unscaled | int) -> Unscaled:
     """Quotients rounded half away from zero; no divisor is zero."""
-    quotient, rest = divmod(abs(values), abs(divisor))
+    quotient = abs(values) // abs(divisor)
+    rest = abs(values) - quotient * abs(divisor)
     # rest >= divisor - rest, not 2 * rest >= divisor: the double may not fit 64 bits.
     quotient = quotient + np.where(rest >= abs(divisor) - rest, 1, 0)
     negative = (values < 0) != (np.asarray(divisor) < 0)
