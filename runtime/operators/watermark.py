@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
+from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import WatermarkExec
 
-__all__ = ["WatermarkOperator", "milliseconds"]
-
-
-def milliseconds(times: pa.Array) -> pa.Array:
-    """Timestamps of any unit as int64 milliseconds since the epoch, rounded down; NULL stays NULL."""
-    per_milli = {"s": None, "ms": 1, "us": 1_000, "ns": 1_000_000}[times.type.unit]
-    values = times.cast(pa.int64())
-    if per_milli is None:
-        return pc.multiply(values, 1000)
-    if per_milli == 1:
-        return values
-    numbers = np.floor_divide(values.fill_null(0).to_numpy(zero_copy_only=False), per_milli)
-    return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False)) if values.null_count else pa.array(numbers)
+__all__ = ["WatermarkOperator"]
 
 
 class WatermarkOperator(Operator):
@@ -52,9 +39,9 @@ class WatermarkOperator(Operator):
             return None
         context = BatchContext.at(time, len(batch), self._context.time_zone)
         (marks,) = self._evaluator.evaluate(batch.rows, context)
-        greatest = pc.max(milliseconds(marks)).as_py()
-        if greatest is not None and greatest > self._watermark:
-            self._watermark = greatest
+        marks = marks.drop_null()
+        if len(marks):
+            self._watermark = max(self._watermark, int(milliseconds(marks).max()))
         return batch
 
     def output_watermark(self, time: EpochTime) -> int:

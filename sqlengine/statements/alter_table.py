@@ -204,14 +204,14 @@ def _converted(rows: pa.Table, old: Schema, name: str, field: PhysicalColumn | o
     position = old.index_of(name)
     if position < 0:
         if not target.nullable:
-            raise TypeMismatchError(f"column \"{name}\" is NOT NULL, but the table has rows without it", code="E1311", hint="add it as nullable")
+            raise TypeMismatchError(f"column \"{name}\" is NOT NULL, but the table has rows without it", code="E1431", hint="add it as nullable")
         return pa.nulls(rows.num_rows, target.arrow)
     source = old[position].type
     batch = rows.combine_chunks().to_batches()[0]
     if source == target:
         return batch.column(position)
     if not implicit_cast(source, target):
-        raise TypeMismatchError(f"column \"{name}\" holds {source} values, which are not {target}", code="E1312", hint="create a new table and INSERT with CAST")
+        raise TypeMismatchError(f"column \"{name}\" holds {source} values, which are not {target}", code="E1432", hint="create a new table and INSERT with CAST")
     evaluator = Evaluator((Cast(InputRef(position, source), target),), session.functions)
     (column,) = evaluator.evaluate(batch, BatchContext(num_rows=batch.num_rows, time_zone=session.time_zone))
     return column

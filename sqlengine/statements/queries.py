@@ -100,7 +100,7 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
     if isinstance(found, CatalogTable):
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
-    raise BindError(f"\"{found.path.name}\" is a {kind} and takes no INSERT", code="E1228", span=statement.table.span,
+    raise BindError(f"\"{found.path.name}\" is a {kind} and takes no INSERT", code="E1428", span=statement.table.span,
                     hint="INSERT INTO the tables that it reads")
 
 
@@ -169,7 +169,7 @@ def update(statement: st.Update, session: Session) -> Result:
         if name.text not in names:
             raise BindError(f"unknown column \"{name.text}\"", code="E1201", span=name.span, hint=did_you_mean(name.text, names))
         if name.text in table.primary_key:
-            raise TypeMismatchError(f"\"{name.text}\" is part of the primary key and cannot be updated", code="E1313", span=name.span,
+            raise TypeMismatchError(f"\"{name.text}\" is part of the primary key and cannot be updated", code="E1433", span=name.span,
                                     hint="DELETE the row and INSERT another one")
     rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema), contents)
     width = len(names)

@@ -111,7 +111,7 @@ def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
 
 def _one_watermark(statement: st.CreateTable) -> Watermark | None:
     if len(statement.watermarks) > 1:
-        raise BindError("a table has at most one watermark", code="E1220", span=statement.watermarks[1].span)
+        raise BindError("a table has at most one watermark", code="E1420", span=statement.watermarks[1].span)
     return catalog_watermark(statement.watermarks[0]) if statement.watermarks else None
 
 
@@ -127,20 +127,20 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
     spans = {c.name.text: c.name.span for c in statement.columns} if statement is not None else {}
     names = [c.name for c in table.columns]
     if not names:
-        raise BindError(f"table \"{table.path.name}\" has no columns", code="E1221", span=statement.name.span if statement else None,
+        raise BindError(f"table \"{table.path.name}\" has no columns", code="E1421", span=statement.name.span if statement else None,
                         hint="declare at least one column, or use LIKE or AS SELECT")
     for name in names:
         if names.count(name) > 1:
-            raise BindError(f"column \"{name}\" is declared twice", code="E1222", span=spans.get(name))
+            raise BindError(f"column \"{name}\" is declared twice", code="E1422", span=spans.get(name))
     physical = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
     key_spans = {n.text: n.span for n in statement.primary_key.columns} if statement is not None and statement.primary_key else {}
     for name in table.primary_key:
         if name not in physical:
-            raise BindError(f"primary key column \"{name}\" is not a physical column of the table", code="E1223", span=key_spans.get(name),
+            raise BindError(f"primary key column \"{name}\" is not a physical column of the table", code="E1423", span=key_spans.get(name),
                             hint=did_you_mean(name, physical))
     for name in table.partitioned_by:
         if name not in physical:
-            raise BindError(f"partition column \"{name}\" is not a physical column of the table", code="E1224", hint=did_you_mean(name, physical))
+            raise BindError(f"partition column \"{name}\" is not a physical column of the table", code="E1424", hint=did_you_mean(name, physical))
     columns = tuple(
         replace(c, type=c.type.not_null()) if isinstance(c, PhysicalColumn) and c.name in table.primary_key else c for c in table.columns
     )
@@ -199,14 +199,14 @@ def _with_query_columns(table: CatalogTable, query: Schema, statement: st.Create
     if statement.column_order:
         order = [n.text for n in statement.column_order]
         if sorted(order) != sorted(query.names):
-            raise BindError("the column list is not a reordering of the query's columns " + ", ".join(query.names), code="E1225",
+            raise BindError("the column list is not a reordering of the query's columns " + ", ".join(query.names), code="E1425",
                             span=statement.column_order[0].span)
         by_name = {f.name: f.type for f in query}
         return replace(table, columns=tuple(PhysicalColumn(n, by_name[n].materialized()) for n in order))
     declared: dict[str, TableColumn] = {c.name: c for c in table.columns}
     for column in table.columns:
         if isinstance(column, PhysicalColumn) and column.name not in query.names and not column.type.nullable:
-            raise TypeMismatchError(f"column \"{column.name}\" is not in the query and cannot be NOT NULL", code="E1310",
+            raise TypeMismatchError(f"column \"{column.name}\" is not in the query and cannot be NOT NULL", code="E1430",
                                     span=_span_of(statement, column.name))
     first = tuple(c for c in table.columns if c.name not in query.names)
     rest = tuple(_declared_or(declared.get(f.name), f.name, f.type) for f in query)

@@ -113,10 +113,10 @@ def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[
         names = schema.names
         for name in names:
             if names.count(name) > 1:
-                raise BindError(f"the query gives two columns \"{name}\"", code="E1226", hint="name them with AS, or list names after the view's name")
+                raise BindError(f"the query gives two columns \"{name}\"", code="E1426", hint="name them with AS, or list names after the view's name")
         return names
     if len(declared) != len(schema):
-        raise BindError(f"{len(declared)} column names for a query with {len(schema)} columns", code="E1227", span=declared[0].name.span)
+        raise BindError(f"{len(declared)} column names for a query with {len(schema)} columns", code="E1427", span=declared[0].name.span)
     return tuple(c.name.text for c in declared)
 
 

@@ -1,0 +1,189 @@
+"""One row per key: the first or the last by event time or by arrival, of an append-only input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK
+from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grow import grown
+from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.window_assign import milliseconds
+from runtime.plan.nodes import DeduplicateExec
+from runtime.state.keyed import KeyIndex
+
+__all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
+
+_FLIP = np.uint64(1 << 63)
+
+
+class KeepFirstOperator(Operator):
+    """The first row of each key to arrive passes, no other does. State: the keys."""
+
+    def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
+        del context
+        self._node = node
+        self._keys = KeyIndex.of(node.schema, node.keys)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(self._keys.rows, self._keys.nbytes)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        _, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        first = batch.filter(is_new)
+        return first if len(first) else None
+
+
+class KeepFirstByTimeOperator(Operator):
+    """The row of each key with the least event time, sent when the watermark has passed that time, so that it is final (and append-only).
+
+    Of equal times the first to arrive. Late rows (time at or before the previous watermark) are rejected: they could only be
+    the first of a key whose first row is final already. State: the keys, and the waiting row of each key.
+    """
+
+    def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
+        assert node.time is not None
+        self._node = node
+        self._context = context
+        self._time = node.time
+        self._keys = KeyIndex.of(node.schema, node.keys)
+        self._waiting = ColumnStore([f.type.arrow for f in node.schema])
+        self._timers = SortedRuns(1)
+        self._waits = np.zeros(0, dtype=bool)
+        self._sent = np.zeros(0, dtype=bool)
+        self._times = np.zeros(0, dtype=np.int64)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(self._keys.rows, self._keys.nbytes + self._waiting.nbytes + self._timers.nbytes + self._times.nbytes)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is not None and len(batch):
+            self._take_in(batch, time)
+        if time.watermark <= time.previous_watermark:
+            return None
+        ready = self._timers.pop_below(0, _time_words(np.array([time.watermark]))[0], inclusive=True)
+        if not len(ready):
+            return None
+        rows = self._waiting.take(ready)
+        self._waiting.free(ready)
+        self._waits[ready] = False
+        self._sent[ready] = True
+        return ChangelogBatch.of(rows, self._node.schema)
+
+    def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> None:
+        batch = without_null_times(batch, self._time, self._context)
+        at = milliseconds(batch.column(self._time))
+        late = at <= time.previous_watermark
+        if late.any() and time.previous_watermark != MAX_WATERMARK:
+            lost = batch.rows.filter(pa.array(late))
+            self._context.reject("late", lost, time.previous_watermark, lost.column(self._time))
+        batch, at = batch.filter(~late), at[~late]
+        if not len(batch):
+            return
+        slots, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        self._grow()
+        self._waits[slots[is_new]] = False
+        self._sent[slots[is_new]] = False
+        order = np.lexsort((np.arange(len(at)), at, slots))
+        leads = np.ones(len(order), dtype=bool)
+        leads[1:] = slots[order][1:] != slots[order][:-1]
+        best = order[leads]
+        slot, when = slots[best], at[best]
+        wins = ~self._sent[slot] & (~self._waits[slot] | (when < self._times[slot]))
+        best, slot, when = best[wins], slot[wins], when[wins]
+        self._timers.remove(slot[self._waits[slot]])
+        self._timers.insert(np.zeros(len(slot), dtype=np.int64), _time_words(when), None, slot)
+        self._waiting.put(slot, batch.take(best).columns)
+        self._waits[slot] = True
+        self._times[slot] = when
+
+    def _grow(self) -> None:
+        size = self._keys.capacity
+        self._waits = grown(self._waits, size, False)
+        self._sent = grown(self._sent, size, False)
+        self._times = grown(self._times, size, 0)
+
+
+class KeepLastOperator(Operator):
+    """The newest row of each key: by event time (of equal times the last to arrive; older rows change nothing), or by arrival.
+
+    `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes. State: one row per key.
+    """
+
+    def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
+        self._node = node
+        self._context = context
+        self._keys = KeyIndex.of(node.schema, node.keys)
+        self._rows = ColumnStore([f.type.arrow for f in node.schema])
+        self._times = np.zeros(0, dtype=np.int64)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + self._times.nbytes)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        batch, at = self._timed(batch)
+        if not len(batch):
+            return None
+        slots, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        self._times = grown(self._times, self._keys.capacity, 0)
+        order = np.lexsort((np.arange(len(at)), at, slots))
+        ends = np.ones(len(order), dtype=bool)
+        ends[:-1] = slots[order][1:] != slots[order][:-1]
+        best = order[ends]
+        fresh = np.zeros(self._keys.capacity, dtype=bool) if is_new.any() else None
+        if fresh is not None:
+            fresh[slots[is_new]] = True
+        slot, when = slots[best], at[best]
+        new = fresh[slot] if fresh is not None else np.zeros(len(slot), dtype=bool)
+        wins = new | (when >= self._times[slot])
+        best, slot, new, when = best[wins], slot[wins], new[wins], when[wins]
+        arrival = np.argsort(best, kind="stable")
+        best, slot, new, when = best[arrival], slot[arrival], new[arrival], when[arrival]
+        rows = batch.take(best)
+        after = ChangelogBatch(rows.rows, np.where(new, INSERT, UPDATE_AFTER).astype(np.int8))
+        output = after
+        if self._node.mode.update_before and not new.all():
+            old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8))
+            place = np.concatenate((np.flatnonzero(~new) * 2, np.arange(len(best)) * 2 + 1))
+            output = ChangelogBatch.concat([old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]).take(
+                np.argsort(place, kind="stable")
+            )
+        self._rows.put(slot, rows.columns)
+        self._times[slot] = when
+        return output if len(output) else None
+
+    def _timed(self, batch: ChangelogBatch) -> tuple[ChangelogBatch, np.ndarray]:
+        if self._node.time is None:
+            return batch, np.zeros(len(batch), dtype=np.int64)
+        batch = without_null_times(batch, self._node.time, self._context)
+        return batch, milliseconds(batch.column(self._node.time))
+
+
+def without_null_times(batch: ChangelogBatch, position: int, context: OperatorContext) -> ChangelogBatch:
+    """The rows that have a time; the others are rejected."""
+    column = batch.column(position)
+    if not column.null_count:
+        return batch
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    context.reject("NULL event time", batch.rows.filter(pa.array(null)))
+    return batch.filter(~null)
+
+
+def _time_words(milliseconds_: np.ndarray) -> np.ndarray:
+    """Order-preserving words of int64 times, (n, 1) uint64."""
+    return (milliseconds_.astype(np.int64).view(np.uint64) ^ _FLIP).reshape(-1, 1)

@@ -1,0 +1,46 @@
+"""LIMIT and OFFSET without ORDER BY: the first rows to arrive that are still there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.top_n import TopNOperator
+from runtime.plan.nodes import LimitExec, RankFunction, TopNExec
+
+__all__ = ["LimitOperator"]
+
+
+class LimitOperator(Operator):
+    """From an append-only input rows number offset+1 to offset+limit pass, and nothing is kept. From an updating input this is the top-n by
+    arrival: a row that is taken back makes room for the next one."""
+
+    def __init__(self, node: LimitExec, context: OperatorContext) -> None:
+        self._node = node
+        self._seen = 0
+        self._top: TopNOperator | None = None
+        if not node.input.mode.is_append_only:
+            end = None if node.limit is None else node.offset + node.limit
+            top = TopNExec(node.input, RankFunction.ROW_NUMBER, (), (), node.offset + 1, end, False, None, node.schema, node.mode)
+            self._top = TopNOperator(top, context)
+
+    @property
+    def state_size(self) -> StateSize:
+        return self._top.state_size if self._top is not None else StateSize(0, 0)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._top is not None:
+            return self._top.step(inputs, time)
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        numbers = np.arange(self._seen, self._seen + len(batch))
+        self._seen += len(batch)
+        keep = numbers >= self._node.offset
+        if self._node.limit is not None:
+            keep &= numbers < self._node.offset + self._node.limit
+        kept = batch.filter(keep)
+        return kept if len(kept) else None

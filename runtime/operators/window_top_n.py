@@ -1,0 +1,87 @@
+"""Top-n of each window: final rows, once, when the window closes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.ranking import ranked_rows
+from runtime.operators.window_assign import firing_times, milliseconds
+from runtime.plan.nodes import WindowTopNExec
+from runtime.state.keyed import KeyIndex
+from runtime.state.ordered import OrderedRows
+from runtime.state.rows import Identity
+
+__all__ = ["WindowTopNOperator"]
+
+_FLIP = np.uint64(1 << 63)
+
+
+class WindowTopNOperator(Operator):
+    """State: per window and partition the rows that are among its best so far (others can never come back, the input being append-only).
+
+    A window closes when the watermark reaches its end - 1 ms (of processing-time windows, when the clock does); rows of a closed window are
+    late and rejected. Windows come out by end, then in order of arrival of their partitions.
+    """
+
+    def __init__(self, node: WindowTopNExec, context: OperatorContext) -> None:
+        self._node = node
+        self._context = context
+        schema = node.input.schema
+        self._key_columns = (*node.window, *(p for p in node.partition if p not in node.window))
+        self._keys = KeyIndex.of(schema, self._key_columns)
+        self._rows = OrderedRows(schema, node.order, Identity.APPEND)
+        self._timers = SortedRuns(1)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes + self._timers.nbytes)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        now, before = (time.processing_time, None) if self._node.proctime else (time.watermark, time.previous_watermark)
+        if batch is not None and len(batch):
+            self._take_in(batch, before)
+        closed = self._timers.pop_below(0, _words(np.array([now]))[0], inclusive=True)
+        if not len(closed):
+            return None
+        ranked = ranked_rows(self._rows, closed, self._node.function, self._node.start, self._node.end)
+        columns = self._rows.take(ranked.slot)
+        if self._node.rank_column:
+            columns.append(pa.array(ranked.rank, pa.int64()))
+        _, slots = self._rows.all(closed)
+        self._rows.settle(self._rows.take_away(slots))
+        self._keys.remove(closed)
+        return ChangelogBatch.of(columns, self._node.schema) if len(ranked.slot) else None
+
+    def _take_in(self, batch: ChangelogBatch, previous: int | None) -> None:
+        fires = firing_times(milliseconds(batch.column(self._node.window[1])), self._node.zone)
+        if previous is not None:
+            late = fires <= previous
+            if late.any():
+                lost = batch.rows.filter(pa.array(late))
+                self._context.reject("late", lost, previous, lost.column(self._node.window[1]))
+                batch, fires = batch.filter(~late), fires[~late]
+        if not len(batch):
+            return
+        keys, is_new = self._keys.insert([batch.column(c) for c in self._key_columns], len(batch))
+        fresh = keys[is_new]
+        self._timers.insert(np.zeros(len(fresh), dtype=np.int64), _words(fires[is_new]), None, fresh)
+        changed = self._rows.apply(batch, keys)
+        touched = np.unique(keys)
+        kept = ranked_rows(self._rows, touched, self._node.function, 1, self._node.end)
+        _, slots = self._rows.all(touched)
+        beyond = np.setdiff1d(slots, kept.slot)
+        if len(beyond):
+            changed = np.union1d(changed, self._rows.take_away(beyond))
+        self._rows.settle(changed)
+
+
+def _words(times: np.ndarray) -> np.ndarray:
+    return (times.astype(np.int64).view(np.uint64) ^ _FLIP).reshape(-1, 1)
+
