@@ -1,8 +1,8 @@
 """Regular join: both inputs kept for as long as they live, every kind, changes on both sides.
 
-The changes of an epoch are first taken into both sides; then each pair of rows of which one has changed is looked at once, and gives
-the difference of its multiplicities after and before. So whatever comes and goes within an epoch, the output is the difference of two
-batch answers (DESIGN.md section 2), never Flink's flip-flops of padded rows (flink_sql.md 2.10 and trap 3).
+The changes of an epoch are first taken into both sides; then each pair of rows of which one has changed is looked at
+once, and gives the difference of its multiplicities after and before. So whatever comes and goes within an epoch, the
+output is the difference of two batch answers, never the flip-flops of padded rows that Flink emits record by record.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _NONE = np.empty(0, np.int64)
 class HashJoinOperator(Operator):
     """`HashJoinExec`. Cost follows the changes and the pairs that they are part of.
 
-    Semi and anti joins without a condition look only at whether the bag of a key is empty: a change of a key with a million rows on the
-    other side costs nothing as long as that does not change. Rows with a NULL in a key that is not null-safe match nothing; they are
-    not kept, unless an update by key alone may need them.
+    Semi and anti joins without a condition look only at whether the bag of a key is empty: a change of a key with a
+    million rows on the other side costs nothing as long as that does not change. Rows with a NULL in a key that is
+    not null-safe match nothing; they are not kept, unless an update by key alone may need them.
     """
 
     def __init__(self, node: HashJoinExec, context: OperatorContext) -> None:
@@ -50,11 +50,24 @@ class HashJoinOperator(Operator):
         self._condition = None
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.left.schema), context)
-        totals = counted and self._condition is None
+        self._expires = bool(node.left_ttl or node.right_ttl)
+        # Rows that expire stop matching new rows only, so that with them a row's matches are not those of its key.
+        self._by_total = self._condition is None and not self._expires
+        totals = counted and self._by_total
         left_kept = kind.keeps_left or kind.left_only
-        self._left = _Side(node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl)
+        self._left = _Side(
+            node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl
+        )
         self._right = _Side(
-            node.right.schema, node.right.mode, node.right_keys, node.right_unique, flags, kind.keeps_right, totals, node.right_ttl)
+            node.right.schema,
+            node.right.mode,
+            node.right_keys,
+            node.right_unique,
+            flags,
+            kind.keeps_right,
+            totals,
+            node.right_ttl,
+        )
         self._kind = kind
         self._schema = node.schema
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
@@ -62,7 +75,6 @@ class HashJoinOperator(Operator):
         self._appends = identities == {Identity.APPEND}
         # A bag without identity holds equal rows in several slots: their pairs with one changed row may cancel.
         self._cancels = identities == {Identity.APPEND, Identity.FULL} and not kind.left_only
-        self._expires = bool(node.left_ttl or node.right_ttl)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._expires:
@@ -97,7 +109,8 @@ class HashJoinOperator(Operator):
         return StateSize(left.rows.rows + right.rows.rows, left.nbytes + right.nbytes + self._keys.nbytes)
 
     def _step_inserts(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> None:
-        """Inner join of inserts: each side's new rows with what the other holds, the right side's after the left's have come."""
+        """Inner join of inserts: each side's new rows with what the other holds, the right side's after the left's
+        have come."""
         for number, batch in enumerate(inputs):
             if batch is None or not len(batch):
                 continue
@@ -110,15 +123,15 @@ class HashJoinOperator(Operator):
                 left, right = self._filtered(*pair, time)
                 self._output.add(left, right, np.ones(len(left), np.int64))
 
-    def _join(self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime, *, silent: bool = False) -> None:
+    def _join(self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime) -> None:
         """Collects what the changed rows of both sides change in the output; match counts are brought up to date."""
         left, right = self._left, self._right
-        by_total = self._condition is None
+        by_total = self._by_total
         if not (by_total and self._kind.left_only):
             for l, r in self._changed_pairs(left_changed, right_changed, time):
                 left_now, right_now = left.rows.count[l], right.rows.count[r]
                 left_old, right_old = left_now - left.rows.delta[l], right_now - right.rows.delta[r]
-                if not self._kind.left_only and not silent:
+                if not self._kind.left_only:
                     self._output.add(l, r, left_now * right_now - left_old * right_old)
                 if not by_total:
                     left.count_matches(l, np.where(left_old == 0, right_now, right_now - right_old))
@@ -133,8 +146,6 @@ class HashJoinOperator(Operator):
                 slots, old, now = side.flipped_by_total(other, mine, theirs)
             else:
                 slots, old, now = side.flipped_by_count(mine)
-            if silent:
-                continue
             count = side.rows.count[slots]
             before = count - side.rows.delta[slots]
             shows_old, shows_now = (old > 0, now > 0) if self._kind is JoinKind.SEMI else (old == 0, now == 0)
@@ -142,7 +153,8 @@ class HashJoinOperator(Operator):
 
     def _changed_pairs(self, left_changed: np.ndarray, right_changed: np.ndarray,
                        time: EpochTime) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Each pair of rows that match, now or before, of which one has changed, once: in pieces of `(left slots, right slots)`."""
+        """Each pair of rows that match, now or before, of which one has changed, once: in pieces of `(left slots,
+        right slots)`."""
         left, right = self._left.rows, self._right.rows
         for index, found in right.probe(left.key[left_changed], _PAIRS):
             yield self._filtered(left_changed[index], found, time)
@@ -162,7 +174,9 @@ class HashJoinOperator(Operator):
         """Rows that can match nothing, as the output shows them."""
         if rows.kinds is not None:
             keep, net = consolidate(KeyEncoder(rows.rows.schema.types).encode(rows.columns), rows.signs())
-            rows = ChangelogBatch.signed(rows.rows.take(pa.array(np.repeat(keep, np.abs(net)))), np.repeat(np.sign(net), np.abs(net)))
+            rows = ChangelogBatch.signed(
+                rows.rows.take(pa.array(np.repeat(keep, np.abs(net)))), np.repeat(np.sign(net), np.abs(net))
+            )
         columns = list(rows.columns)
         if not self._kind.left_only:
             width = len(self._schema) - len(columns)
@@ -195,17 +209,19 @@ class HashJoinOperator(Operator):
         self._keys.remove(seen[empty])
 
     def _expire(self, time: EpochTime) -> None:
-        """Rows idle for longer than their side's time to live stop matching; nothing is taken back for them (flink_sql.md 2.10)."""
-        left, right = self._left.take_expired(time), self._right.take_expired(time)
-        if len(left) or len(right):
-            self._join(left, right, time, silent=True)
-            self._forget([self._left.rows.settle(left), self._right.rows.settle(right)])
+        """Rows idle for longer than their side's time to live stop matching. Nothing is taken back for them,
+        as in Flink: a row of the other side that had matched them goes on to count as matched, as what it
+        gave is still out there."""
+        lost = [side.rows.settle(side.take_expired(time)) for side in (self._left, self._right)]
+        self._forget(lost)
 
 
 class _Side:
-    """One input: its rows by key slot and, for each row, how many rows of the other side it matches (where that is counted).
+    """One input: its rows by key slot and, for each row, how many rows of the other side it matches (where that is
+    counted).
 
-    `kept`: rows come out without a match, or come out by whether they have one. `totals`: matches are the size of the other bag.
+    `kept`: rows come out without a match, or come out by whether they have one. `totals`: matches are the size of the
+    other bag.
     """
 
     def __init__(self, schema: Schema, mode: ChangelogMode, keys: tuple[int, ...], unique: tuple[int, ...] | None,
@@ -227,7 +243,8 @@ class _Side:
 
     def keyed(self, batch: ChangelogBatch,
               index: KeyIndex) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, ChangelogBatch | None]:
-        """The changes to keep, their key slots, the slots that are new, and the changes whose key is NULL where they are not kept."""
+        """The changes to keep, their key slots, the slots that are new, and the changes whose key is NULL where they
+        are not kept."""
         missing: np.ndarray | None = None
         for position in self._strict:
             nulls = null_mask(batch.column(position))
@@ -269,7 +286,8 @@ class _Side:
             self._touched.append(slots)
 
     def flipped_by_count(self, changed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The changed rows, and the others that lost their last or got their first match: slots, matches before, matches now."""
+        """The changed rows, and the others that lost their last or got their first match: slots, matches before,
+        matches now."""
         touched = np.concatenate([changed, *self._touched])
         self._touched = []
         old = self._matches[touched]

@@ -1,4 +1,4 @@
-"""Interval join: rows of equal keys whose times lie close to each other (flink_sql.md 2.13)."""
+"""Interval join: rows of equal keys whose times lie close to each other."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _ROWS = 1 << 15
 class IntervalJoinOperator(Operator):
     """`IntervalJoinExec`: lower <= left time - right time <= upper.
 
-    A row waits until the watermark (the lesser of both) has passed the last time at which a partner may come; then a row of a kept side
-    that found none comes out padded (ANTI: as it is), and the row is forgotten. A late row still finds the partners that wait. SEMI gives a
-    left row with its first partner. Rows without a time are rejected. With `proctime` a row's time is the clock's when it comes.
+    A row waits until the watermark (the lesser of both) has passed the last time at which a partner may come; then a
+    row of a kept side that found none comes out padded (ANTI: as it is), and the row is forgotten. A late row still
+    finds the partners that wait. SEMI gives a left row with its first partner. Rows without a time are rejected. With
+    `proctime` a row's time is the clock's when it comes.
 
     The watermark goes out behind by the longer of the two bounds, as Flink's, because padded rows are that much older.
     """
@@ -85,7 +86,9 @@ class IntervalJoinOperator(Operator):
         else:
             nulls = null_mask(batch.column(side.time))
             if nulls is not None:
-                self._context.reject("its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
+                self._context.reject(
+                    "its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark
+                )
                 batch = batch.filter(~nulls)
             times = microseconds(batch.column(side.time))
         return side.add(batch, times, self._keys)

@@ -38,7 +38,9 @@ class JoinCondition:
         self._evaluator = Evaluator((transform(condition, move),), context.functions)
         self._time_zone = context.time_zone
 
-    def holds(self, left: TakeColumn, left_rows: np.ndarray, right: TakeColumn, right_rows: np.ndarray, time: EpochTime) -> np.ndarray:
+    def holds(
+        self, left: TakeColumn, left_rows: np.ndarray, right: TakeColumn, right_rows: np.ndarray, time: EpochTime
+    ) -> np.ndarray:
         """Whether the condition is true for each pair of rows, bool (n,)."""
         count = len(left_rows)
         columns = [

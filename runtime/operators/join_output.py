@@ -22,7 +22,8 @@ class RowSource(Protocol):
 class PairOutput:
     """Collects weighted pairs of one epoch; deletes are given before inserts.
 
-    Deletes come first so that a reader by key, too, ends at the right row. A delete is `-D`, or `-U` where the mode has no `-D`.
+    Deletes come first so that a reader by key, too, ends at the right row. A delete is `-D`, or `-U` where the mode
+    has no `-D`.
 
     Args:
         schema: the join's output: left columns, then right columns, or left columns alone when `left_only`.
@@ -37,7 +38,8 @@ class PairOutput:
         self._pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> None:
-        """Pairs of slots (-1 for a side that is padded), each so many times: taken back where the weight is negative; zeros are left out."""
+        """Pairs of slots (-1 for a side that is padded), each so many times: taken back where the weight is negative;
+        zeros are left out."""
         live = weights != 0
         if live.all():
             if len(left):
@@ -58,7 +60,9 @@ class PairOutput:
             return None, None
         pairs = self._pairs
         self._pairs = []
-        left, right, weights = (pairs[0] if len(pairs) == 1 else tuple(np.concatenate(a) for a in zip(*pairs, strict=True)))
+        left, right, weights = (
+            pairs[0] if len(pairs) == 1 else tuple(np.concatenate(a) for a in zip(*pairs, strict=True))
+        )
         if (weights > 0).all():
             return None, self._batch(left, right, weights, INSERT)
         minus = weights < 0

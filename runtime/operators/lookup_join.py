@@ -1,4 +1,4 @@
-"""Lookup join: rows enriched from a table outside that is asked by key (flink_sql.md 2.13)."""
+"""Lookup join: rows enriched from a table outside that is asked by key."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ __all__ = ["LookupJoinOperator"]
 
 
 class LookupJoinOperator(Operator):
-    """`LookupJoinExec`, INNER or LEFT. Each distinct key of an epoch is looked up once; a key with a NULL matches nothing.
+    """`LookupJoinExec`, INNER or LEFT. Each distinct key of an epoch is looked up once; a key with a NULL matches
+    nothing.
 
-    No state for inserts and for upserts (row kinds pass on; the reader goes by key). For an input that takes rows back the answers are kept
-    with the rows, so that a row leaves with what it came with, whatever the table holds by then: Flink looks up again and may
-    take back rows that it never gave (flink_sql.md 7.5).
+    No state for inserts and for upserts (row kinds pass on; the reader goes by key). For an input that takes rows
+    back the answers are kept with the rows, so that a row leaves with what it came with, whatever the table holds by
+    then: Flink looks up again and may take back rows that it never gave ("non-deterministic update").
     """
 
     def __init__(self, node: LookupJoinExec, context: OperatorContext) -> None:
@@ -116,7 +117,12 @@ class LookupJoinOperator(Operator):
         columns = [c.cast(f.type.arrow) for c, f in zip(found.columns, self._table.schema, strict=True)]
         if self._condition is not None and len(index):
             holds = self._condition.holds(
-                lambda p, at: rows.column(p).take(pa.array(at)), index, lambda p, at: columns[p].take(pa.array(at)), match, time)
+                lambda p, at: rows.column(p).take(pa.array(at)),
+                index,
+                lambda p, at: columns[p].take(pa.array(at)),
+                match,
+                time,
+            )
             index, match = index[holds], match[holds]
         return index, [column.take(pa.array(match)) for column in columns]
 

@@ -1,4 +1,4 @@
-"""INTERSECT and EXCEPT, with and without ALL, by counting equal rows (flink_sql.md 2.3)."""
+"""INTERSECT and EXCEPT, with and without ALL, by counting equal rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = ["SetOperationOperator"]
 
 
 class SetOperationOperator(Operator):
-    """`SetOperationExec`: how often each distinct row is on either side; an epoch gives the difference of the resulting multiplicities.
+    """`SetOperationExec`: how often each distinct row is on either side; an epoch gives the difference of the
+    resulting multiplicities.
 
     NULL equals NULL. Both inputs must give full images.
 

@@ -1,4 +1,4 @@
-"""Event-time temporal join: each left row with the version of its key that was valid at its time (flink_sql.md 2.13 and 3.5)."""
+"""Event-time temporal join: each left row with the version of its key that was valid at its time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ = ["TemporalJoinOperator"]
 class TemporalJoinOperator(Operator):
     """`TemporalJoinExec`, INNER or LEFT.
 
-    Left rows wait until the watermark of both sides has reached their time; then the version is the newest one of their key that is not
-    newer than they are, if it is not a delete. What is found stays: versions that come late never change what has been given.
+    Left rows wait until the watermark of both sides has reached their time; then the version is the newest one of
+    their key that is not newer than they are, if it is not a delete. What is found stays: versions that come late
+    never change what has been given.
 
-    Old versions go when a newer one has been passed by the watermark. A late left row is answered as long as the version of its time is
-    still known (Flink answers it from whatever is left), else it is rejected. An updating left side takes rows back at any later time, so
-    versions are then kept for good, and a version that comes late counts from the watermark it met, so that a row that is taken back
-    finds the version that it was given with.
+    Old versions go when a newer one has been passed by the watermark. A late left row is answered as long as the
+    version of its time is still known (Flink answers it from whatever is left), else it is rejected. An updating left
+    side takes rows back at any later time, so versions are then kept for good, and a version that comes late counts
+    from the watermark it met, so that a row that is taken back finds the version that it was given with.
 
-    Of the right side's changes `-U` is passed over, as its `+U` follows; `-D` is a version that matches nothing, unless it takes back the
-    newest version and an insert of its key follows in the epoch: that is an update, too.
+    Of the right side's changes `-U` is passed over, as its `+U` follows; `-D` is a version that matches nothing,
+    unless it takes back the newest version and an insert of its key follows in the epoch: that is an update, too.
     """
 
     def __init__(self, node: TemporalJoinExec, context: OperatorContext) -> None:
@@ -105,7 +106,8 @@ class TemporalJoinOperator(Operator):
         self._versions.add(batch.columns, keys, times, deleted)
 
     def _replaced(self, keys: np.ndarray, times: np.ndarray, deleted: np.ndarray) -> np.ndarray:
-        """Deletes that are the first half of an update: the newest version itself is taken back, and its key comes again after it."""
+        """Deletes that are the first half of an update: the newest version itself is taken back, and its key comes
+        again after it."""
         if not deleted.any() or deleted.all():
             return np.zeros(len(keys), np.bool_)
         distinct, group = np.unique(keys, return_inverse=True)
@@ -119,7 +121,9 @@ class TemporalJoinOperator(Operator):
         if nulls is not None:
             self._context.reject("its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
             batch = batch.filter(~nulls)
-        slots = self._waiting.add(batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time)))
+        slots = self._waiting.add(
+            batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time))
+        )
         if not self._left_mode.is_append_only:
             if len(self._kinds) < self._waiting.capacity:
                 self._kinds = np.concatenate((self._kinds, np.zeros(self._waiting.capacity, np.int8)))
@@ -139,14 +143,18 @@ class TemporalJoinOperator(Operator):
         if self._left_mode.is_append_only:
             known = self._versions.known(keys, times)
             if not known.all():
-                rows = pa.RecordBatch.from_arrays([c.filter(pa.array(~known)) for c in left], names=[str(i) for i in range(len(left))])
+                rows = pa.RecordBatch.from_arrays(
+                    [c.filter(pa.array(~known)) for c in left], names=[str(i) for i in range(len(left))]
+                )
                 reason = "it is late, and the version of its time is no longer kept"
                 self._context.reject(reason, rows, time.previous_watermark, rows.column(self._left_time))
                 due, keys, times = due[known], keys[known], times[known]
         version = self._versions.valid_at(keys, times)
         if self._condition is not None:
             rows = np.flatnonzero(version >= 0)
-            holds = self._condition.holds(self._waiting.take_column, due[rows], self._versions.take_column, version[rows], time)
+            holds = self._condition.holds(
+                self._waiting.take_column, due[rows], self._versions.take_column, version[rows], time
+            )
             version[rows[~holds]] = -1
         return self._batch(due, version, kinds)
 

@@ -1,4 +1,4 @@
-"""Window join: the rows of equal windows, joined when the window closes (flink_sql.md 2.13)."""
+"""Window join: the rows of equal windows, joined when the window closes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _PAIRS = 1 << 18
 
 
 class WindowJoinOperator(Operator):
-    """`WindowJoinExec`. Rows wait until the watermark has reached the end of their window less 1 ms; then all rows of that window are joined
-    at once and forgotten. Rows of a window that was closed before they came are rejected.
+    """`WindowJoinExec`. Rows wait until the watermark has reached the end of their window less 1 ms; then all rows of
+    that window are joined at once and forgotten. Rows of a window that was closed before they came are rejected.
 
-    With `zone` the window columns are wall-clock times of that zone: a window closes at the instant that its end stands for, the first
-    valid one in a gap, the later one in an overlap (flink_sql.md 3.4).
+    With `zone` the window columns are wall-clock times of that zone: a window closes at the instant that its end
+    stands for, the first valid one in a gap, the later one in an overlap, as Flink maps window ends to timers.
     """
 
     def __init__(self, node: WindowJoinExec, context: OperatorContext) -> None:
@@ -72,7 +72,9 @@ class WindowJoinOperator(Operator):
             batch = batch.filter(~nulls)
             ends = batch.column(side.keys[-1])
         if self._zone is not None:
-            ends = pc.assume_timezone(ends.cast(pa.timestamp("us")), self._zone, ambiguous="latest", nonexistent="latest")
+            ends = pc.assume_timezone(
+                ends.cast(pa.timestamp("us")), self._zone, ambiguous="latest", nonexistent="latest"
+            )
         times = microseconds(ends)
         late = times <= bound(time.previous_watermark, 1)
         if late.any():
@@ -93,7 +95,9 @@ class WindowJoinOperator(Operator):
         left_matched, right_matched = np.zeros(len(left), np.bool_), np.zeros(len(right), np.bool_)
         for l, r in bags.probe_chunks(left_groups, _PAIRS):
             if self._condition is not None:
-                holds = self._condition.holds(self._left.rows.take_column, left[l], self._right.rows.take_column, right[r], time)
+                holds = self._condition.holds(
+                    self._left.rows.take_column, left[l], self._right.rows.take_column, right[r], time
+                )
                 l, r = l[holds], r[holds]
             left_matched[l] = True
             right_matched[r] = True

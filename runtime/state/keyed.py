@@ -17,10 +17,12 @@ _SMALLEST_POOL = 8192
 
 
 class KeyIndex:
-    """Maps keys, given as Arrow columns, to dense int64 slots that stay until they are removed and are reused afterwards.
+    """Maps keys, given as Arrow columns, to dense int64 slots that stay until they are removed and are reused
+    afterwards.
 
-    Keys are compared as SQL compares groups: NULL equals NULL, NaN equals NaN, 0.0 equals -0.0. Strings and nested values that only
-    removed keys held are forgotten from time to time, at a cost that is a constant share of the removals.
+    Keys are compared as SQL compares groups: NULL equals NULL, NaN equals NaN, 0.0 equals -0.0. Strings and nested
+    values that only removed keys held are forgotten from time to time, at a cost that is a constant share of the
+    removals.
 
     Args:
         types: the Arrow types of the key columns; none at all means that every row has the same key.
@@ -34,7 +36,8 @@ class KeyIndex:
 
     @staticmethod
     def of(schema: Schema, positions: Sequence[int]) -> KeyIndex:
-        """An index over some columns of a schema. All may be NULL: upsert deletes leave out what is declared NOT NULL."""
+        """An index over some columns of a schema. All may be NULL: upsert deletes leave out what is declared NOT
+        NULL."""
         return KeyIndex([schema[p].type.arrow for p in positions])
 
     def __len__(self) -> int:
@@ -55,11 +58,13 @@ class KeyIndex:
         return self._index.capacity
 
     def find(self, columns: Sequence[pa.Array], count: int | None = None) -> np.ndarray:
-        """The slot of each row's key, int64 (n,); -1 where there is none. `count` is n, needed when there are no key columns."""
+        """The slot of each row's key, int64 (n,); -1 where there is none. `count` is n, needed when there are no key
+        columns."""
         return self._index.find(self._encoder.probe(columns, count))
 
     def insert(self, columns: Sequence[pa.Array], count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The slot of each row's key, added where absent: `(slots int64 (n,), is_new bool (n,))`; new at the first occurrence only."""
+        """The slot of each row's key, added where absent: `(slots int64 (n,), is_new bool (n,))`; new at the first
+        occurrence only."""
         return self._index.insert(self._encoder.encode(columns, count))
 
     def remove(self, slots: np.ndarray) -> None:

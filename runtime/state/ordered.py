@@ -19,9 +19,10 @@ __all__ = ["OrderedRows"]
 class OrderedRows(RowStore):
     """Partitions, given as slots of a `KeyIndex`, to rows in sort order; equal sort values stand in order of arrival.
 
-    `apply` takes the changes of an epoch; from then on reads show the rows as they are after it, while the rows that it removed can be
-    read with `take` until `settle`. Equal rows under FULL identity are one entry with `count` > 1, at the place of the first of them.
-    Rows are removed by `-U`/`-D` (whole row or unique key, as the identity says) or by `take_away` (what is beyond n, or too old).
+    `apply` takes the changes of an epoch; from then on reads show the rows as they are after it, while the rows that
+    it removed can be read with `take` until `settle`. Equal rows under FULL identity are one entry with `count` > 1,
+    at the place of the first of them. Rows are removed by `-U`/`-D` (whole row or unique key, as the identity says)
+    or by `take_away` (what is beyond n, or too old).
 
     Args:
         schema: the rows.
@@ -58,7 +59,8 @@ class OrderedRows(RowStore):
 
     def range(self, partitions: np.ndarray, low: Sequence[pa.Array] | None, high: Sequence[pa.Array] | None,
               low_inclusive: bool = True, high_inclusive: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The entries between two bounds, given as values of the sort columns, a row for each partition; None is no bound."""
+        """The entries between two bounds, given as values of the sort columns, a row for each partition; None is no
+        bound."""
         low_words = None if low is None else self.words(low)
         high_words = None if high is None else self.words(high)
         if low_words is not None and high_words is not None:
@@ -73,12 +75,15 @@ class OrderedRows(RowStore):
         """For each request the first entry at or after these sort values, -1 where there is none."""
         return self._runs.ceiling(partitions, self.words(values), inclusive)
 
-    def from_words(self, partitions: np.ndarray, words: np.ndarray, inclusive: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    def from_words(
+        self, partitions: np.ndarray, words: np.ndarray, inclusive: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
         """All entries at and after (or after) these sort words: what may change when a row there comes or goes."""
         return self._runs.range(partitions, words, None, inclusive)
 
     def words(self, values: Sequence[pa.Array]) -> np.ndarray:
-        """Sort values as words that compare like the rows, (n, width) uint64; good until rows or values are given again."""
+        """Sort values as words that compare like the rows, (n, width) uint64; good until rows or values are given
+        again."""
         if not self._order:
             return np.empty((len(values[0]) if values else 0, 0), np.uint64)
         words = self._encoder.encode(values)

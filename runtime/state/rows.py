@@ -1,4 +1,5 @@
-"""Rows that come and go, stored once with the number of times they are there: what multisets and ordered rows are made of.
+"""Rows that come and go, stored once with the number of times they are there: what multisets and ordered rows are
+made of.
 
 What tells rows apart is the identity:
 
@@ -54,11 +55,12 @@ class Identity(enum.Enum):
 class RowStore:
     """Rows with their counts, each under a key (a slot of a `KeyIndex`). Base of `RowMultiset` and `OrderedRows`.
 
-    An epoch is `apply` (counts and lists are those after the epoch; what changed can be told by `delta`), any number of reads,
-    then `settle`. Rows that are gone can still be read until then.
+    An epoch is `apply` (counts and lists are those after the epoch; what changed can be told by `delta`), any number
+    of reads, then `settle`. Rows that are gone can still be read until then.
 
-    Public arrays, by row slot: `count` (how often the row is there now), `delta` (how much of it this epoch added), `key` (its key
-    slot, -1 for a row in no bag). By key slot, when `totals` are kept: `total` and `total_delta`, sums of the same over the bag.
+    Public arrays, by row slot: `count` (how often the row is there now), `delta` (how much of it this epoch added),
+    `key` (its key slot, -1 for a row in no bag). By key slot, when `totals` are kept: `total` and `total_delta`, sums
+    of the same over the bag.
 
     Args:
         schema: the rows.
@@ -129,7 +131,8 @@ class RowStore:
         return slots
 
     def settle(self, changed: np.ndarray) -> np.ndarray:
-        """Ends the epoch of these changed rows: frees the rows that are gone. Returns the keys that lost a row (with repeats)."""
+        """Ends the epoch of these changed rows: frees the rows that are gone. Returns the keys that lost a row (with
+        repeats)."""
         self.delta[changed] = 0
         if self._totals:
             keys = self.key[changed]
@@ -175,7 +178,8 @@ class RowStore:
             self._writes.append((now, live))
 
     def expired(self, before: int) -> np.ndarray:
-        """The live rows last written before a time, each once; they are not noted any more. Cost follows what was written then."""
+        """The live rows last written before a time, each once; they are not noted any more. Cost follows what was
+        written then."""
         found: list[np.ndarray] = []
         while self._writes and self._writes[0][0] < before:
             when, slots = self._writes.popleft()
@@ -287,7 +291,8 @@ class RowStore:
 
 
 def first_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """The positions where each slot stands for the first time, ascending. `scratch`, as long as the largest slot, is written to."""
+    """The positions where each slot stands for the first time, ascending. `scratch`, as long as the largest slot, is
+    written to."""
     positions = np.arange(len(slots), dtype=np.int64)
     # Of several assignments to one place numpy keeps the last: backwards, so that the first occurrence wins.
     scratch[slots[::-1]] = positions[::-1]
@@ -295,14 +300,16 @@ def first_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
 
 
 def last_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """The positions where each slot stands for the last time, ascending. `scratch`, as long as the largest slot, is written to."""
+    """The positions where each slot stands for the last time, ascending. `scratch`, as long as the largest slot, is
+    written to."""
     positions = np.arange(len(slots), dtype=np.int64)
     scratch[slots] = positions
     return np.flatnonzero(scratch[slots] == positions)
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray:
-    """Row by row, whether all columns are not distinct (NULL equals NULL, NaN equals NaN), bool (n,). Any column types."""
+    """Row by row, whether all columns are not distinct (NULL equals NULL, NaN equals NaN), bool (n,). Any column
+    types."""
     same = np.ones(len(left[0]), np.bool_)
     for ours, theirs in zip(left, right, strict=True):
         words = KeyEncoder([ours.type]).encode([pa.concat_arrays([ours, theirs])])

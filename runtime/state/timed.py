@@ -27,8 +27,8 @@ _FAR = 2**62
 class TimedRows:
     """Rows with a time in microseconds and a key slot, -1 for rows that only wait.
 
-    `due` takes the rows below a time out of every index, in order of time and then of arrival, at a cost that follows their number; their
-    columns can be read until `free`. Public arrays by row slot: `time`, `key`.
+    `due` takes the rows below a time out of every index, in order of time and then of arrival, at a cost that follows
+    their number; their columns can be read until `free`. Public arrays by row slot: `time`, `key`.
 
     Args:
         keyed: whether rows are looked for by key (`range`, `floor`).
@@ -56,7 +56,9 @@ class TimedRows:
     @property
     def nbytes(self) -> int:
         runs = sum(runs.nbytes for runs in (self._queue, self._by_key) if runs is not None)
-        return self._store.nbytes + self.time.nbytes + self.key.nbytes + self._per_key.nbytes + self._slots.nbytes + runs
+        return (
+            self._store.nbytes + self.time.nbytes + self.key.nbytes + self._per_key.nbytes + self._slots.nbytes + runs
+        )
 
     def add(self, columns: Sequence[pa.Array], keys: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Keeps rows; their slots, in order of arrival."""

@@ -17,9 +17,11 @@ _FIRST = -(2**62)
 
 
 class Versions:
-    """Per key slot its versions in order of time; of two at one time the later arrival counts. A version may be a delete.
+    """Per key slot its versions in order of time; of two at one time the later arrival counts. A version may be a
+    delete.
 
-    Times are microseconds. `prune` drops what no row after a time can ask for; `known` tells whether an older time can still be answered.
+    Times are microseconds. `prune` drops what no row after a time can ask for; `known` tells whether an older time
+    can still be answered.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -64,7 +66,9 @@ class Versions:
     def newest_until(self, keys: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The time of each key's newest version at or before a time."""
         found = self._rows.floor(keys, times)
-        return np.where(found >= 0, self._rows.time[found], _FIRST) if len(self._rows.time) else np.full(len(keys), _FIRST)
+        return (
+            np.where(found >= 0, self._rows.time[found], _FIRST) if len(self._rows.time) else np.full(len(keys), _FIRST)
+        )
 
     def known(self, keys: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Whether nothing that was dropped could have been valid for the key at the time."""
@@ -75,7 +79,8 @@ class Versions:
     def prune(self, until: int) -> np.ndarray:
         """Drops the versions that are not valid at or after a time, deletes that nothing follows included.
 
-        Cost follows the versions that the time has passed since the last call. Returns the key slots that have no version any more.
+        Cost follows the versions that the time has passed since the last call. Returns the key slots that have no
+        version any more.
         """
         passed = self._pending.due(until + 1)
         keys = np.unique(self._pending.key[passed])

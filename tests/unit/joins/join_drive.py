@@ -1,4 +1,5 @@
-"""What the tests of joins share: random changelogs of every mode, an operator's output folded and checked, DuckDB's answer."""
+"""What the tests of joins share: random changelogs of every mode, an operator's output folded and checked, DuckDB's
+answer."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import (
-    APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, UPSERT, ChangelogBatch, ChangelogMode,
+    APPEND,
+    DELETE,
+    INSERT,
+    RETRACT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    UPSERT,
+    ChangelogBatch,
+    ChangelogMode,
 )
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.options import Options
@@ -28,7 +37,9 @@ class Rejected:
     def __init__(self) -> None:
         self.rows: list[Row] = []
 
-    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None) -> None:
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None:
         assert reason
         self.rows += rows_of(rows.columns)
 
@@ -63,7 +74,8 @@ def batch_of(schema: Schema, changes: Sequence[tuple[int, Row]]) -> ChangelogBat
 
 
 class Feed:
-    """A table that changes at random. `kind` is append, full (rows may repeat), keyed (first column unique) or upsert."""
+    """A table that changes at random. `kind` is append, full (rows may repeat), keyed (first column unique) or
+    upsert."""
 
     def __init__(self, kind: str, schema: Schema, rng: np.random.Generator, values: Sequence[Sequence]) -> None:
         self.kind = kind
@@ -120,7 +132,9 @@ class Feed:
 
     def table(self) -> pa.Table:
         rows = list(self.live.elements())
-        return pa.table([pa.array([r[i] for r in rows], f.type.arrow) for i, f in enumerate(self.schema)], names=self.schema.names)
+        return pa.table(
+            [pa.array([r[i] for r in rows], f.type.arrow) for i, f in enumerate(self.schema)], names=self.schema.names
+        )
 
 
 class Folded:

@@ -32,12 +32,27 @@ def when(ms: int) -> dt.datetime:
 def operator(kind: JoinKind, lower: int, upper: int, *, condition: bool = False, proctime: bool = False,
              rejected: Rejected | None = None) -> IntervalJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
-    node = IntervalJoinExec(leaf(LEFT), leaf(RIGHT), kind, (1,), (1,), 2, 2, lower, upper, LESS if condition else None, schema, APPEND,
-                            proctime)
+    node = IntervalJoinExec(
+        leaf(LEFT),
+        leaf(RIGHT),
+        kind,
+        (1,),
+        (1,),
+        2,
+        2,
+        lower,
+        upper,
+        LESS if condition else None,
+        schema,
+        APPEND,
+        proctime,
+    )
     return IntervalJoinOperator(node, context(rejected))
 
 
-def expected(kind: JoinKind, lower: int, upper: int, watermark: int, condition: bool, left: pa.Table, right: pa.Table) -> Counter:
+def expected(
+    kind: JoinKind, lower: int, upper: int, watermark: int, condition: bool, left: pa.Table, right: pa.Table
+) -> Counter:
     on = f"k = rk AND epoch_ms(t) - epoch_ms(rt) BETWEEN {lower} AND {upper}" + (" AND id < rid" if condition else "")
     known_left = f"epoch_ms(t) - {lower} < {watermark} AND NOT EXISTS (SELECT 1 FROM r WHERE {on})"
     known_right = f"epoch_ms(rt) + {upper} < {watermark} AND NOT EXISTS (SELECT 1 FROM l WHERE {on})"

@@ -47,7 +47,9 @@ class Users:
 
 def operator(users: Users, kind: JoinKind, mode: ChangelogMode = APPEND, condition: bool = False) -> LookupJoinOperator:
     keys = ((InputRef(1, STRING), 1), (Literal(7, BIGINT), 0))
-    node = LookupJoinExec(leaf(LEFT, mode), users, "users", kind, keys, LESS if condition else None, joined(LEFT, USERS), mode)
+    node = LookupJoinExec(
+        leaf(LEFT, mode), users, "users", kind, keys, LESS if condition else None, joined(LEFT, USERS), mode
+    )
     return LookupJoinOperator(node, context())
 
 
@@ -82,18 +84,35 @@ def test_upserts_pass_with_their_kinds() -> None:
     join = operator(Users((7, "u1", "Uma")), JoinKind.LEFT, ChangelogMode(update_after=True, delete=True))
     output = join.step([batch_of(LEFT, [(UPDATE_AFTER, (1, "u1")), (DELETE, (2, "u9"))])], at(0))
     assert output is not None
-    assert list(zip(output.kinds.tolist(), output.column(4).to_pylist(), strict=True)) == [(UPDATE_AFTER, "Uma"), (DELETE, None)]
+    assert list(zip(output.kinds.tolist(), output.column(4).to_pylist(), strict=True)) == [
+        (UPDATE_AFTER, "Uma"),
+        (DELETE, None),
+    ]
 
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT], ids=lambda k: k.value)
 def test_a_row_leaves_with_what_it_came_with(kind: JoinKind) -> None:
     users = Users((7, "u1", "Uma"), (7, "u2", "Ugo"), (7, "u2", "Ugo II"))
     join, folded = operator(users, kind, RETRACT), Folded()
-    folded.add(join.step([batch_of(LEFT, [(INSERT, (1, "u1")), (INSERT, (2, "u2")), (INSERT, (2, "u2")), (INSERT, (3, "u3"))])], at(0)))
+    folded.add(
+        join.step(
+            [batch_of(LEFT, [(INSERT, (1, "u1")), (INSERT, (2, "u2")), (INSERT, (2, "u2")), (INSERT, (3, "u3"))])],
+            at(0),
+        )
+    )
     assert sum(folded.rows.values()) == (5 if kind is JoinKind.INNER else 6)
     users.rows = [(7, "u1", "renamed"), (7, "u3", "new")]
-    folded.add(join.step([batch_of(LEFT, [(DELETE, (1, "u1")), (DELETE, (2, "u2")), (DELETE, (3, "u3")), (INSERT, (4, "u1"))])], at(1)))
-    assert sorted((r[0], r[4], n) for r, n in folded.rows.items()) == [(2, "Ugo", 1), (2, "Ugo II", 1), (4, "renamed", 1)]
+    folded.add(
+        join.step(
+            [batch_of(LEFT, [(DELETE, (1, "u1")), (DELETE, (2, "u2")), (DELETE, (3, "u3")), (INSERT, (4, "u1"))])],
+            at(1),
+        )
+    )
+    assert sorted((r[0], r[4], n) for r, n in folded.rows.items()) == [
+        (2, "Ugo", 1),
+        (2, "Ugo II", 1),
+        (4, "renamed", 1),
+    ]
     folded.add(join.step([batch_of(LEFT, [(DELETE, (2, "u2")), (DELETE, (4, "u1"))])], at(2)))
     assert not folded.rows
     assert join.state_size.rows == 0

@@ -1,4 +1,5 @@
-"""Temporal joins against DuckDB's ASOF meaning: each row with the newest version of its key that is not newer than it."""
+"""Temporal joins against DuckDB's ASOF meaning: each row with the newest version of its key that is not newer than
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ import pytest
 from join_drive import Rejected, answer, at, batch_of, context, joined, leaf, rows_of
 
 from runtime.core.changelog import (
-    APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode,
+    APPEND,
+    DELETE,
+    INSERT,
+    RETRACT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    ChangelogBatch,
+    ChangelogMode,
 )
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.schema import Schema
@@ -56,8 +64,8 @@ def expected(kind: JoinKind, orders: list, versions: list, watermark: int, condi
     sql = f"""
         SELECT l.*, CASE WHEN ok THEN rk END, CASE WHEN ok THEN rate END, CASE WHEN ok THEN rt END FROM (
             SELECT l.*, v.*, NOT gone {"AND l.id < v.rate" if condition else ""} AS ok,
-            FROM (SELECT *, row_number() OVER () AS n FROM l WHERE epoch_ms(t) <= {watermark}) l LEFT JOIN r v ON k = rk AND rt <= t
-            QUALIFY row_number() OVER (PARTITION BY n ORDER BY rt DESC NULLS LAST, seq DESC) = 1
+            FROM (SELECT *, row_number() OVER () AS n FROM l WHERE epoch_ms(t) <= {watermark}) l LEFT JOIN r v ON k =
+            rk AND rt <= t QUALIFY row_number() OVER (PARTITION BY n ORDER BY rt DESC NULLS LAST, seq DESC) = 1
         ) l {"WHERE ok" if kind is JoinKind.INNER else ""}"""
     found = answer(sql.replace("SELECT l.*, CASE", "SELECT id, k, t, CASE"), l=left, r=right)
     return found
@@ -126,17 +134,27 @@ def test_rows_taken_back_leave_with_the_version_they_came_with(kind: JoinKind) -
                     left.append((DELETE, row))
                 else:
                     # Never late when they come, but taken back at any time.
-                    row = (int(rng.integers(3)), ("a", "b")[int(rng.integers(2))], when(max(previous, 0) + int(rng.integers(1, 9))))
+                    row = (
+                        int(rng.integers(3)),
+                        ("a", "b")[int(rng.integers(2))],
+                        when(max(previous, 0) + int(rng.integers(1, 9))),
+                    )
                     live[row] += 1
                     left.append((INSERT, row))
             for _ in range(int(rng.integers(0, 3))):
                 gone = rng.random() < 0.2
-                row = (("a", "b")[int(rng.integers(2))], int(rng.integers(9)), when(max(previous, 0) + int(rng.integers(1, 6))))
+                row = (
+                    ("a", "b")[int(rng.integers(2))],
+                    int(rng.integers(9)),
+                    when(max(previous, 0) + int(rng.integers(1, 6))),
+                )
                 right.append((DELETE if gone else UPDATE_AFTER, row))
                 versions.append((*row, gone))
             watermark = max(previous, 0) + int(rng.integers(0, 5)) if epoch < 11 else MAX_WATERMARK
             fold(result, join.step([batch_of(ORDERS, left), batch_of(RATES, right)], at(epoch, watermark, previous)))
-            assert result == expected(kind, list(live.elements()), versions, min(watermark, 2**60), False), f"seed {seed} epoch {epoch}"
+            assert result == expected(kind, list(live.elements()), versions, min(watermark, 2**60), False), (
+                f"seed {seed} epoch {epoch}"
+            )
             previous = watermark
 
 
@@ -145,10 +163,19 @@ def test_late_rows_are_answered_while_their_version_is_known_and_rejected_afterw
     join = operator(JoinKind.LEFT, rejected=rejected)
     rates = [(INSERT, ("a", 1, when(10))), (UPDATE_AFTER, ("a", 2, when(50))), (INSERT, ("b", 7, when(60)))]
     assert join.step([None, batch_of(RATES, rates)], at(0, 55)) is None
-    late = [(INSERT, (1, "a", when(52))), (INSERT, (2, "a", when(20))), (INSERT, (3, "b", when(20))), (INSERT, (4, "c", when(20)))]
+    late = [
+        (INSERT, (1, "a", when(52))),
+        (INSERT, (2, "a", when(20))),
+        (INSERT, (3, "b", when(20))),
+        (INSERT, (4, "c", when(20))),
+    ]
     output = join.step([batch_of(ORDERS, late), None], at(1, 55, 55))
     assert output is not None
-    assert list(zip(output.column(0).to_pylist(), output.column(4).to_pylist(), strict=True)) == [(3, None), (4, None), (1, 2)]
+    assert list(zip(output.column(0).to_pylist(), output.column(4).to_pylist(), strict=True)) == [
+        (3, None),
+        (4, None),
+        (1, 2),
+    ]
     assert rejected.rows == [(2, "a", when(20))]
 
 

@@ -37,8 +37,20 @@ def when(ms: int) -> dt.datetime:
 def operator(kind: JoinKind, *, null_safe: bool = False, condition: bool = False, zone: str | None = None,
              rejected: Rejected | None = None) -> WindowJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
-    node = WindowJoinExec(leaf(LEFT), leaf(RIGHT), kind, (1,), (1,), (null_safe,), (2, 3), (2, 3), zone, LESS if condition else None,
-                          schema, APPEND)
+    node = WindowJoinExec(
+        leaf(LEFT),
+        leaf(RIGHT),
+        kind,
+        (1,),
+        (1,),
+        (null_safe,),
+        (2, 3),
+        (2, 3),
+        zone,
+        LESS if condition else None,
+        schema,
+        APPEND,
+    )
     return WindowJoinOperator(node, context(rejected))
 
 
@@ -60,7 +72,9 @@ def test_equals_batch_answer_of_closed_windows(kind: JoinKind, null_safe: bool) 
                     window = first + int(rng.integers(3))
                     end = (window + 1) * 10
                     if end - 1 > previous:
-                        new.append((int(rng.integers(4)), (None, "a", "b")[int(rng.integers(3))], when(end - 10), when(end)))
+                        new.append(
+                            (int(rng.integers(4)), (None, "a", "b")[int(rng.integers(3))], when(end - 10), when(end))
+                        )
                 rows[side].extend(new)
                 batches.append(batch_of(schema, [(INSERT, r) for r in new]))
             watermark = MAX_WATERMARK if epoch == 7 else max(previous, 0) + int(rng.integers(0, 15))
@@ -71,7 +85,12 @@ def test_equals_batch_answer_of_closed_windows(kind: JoinKind, null_safe: bool) 
             tables = []
             for side, schema in enumerate((LEFT, RIGHT)):
                 closed = [r for r in rows[side] if (r[3] - when(0)) / dt.timedelta(milliseconds=1) - 1 <= known]
-                tables.append(pa.table([pa.array([r[i] for r in closed], f.type.arrow) for i, f in enumerate(schema)], names=schema.names))
+                tables.append(
+                    pa.table(
+                        [pa.array([r[i] for r in closed], f.type.arrow) for i, f in enumerate(schema)],
+                        names=schema.names,
+                    )
+                )
             equal = "IS NOT DISTINCT FROM" if null_safe else "="
             on = f"k {equal} rk AND ws = rws AND we = rwe" + (" AND id < rid" if condition else "")
             assert folded.rows == answer(SQL[kind].format(on), l=tables[0], r=tables[1])
@@ -94,6 +113,6 @@ def test_windows_of_a_zone_close_at_their_instant() -> None:
     # 2024-03-31 02:30 does not exist in Berlin: the window that ends there closes when the clock jumps, 01:00 UTC.
     join = operator(JoinKind.LEFT, zone="Europe/Berlin")
     row = (1, "a", dt.datetime(2024, 3, 31, 1, 30), dt.datetime(2024, 3, 31, 2, 30))
-    jump = int(dt.datetime(2024, 3, 31, 1, tzinfo=dt.timezone.utc).timestamp() * 1000)
+    jump = int(dt.datetime(2024, 3, 31, 1, tzinfo=dt.UTC).timestamp() * 1000)
     assert join.step([batch_of(LEFT, [(INSERT, row)]), None], at(0, jump - 2, 0)) is None
     assert join.step([None, None], at(1, jump - 1, jump - 2)) is not None

@@ -33,7 +33,11 @@ def random_row(rng: np.random.Generator) -> tuple:
 
 def contents(store: RowMultiset | OrderedRows, keys: KeyIndex) -> Counter:
     found: Counter = Counter()
-    slots = [s for _, s in store.probe(keys.live_slots(), 5)] if isinstance(store, RowMultiset) else [store.all(keys.live_slots())[1]]
+    slots = (
+        [s for _, s in store.probe(keys.live_slots(), 5)]
+        if isinstance(store, RowMultiset)
+        else [store.all(keys.live_slots())[1]]
+    )
     for part in slots:
         for *row, count in zip(*(c.to_pylist() for c in store.take(part)), store.count[part].tolist(), strict=True):
             found[tuple(row)] += count
@@ -45,7 +49,11 @@ def contents(store: RowMultiset | OrderedRows, keys: KeyIndex) -> Counter:
 def test_full_identity_counts_equal_rows(seed: int, ordered: bool) -> None:
     rng = np.random.default_rng(seed)
     keys = KeyIndex.of(SCHEMA, (0,))
-    store = OrderedRows(SCHEMA, (SortSpec(1), SortSpec(2, True)), Identity.FULL) if ordered else RowMultiset(SCHEMA, Identity.FULL, totals=True)
+    store = (
+        OrderedRows(SCHEMA, (SortSpec(1), SortSpec(2, True)), Identity.FULL)
+        if ordered
+        else RowMultiset(SCHEMA, Identity.FULL, totals=True)
+    )
     live: Counter = Counter()
     for _ in range(25):
         before = Counter(live)
@@ -66,17 +74,26 @@ def test_full_identity_counts_equal_rows(seed: int, ordered: bool) -> None:
         slots, _ = keys.insert([change.column(0)])
         changed = store.apply(change, slots)
         told: Counter = Counter()
-        for *row, delta in zip(*(c.to_pylist() for c in store.take(changed)), store.delta[changed].tolist(), strict=True):
+        for *row, delta in zip(
+            *(c.to_pylist() for c in store.take(changed)), store.delta[changed].tolist(), strict=True
+        ):
             told[tuple(row)] += delta
-        assert {r: n for r, n in told.items() if n} == {r: live[r] - before[r] for r in live | before if live[r] != before[r]}
+        assert {r: n for r, n in told.items() if n} == {
+            r: live[r] - before[r] for r in live | before if live[r] != before[r]
+        }
         store.settle(changed)
         assert contents(store, keys) == live
         assert store.rows == len(live)
         if isinstance(store, OrderedRows):
             index, found = store.first(keys.live_slots(), 3)
             for position, key in enumerate(keys.live_slots()):
-                mine = [tuple(r) for r in zip(*(c.to_pylist() for c in store.take(found[index == position])), strict=True)]
-                order = sorted((r for r in live if keys.find([pa.array([r[0]])])[0] == key), key=lambda r: ((r[1] is not None, r[1] or ""), -r[2]))
+                mine = [
+                    tuple(r) for r in zip(*(c.to_pylist() for c in store.take(found[index == position])), strict=True)
+                ]
+                order = sorted(
+                    (r for r in live if keys.find([pa.array([r[0]])])[0] == key),
+                    key=lambda r: ((r[1] is not None, r[1] or ""), -r[2]),
+                )
                 assert mine == order[:3]
         else:
             total, _ = store.totals(keys.live_slots())
@@ -106,7 +123,9 @@ def test_unique_key_replaces_and_deletes_by_key_alone(seed: int) -> None:
         slots, _ = keys.insert([change.column(2)])
         changed = store.apply(change, slots)
         told: Counter = Counter()
-        for *row, delta in zip(*(c.to_pylist() for c in store.take(changed)), store.delta[changed].tolist(), strict=True):
+        for *row, delta in zip(
+            *(c.to_pylist() for c in store.take(changed)), store.delta[changed].tolist(), strict=True
+        ):
             told[tuple(row)] += delta
         after = Counter(live.values())
         assert dict(told) == {r: after[r] - before[r] for r in after | before if after[r] != before[r]}
@@ -152,5 +171,7 @@ def test_freed_keys_are_forgotten() -> None:
         keys.remove(slots[:2990])
     assert len(keys) == 200
     assert keys.capacity < 3300
-    assert (keys.find([pa.array([f"key {s + i}" for s in range(0, 60_000, 3000) for i in range(2990, 3000)])]) >= 0).all()
+    assert (
+        keys.find([pa.array([f"key {s + i}" for s in range(0, 60_000, 3000) for i in range(2990, 3000)])]) >= 0
+    ).all()
     assert keys._encoder.pooled < 20_000
