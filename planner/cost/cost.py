@@ -57,7 +57,7 @@ def has_statistics(plan: LogicalNode, context: TraitContext) -> bool:
 def distinct_values(plan: LogicalNode, column: int, context: TraitContext) -> float:
     """How many values a column has among the plan's rows, at least one."""
     rows = max(estimate(plan, context).rows, 1.0)
-    if any(key == {column} for key in unique_keys(plan, context)):
+    if any(key == frozenset((column,)) for key in unique_keys(plan, context)):
         return rows
     return max(1.0, min(rows, _distinct(plan, column, context)))
 

@@ -17,7 +17,7 @@ from planner.cost.cost import estimate, has_statistics, total_cost
 from planner.logical.nodes import Join, JoinKind, LogicalNode, Project
 from planner.traits.context import TraitContext
 from runtime.expr.analysis import columns_of, conjuncts
-from runtime.expr.nodes import Expr
+from runtime.expr.nodes import ColumnRef, Expr
 from runtime.expr.rewrite import conjunction
 
 __all__ = ["MOST_EXHAUSTIVE", "reorder"]
@@ -58,11 +58,18 @@ def reorder(join: Join, context: TraitContext) -> LogicalNode | None:
 
 def _flatten(plan: LogicalNode) -> tuple[list[LogicalNode], list[Expr]]:
     """The relations under a tree of inner joins, left to right, and all conjuncts of their conditions."""
+    if isinstance(plan, Project) and isinstance(plan.input, Join) and _only_passes(plan):
+        return _flatten(plan.input)
     if not isinstance(plan, Join) or plan.kind is not JoinKind.INNER or plan.hints:
         return [plan], []
     left, left_conditions = _flatten(plan.left)
     right, right_conditions = _flatten(plan.right)
     return left + right, [*left_conditions, *right_conditions, *conjuncts(plan.condition)]
+
+
+def _only_passes(plan: Project) -> bool:
+    """Whether a projection between two joins only leaves columns out."""
+    return all(isinstance(e, ColumnRef) and e.id == c.id for c, e in plan.items)
 
 
 def _joined(a: _Tree, b: _Tree, conditions: Iterable[Expr], context: TraitContext) -> _Tree | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.logical import nodes as n
+from planner.logical.build import coalesce
 from planner.lower.lowering import Lowered, Lowering, lower_node, schema_of
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND
 from runtime.core.errors import UnsupportedError
-from runtime.expr.nodes import AggregateCall, ColumnRef, Column, Expr
+from runtime.expr.function import AggregateFunction
+from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.plan.nodes import (
-    AggregateSpec, ExpandExec, GroupAggregateExec, SetOperationExec, SortSpec, UnionExec, UnnestExec,
+    AggregateSpec, ExpandExec, GroupAggregateExec, JoinKind, SetOperationExec, SortSpec, UnionExec, UnnestExec,
 )
 
 __all__ = ["aggregate_input"]
@@ -41,14 +43,32 @@ def aggregate_input(
 
 @lower_node.register
 def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
+    if plan.scalar and not plan.group:
+        return run.lower(_with_row_of_nothing(plan, run), demand)
     source, keys, specs = aggregate_input(
         run, run.input(plan, 0), plan.group, [call for _, call in plan.calls], run.retracts(plan.input)
     )
     ttl = run.ttl if plan.ttl is None else plan.ttl
     node = GroupAggregateExec(
-        source.node, keys, specs, schema_of(plan.columns), run.mode(plan, demand), ttl, always_row=plan.scalar and not plan.group
+        source.node, keys, specs, schema_of(plan.columns), run.mode(plan, demand), ttl
     )
     return Lowered(node, tuple(c.id for c in plan.columns))
+
+
+def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:
+    """An aggregate that has its row over no input, too: one constant row, left joined with the aggregate of streams.
+
+        Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate m = COUNT(*) X))
+    """
+    found = tuple((fresh_column(c.name, c.type.with_nullable(True)), call) for c, call in plan.calls)
+    row = n.Values(((),), ())
+    joined = n.Join(row, plan.with_(calls=found, scalar=False), JoinKind.LEFT, TRUE)
+    items: list[tuple[Column, Expr]] = []
+    for (column, call), (value, _) in zip(plan.calls, found, strict=True):
+        function = run.context.functions.find(call.function)
+        empty = function.empty if isinstance(function, AggregateFunction) else None
+        items.append((column, value.ref() if empty is None else coalesce(value.ref(), Literal(empty, column.type.not_null()))))
+    return n.Project(joined, tuple(items))
 
 
 @lower_node.register

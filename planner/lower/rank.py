@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
 from planner.lower.aggregate import aggregate_input
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import Lowered, Lowering, lower_node, schema_of
 from planner.lower.window import window_is_proctime, window_zone
 from planner.traits.changes import is_append_only, ordered_by_time
-from planner.traits.keys import unique_keys
+from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, RETRACT
 from runtime.core.errors import UnsupportedError
@@ -27,13 +28,18 @@ def _with_rank(source: Lowered, rank: Column | None) -> tuple[Schema, tuple[int,
     return Schema((*source.node.schema.fields, *schema_of([rank]).fields)), (*source.ids, rank.id)
 
 
+def _row_key(plan: LogicalNode, source: Lowered, run: Lowering) -> tuple[int, ...] | None:
+    """The key by which rows are found again: one that they keep for life, if there is one."""
+    return source.key_positions((*upsert_keys(plan, run.traits), *unique_keys(plan, run.traits)))
+
+
 @lower_node.register
 def _(plan: n.TopN, run: Lowering, demand: Demand) -> Lowered:
     source, order = run.sort_specs(run.input(plan, 0), plan.order)
     schema, ids = _with_rank(source, plan.rank)
     node = TopNExec(
         source.node, plan.function, source.positions_of(plan.partition), order, plan.start, plan.end, plan.rank is not None,
-        source.key_positions(unique_keys(plan.input, run.traits)), schema, run.mode(plan, demand), run.ttl,
+        _row_key(plan.input, source, run), schema, run.mode(plan, demand), run.ttl,
     )
     return run.restored(Lowered(node, ids), plan.columns)
 
@@ -69,7 +75,7 @@ def _(plan: n.Sort, run: Lowering, demand: Demand) -> Lowered:
     end = None if plan.limit is None else plan.offset + plan.limit
     node = TopNExec(
         source.node, RankFunction.ROW_NUMBER, (), order, plan.offset + 1, end, False,
-        source.key_positions(unique_keys(plan.input, run.traits)), source.node.schema, run.mode(plan, demand), run.ttl,
+        _row_key(plan.input, source, run), source.node.schema, run.mode(plan, demand), run.ttl,
     )
     return run.restored(Lowered(node, source.ids), plan.columns)
 

@@ -17,7 +17,7 @@ from planner.traits.changes import changes
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.naming import describe, updating_origin
 from planner.traits.update_kind import FULL_IMAGES, Demand, follows_by_after
-from runtime.core.changelog import ChangelogMode
+from runtime.core.changelog import UPSERT, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
@@ -119,8 +119,7 @@ def _forced(plan: n.Sink, run: Lowering) -> bool:
 
 def _materialized(plan: n.Sink, node: PhysicalNode, run: Lowering) -> PhysicalNode:
     key = tuple(plan.table.schema.index_of(name) for name in plan.table.primary_key)
-    kept = plan.table.accepts(ChangelogMode(update_before=True, update_after=True, delete=True)).update_before
-    return SinkMaterializeExec(node, key, node.schema, ChangelogMode(True, kept, True, True), run.ttl)
+    return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
 
 
 def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:

@@ -115,7 +115,8 @@ def _(plan: n.TemporalJoin, context: TraitContext) -> Changes:
 @_changes.register
 def _(plan: n.Aggregate, context: TraitContext) -> Changes:
     # Flink derives updates for DISTINCT too, although a group without calls never changes.
-    return Changes(True, not plan.scalar and not is_append_only(plan.input, context))
+    # One that has a row over no input is made by an outer join with a constant row (planner/lower/aggregate.py).
+    return ALL_CHANGES if plan.scalar else Changes(True, not is_append_only(plan.input, context))
 
 
 @_changes.register

@@ -276,7 +276,8 @@ def _(plan: n.WindowTopN, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 
 def _ranked(plan: n.TopN | n.WindowTopN, partition: Key, context: TraitContext, upsert: bool) -> list[Key]:
-    keys = list(_of(plan.input, context, upsert))
+    # With the rank shown, a row's place is what changes: its own key does not follow it for life.
+    keys = [] if upsert and plan.rank is not None else list(_of(plan.input, context, upsert))
     if plan.function is RankFunction.ROW_NUMBER:
         if plan.start == plan.end:
             keys.append(partition)

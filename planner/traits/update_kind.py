@@ -4,7 +4,7 @@ A consumer asks each input for a `Demand`: whether `-U` must come before each `+
 goes down the plan; where a source cannot meet it, a ChangelogNormalize stands above it (`planner/lower/scan.py`).
 
 A plan can be followed by after-images alone when `follows_by_after(plan)`: its rows keep an upsert key for life, and nothing on the way
-lets a row drop out because of a column that may change. Aggregates, deduplications and sources are such; a filter on a column outside the
+lets a row drop out because of a column that may change. Aggregates, top-n, deduplications and sources are such; a filter on a column outside the
 key, a join, a union, a window function are not, so they ask for full images below and give full images above.
 """
 
@@ -19,6 +19,7 @@ from planner.traits.changes import changes, filters_on_key
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
 from runtime.core.node import Node, node
+from runtime.plan.nodes import RankFunction
 
 __all__ = ["AFTER_IMAGES", "FULL_IMAGES", "Demand", "follows_by_after", "input_demand", "is_native_upsert"]
 
@@ -71,10 +72,21 @@ def _(plan: n.Project | n.AssignWatermark, context: TraitContext) -> bool:
     return follows_by_after(plan.input, context)
 
 
-@_follows.register(n.Aggregate)
+@_follows.register
+def _(plan: n.Aggregate, context: TraitContext) -> bool:
+    return not plan.scalar
+
+
 @_follows.register(n.Deduplicate)
+@_follows.register(n.Sort)
 def _(plan: LogicalNode, context: TraitContext) -> bool:
     return True
+
+
+@_follows.register
+def _(plan: n.TopN, context: TraitContext) -> bool:
+    # With the rank shown, a row moves from rank to rank; only ROW_NUMBER gives each rank to one row.
+    return plan.rank is None or plan.function is RankFunction.ROW_NUMBER
 
 
 def is_native_upsert(plan: LogicalNode, context: TraitContext) -> bool:
@@ -121,9 +133,11 @@ def _(plan: n.Filter, index: int, demand: Demand, context: TraitContext) -> Dema
     return demand
 
 
-@_demand.register
-def _(plan: n.Join, index: int, demand: Demand, context: TraitContext) -> Demand:
-    # The join finds the old row of a unique key in its own state.
+@_demand.register(n.Join)
+@_demand.register(n.TopN)
+@_demand.register(n.Sort)
+def _(plan: LogicalNode, index: int, demand: Demand, context: TraitContext) -> Demand:
+    # These find the old row of a unique key in their own state.
     return AFTER_IMAGES if is_native_upsert(plan.inputs[index], context) else FULL_IMAGES
 
 

@@ -188,7 +188,7 @@ def _expand(node: p.ExpandExec) -> str:
 
 def _group(node: p.GroupAggregateExec) -> str:
     calls = _calls(node.calls, node.input.schema, node.schema.names[len(node.keys):])
-    return f"{_by(node.keys, node.input.schema).lstrip()} [{calls}]{' always one row' if node.always_row else ''}".strip()
+    return f"{_by(node.keys, node.input.schema).lstrip()} [{calls}]".strip()
 
 
 def _window_table(node: p.WindowTableExec) -> str:

@@ -1,7 +1,7 @@
 """Physical plans as JSON: what a checkpoint keeps and EXPLAIN JSON_EXECUTION_PLAN shows.
 
     {"format": "sqlengine-plan", "version": 1, "roots": [3],
-     "nodes": [{"id": 0, "uid": "Source[...]", "kind": "SourceExec@1", "table": {...}, ...}, ...]}
+     "nodes": [{"id": 0, "uid": "Source[...]", "node": "SourceExec@1", "table": {...}, ...}, ...]}
 
 Nodes stand in the order in which they run; an input is the number of a node, so that a shared operator stands once. Each kind has a
 version of its own, which grows when its fields change their meaning. A table is its name and what it says of itself (`describe()`);
@@ -54,7 +54,7 @@ def plan_json(roots: Sequence[PhysicalNode]) -> str:
 
 def _encode_node(node: PhysicalNode, numbers: dict[PhysicalNode, int]) -> dict[str, Any]:
     name = type(node).__name__
-    found: dict[str, Any] = {"kind": f"{name}@{NODE_VERSIONS.get(name, 1)}"}
+    found: dict[str, Any] = {"node": f"{name}@{NODE_VERSIONS.get(name, 1)}"}
     for field in INPUT_FIELDS:
         value = getattr(node, field, None)
         if isinstance(value, PhysicalNode):
@@ -79,13 +79,13 @@ def decode_plan(plan: dict[str, Any], resolve: TableResolver) -> tuple[PhysicalN
 
 
 def _decode_node(entry: dict[str, Any], done: list[PhysicalNode], resolve: TableResolver) -> PhysicalNode:
-    name, _, version = entry["kind"].partition("@")
+    name, _, version = entry["node"].partition("@")
     if int(version) != NODE_VERSIONS.get(name, 1):
         raise FormatError(f"the plan holds version {version} of {name}, which this version cannot read", code="E3210")
     cls = class_named(name)
     fields: dict[str, Any] = {}
     for key, value in entry.items():
-        if key in ("id", "uid", "kind"):
+        if key in ("id", "uid", "node"):
             continue
         if key in INPUT_FIELDS:
             fields[key] = done[value] if isinstance(value, int) else tuple(done[v] for v in value)

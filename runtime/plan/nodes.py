@@ -178,8 +178,7 @@ class GroupAggregateExec(PhysicalNode):
     """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its first row.
 
     `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back gives `-D`.
-    `ttl`: idle milliseconds after which a group is forgotten; 0 never. `always_row` (only without keys): the row is there from the first
-    epoch on, also over no rows, and never goes away: what a scalar subquery asks for.
+    `ttl`: idle milliseconds after which a group is forgotten; 0 never.
     """
 
     input: PhysicalNode
@@ -188,7 +187,6 @@ class GroupAggregateExec(PhysicalNode):
     schema: Schema
     mode: ChangelogMode
     ttl: int = 0
-    always_row: bool = False
 
 
 @node

@@ -1,6 +1,6 @@
 """The parts of a plan as JSON values, and back: expressions, types, schemas, enums, constants. Plans and tables are in `json.py`.
 
-A node becomes an object with its class name under `kind` and its fields, leaving out those that have their default. Places in the SQL text
+A node becomes an object with its class name under `node` and its fields, leaving out those that have their default. Places in the SQL text
 are not part of a plan. Constants that JSON does not know are objects with one key that starts with `$`.
 """
 
@@ -31,7 +31,7 @@ _CLASSES: dict[str, type] = {
 
 
 def class_named(name: str) -> type:
-    """The class of a `kind`; raises FormatError for one that this version does not know."""
+    """The class of a `node`; raises FormatError for one that this version does not know."""
     found = _CLASSES.get(name)
     if found is None:
         raise FormatError(f"the plan holds a {name}, which this version does not know", code="E3210", hint="use the version that wrote it")
@@ -41,7 +41,7 @@ def class_named(name: str) -> type:
 def encode_value(value: Any) -> Any:
     """A JSON value; the same value always gives the same JSON."""
     if isinstance(value, Node):
-        return {"kind": type(value).__name__, **encode_fields(value)}
+        return {"node": type(value).__name__, **encode_fields(value)}
     if isinstance(value, enum.Enum):
         return {"$enum": f"{type(value).__name__}.{value.name}"}
     if isinstance(value, tuple):
@@ -93,9 +93,9 @@ def decode_value(value: Any) -> Any:
         return tuple(decode_value(v) for v in value)
     if not isinstance(value, dict):
         return value
-    if "kind" in value:
-        fields = {name: decode_value(v) for name, v in value.items() if name != "kind"}
-        return class_named(value["kind"])(**fields)
+    if "node" in value:
+        fields = {name: decode_value(v) for name, v in value.items() if name != "node"}
+        return class_named(value["node"])(**fields)
     ((tag, content),) = value.items()
     match tag:
         case "$enum":
