@@ -1,0 +1,92 @@
+"""Small constructors of plans and expressions that many rules need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from planner.logical.nodes import Filter, LogicalNode, Project
+from runtime.core.types import BOOLEAN, DataType
+from runtime.expr.nodes import TRUE, Call, Case, Column, ColumnRef, Expr, Literal, OuterRef, fresh_column, transform, walk
+from runtime.expr.rewrite import conjunction
+
+__all__ = [
+    "call", "coalesce", "equal", "filtered", "has_outer", "not_distinct", "null", "only_columns", "passing", "projected", "renaming", "resolve_outer",
+    "to_outer",
+]
+
+
+def null(type_: DataType) -> Literal:
+    """The NULL of a type."""
+    return Literal(None, type_.materialized().with_nullable(True))
+
+
+def call(function: str, *args: Expr, type_: DataType = BOOLEAN) -> Call:
+    """A call whose value may be NULL when an argument may."""
+    return Call(function, args, type_.with_nullable(any(a.type.nullable for a in args)))
+
+
+def equal(left: Expr, right: Expr) -> Expr:
+    return call("=", left, right)
+
+
+def not_distinct(left: Expr, right: Expr) -> Expr:
+    """`left IS NOT DISTINCT FROM right`, as a plain `=` where neither side can be NULL."""
+    if not left.type.nullable and not right.type.nullable:
+        return equal(left, right)
+    return Call("IS NOT DISTINCT FROM", (left, right), BOOLEAN.not_null())
+
+
+def coalesce(value: Expr, otherwise: Expr) -> Expr:
+    """`value`, or `otherwise` where it is NULL; both have the value's type."""
+    type_ = value.type.with_nullable(otherwise.type.nullable)
+    test = Call("IS NULL", (value,), BOOLEAN.not_null())
+    return Case(((test, otherwise),), value, type_)
+
+
+def filtered(plan: LogicalNode, parts: Iterable[Expr]) -> LogicalNode:
+    """The plan, filtered by all of the parts; the plan itself when there is nothing to test."""
+    predicate = conjunction(parts)
+    return plan if predicate == TRUE else Filter(plan, predicate)
+
+
+def passing(columns: Iterable[Column]) -> tuple[tuple[Column, Expr], ...]:
+    """Items of a projection that pass columns under their own ids."""
+    return tuple((c, c.ref()) for c in columns)
+
+
+def projected(plan: LogicalNode, columns: Sequence[Column]) -> LogicalNode:
+    """The plan with exactly these of its columns, in this order; the plan itself when it is so already."""
+    if [c.id for c in plan.columns] == [c.id for c in columns]:
+        return plan
+    own = {c.id: c for c in plan.columns}
+    return Project(plan, passing(own[c.id] for c in columns))
+
+
+def renaming(plan: LogicalNode, columns: Sequence[Column]) -> tuple[LogicalNode, tuple[Column, ...]]:
+    """The given columns of the plan under fresh ids, and these."""
+    fresh = tuple(fresh_column(c.name, c.type) for c in columns)
+    return Project(plan, tuple((f, c.ref()) for f, c in zip(fresh, columns, strict=True))), fresh
+
+
+def only_columns(items: Iterable[tuple[Column, Expr]]) -> dict[int, Expr]:
+    """What stands behind each column of a projection."""
+    return {c.id: e for c, e in items}
+
+
+def has_outer(expr: Expr) -> bool:
+    """Whether the expression reads a column of an enclosing query."""
+    return any(isinstance(e, OuterRef) for e in walk(expr))
+
+
+def resolve_outer(expr: Expr, columns: Mapping[int, Column]) -> Expr:
+    """Outer references whose columns are now at hand become plain references (`columns`: by the id that the outer reference uses)."""
+
+    def change(e: Expr) -> Expr:
+        return columns[e.id].ref() if isinstance(e, OuterRef) and e.id in columns else e
+
+    return transform(expr, change)
+
+
+def to_outer(expr: Expr) -> Expr:
+    """The expression as a subquery of its own query sees it: columns become outer references."""
+    return transform(expr, lambda e: OuterRef(e.id, e.name, e.type) if isinstance(e, ColumnRef) else e)

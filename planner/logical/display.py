@@ -1,0 +1,205 @@
+"""Logical plans as text: one line per node, inputs indented below it.
+
+    Filter price#2 > 10
+      Scan bid(auction#1, price#2)
+
+Stable: column ids are numbered from 1 in the order in which the text names them, so that equal plans have equal texts. `planner/logical/reader.py`
+reads the text of most plans back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from planner.logical.nodes import (
+    Aggregate, AssignWatermark, Deduplicate, DependentJoin, Except, Expand, Filter, Intersect, IntervalJoin, Join, Limit, LogicalNode, LookupJoin, Over,
+    Project, Scan, Sink, Sort, TemporalJoin, TopN, Union, Unnest, Values, WindowAggregate, WindowJoin, WindowTable, WindowTopN,
+)
+from runtime.core.errors import InternalError
+from runtime.expr.display import show, show_sort_key
+from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, OuterRef, SortKey, SubqueryExpr, walk
+from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
+
+__all__ = ["explain"]
+
+
+def explain(plan: LogicalNode, note: Callable[[LogicalNode], str] | None = None, types: bool = False) -> str:
+    """The text of a plan. `note` gives text to put behind a node's line (traits, say; empty for none); `types` writes the types of scanned columns."""
+    return "\n".join(_Explainer(note, types).lines(plan, 0))
+
+
+class _Explainer:
+    """Holds the numbering of columns while a plan is written."""
+
+    def __init__(self, note: Callable[[LogicalNode], str] | None, types: bool) -> None:
+        self._note = note
+        self._types = types
+        self._numbers: dict[int, int] = {}
+
+    def lines(self, plan: LogicalNode, depth: int) -> list[str]:
+        for source in plan.inputs:
+            self._number(source)
+        line = "  " * depth + self._line(plan)
+        noted = self._note(plan) if self._note is not None else ""
+        found = [f"{line}  {noted}" if noted else line]
+        for source in plan.inputs:
+            found.extend(self.lines(source, depth + 1))
+        for inner in self._subqueries(plan):
+            found.append("  " * (depth + 1) + "Subquery")
+            found.extend(self.lines(inner, depth + 2))
+        return found
+
+    def _number(self, plan: LogicalNode) -> None:
+        """Number the columns of the leaves first, so that ids grow from the sources upwards."""
+        for source in plan.inputs:
+            self._number(source)
+        for column in plan.columns:
+            self._id(column.id)
+
+    def _id(self, id_: int) -> int:
+        return self._numbers.setdefault(id_, len(self._numbers) + 1)
+
+    def _subqueries(self, plan: LogicalNode) -> list[LogicalNode]:
+        found: list[LogicalNode] = []
+        for expression in _with_subqueries(plan):
+            found.extend(e.plan for e in walk(expression) if isinstance(e, SubqueryExpr) and isinstance(e.plan, LogicalNode))
+        return found
+
+    # --- parts of a line ---------------------------------------------------------------------------------------------
+
+    def _column(self, column: Column | ColumnRef) -> str:
+        return f"{column.name}#{self._id(column.id)}"
+
+    def _columns(self, columns: Iterable[Column | ColumnRef]) -> str:
+        return ", ".join(self._column(c) for c in columns)
+
+    def _name(self, expr: Expr) -> str | None:
+        if isinstance(expr, ColumnRef):
+            return self._column(expr)
+        return f"outer({expr.name}#{self._id(expr.id)})" if isinstance(expr, OuterRef) else None
+
+    def _show(self, expr: Expr) -> str:
+        return show(expr, self._name)
+
+    def _condition(self, expr: Expr) -> str:
+        return "" if expr == TRUE else f" on {self._show(expr)}"
+
+    def _computed(self, items: Iterable[tuple[Column, Expr]]) -> str:
+        shown = (
+            self._column(c) if isinstance(e, ColumnRef) and e.id == c.id else f"{self._column(c)} = {self._show(e)}" for c, e in items
+        )
+        return ", ".join(shown)
+
+    def _keys(self, keys: Iterable[SortKey]) -> str:
+        return ", ".join(show_sort_key(k, self._name) for k in keys)
+
+    def _scanned(self, plan: Scan) -> str:
+        if self._types:
+            return ", ".join(f"{self._column(c)} {c.type}" for c in plan.scanned)
+        return self._columns(plan.scanned)
+
+    def _window(self, window: WindowSpec, time: ColumnRef | None, start: ColumnRef | None = None, end: ColumnRef | None = None) -> str:
+        if isinstance(window, AttachedWindow):
+            return f"ATTACHED({self._columns(r for r in (start, end) if r is not None)})"
+        lengths = {
+            TumbleWindow: "TUMBLE({w.size}", HopWindow: "HOP({w.slide}, {w.size}", CumulateWindow: "CUMULATE({w.step}, {w.size}", SessionWindow: "SESSION({w.gap}",
+        }[type(window)].format(w=window)
+        offset = getattr(window, "offset", 0)
+        on = "" if time is None else f" of {self._column(time)}"
+        return f"{lengths}{f', offset {offset}' if offset else ''}){on}"
+
+    # --- one line per class ------------------------------------------------------------------------------------------
+
+    def _line(self, plan: LogicalNode) -> str:
+        match plan:
+            case Scan(name=name, keys=keys):
+                by_id = {c.id: c for c in plan.scanned}
+                key = f" key ({self._columns(by_id[i] for i in keys[0] if i in by_id)})" if keys and all(i in by_id for i in keys[0]) else ""
+                return f"Scan {name}({self._scanned(plan)}){key}{self._pushed(plan)}"
+            case Values(rows=rows, produced=produced):
+                shown = ", ".join("(" + ", ".join(self._show(e) for e in r) + ")" for r in rows)
+                return f"Values {shown or 'none'}" + (f" as {self._columns(produced)}" if produced else "")
+            case Project(items=items):
+                return f"Project {self._computed(items)}"
+            case Filter(predicate=predicate):
+                return f"Filter {self._show(predicate)}"
+            case Join() | DependentJoin():
+                hints = "".join(f" hint {k}={v}" for k, v in getattr(plan, "hints", ()))
+                return f"{type(plan).__name__} {plan.kind.name}{self._condition(plan.condition)}{hints}"
+            case TemporalJoin(kind=kind, time=time, condition=condition):
+                return f"TemporalJoin {kind.name} as of {self._show(time)}{self._condition(condition)}"
+            case Aggregate(group=group, calls=calls, scalar=scalar, ttl=ttl):
+                more = (" scalar" if scalar else "") + (f" ttl {ttl}" if ttl is not None else "")
+                return f"Aggregate by ({self._columns(group)}){more}{' ' if calls else ''}{self._computed(calls)}"
+            case Expand(projections=projections, produced=produced):
+                lists = ", ".join("(" + ", ".join(self._show(e) for e in p) + ")" for p in projections)
+                return f"Expand {lists} as {self._columns(produced)}"
+            case WindowTable(window=window, time=time, partition=partition):
+                by = f" by ({self._columns(partition)})" if partition else ""
+                return f"WindowTable {self._window(window, time)}{by} as {self._columns((plan.start, plan.end, plan.window_time))}"
+            case Over(calls=calls):
+                return f"Over {self._computed(calls)}"
+            case Sort(keys=keys, offset=offset, limit=limit):
+                return f"Sort {self._keys(keys)}{self._range(offset, limit)}"
+            case Limit(offset=offset, limit=limit):
+                return f"Limit{self._range(offset, limit)}"
+            case Union(produced=produced):
+                return f"Union {self._columns(produced)}"
+            case Intersect(all=all_, produced=produced) | Except(all=all_, produced=produced):
+                return f"{type(plan).__name__}{' all' if all_ else ''} {self._columns(produced)}"
+            case Unnest(collection=collection, produced=produced, ordinality=ordinality, outer=outer):
+                more = (" ordinality" if ordinality else "") + (" outer" if outer else "")
+                return f"Unnest {self._show(collection)} as {self._columns(produced)}{more}"
+            case AssignWatermark(time=time, expr=expr):
+                return f"AssignWatermark {self._column(time)} = {self._show(expr)}"
+            case Sink(name=name):
+                return f"Sink {name}"
+            case _:
+                return self._streaming_line(plan)
+
+    def _streaming_line(self, plan: LogicalNode) -> str:
+        match plan:
+            case WindowAggregate(window=window, time=time, start=start, end=end, group=group, calls=calls, properties=properties):
+                computed = ", ".join(
+                    (*((self._computed(calls),) if calls else ()), *(f"{self._column(c)} = {p.name}" for c, p in properties))
+                )
+                return f"WindowAggregate {self._window(window, time, start, end)} by ({self._columns(group)}) {computed}"
+            case IntervalJoin(kind=kind, left_time=left, right_time=right, lower=lower, upper=upper, condition=condition):
+                between = f"{self._column(left)} - {self._column(right)} in [{lower}, {upper}]"
+                return f"IntervalJoin {kind.name} {between}{self._condition(condition)}"
+            case WindowJoin(kind=kind, left_window=left, right_window=right, condition=condition):
+                return f"WindowJoin {kind.name} ({self._columns(left)}) = ({self._columns(right)}){self._condition(condition)}"
+            case LookupJoin(name=name, kind=kind, keys=keys, produced=produced, condition=condition):
+                by = ", ".join(f"{field} = {self._show(e)}" for e, field in keys)
+                return f"LookupJoin {kind.name} {name}({by}) as {self._columns(produced)}{self._condition(condition)}"
+            case TopN(function=function, partition=partition, order=order, start=start, end=end, rank=rank):
+                return f"TopN {function.name} {start}..{'' if end is None else end}{self._ranked(partition, order, rank)}"
+            case Deduplicate(keys=keys, time=time, keep_last=last):
+                return f"Deduplicate {'last' if last else 'first'} by ({self._columns(keys)}) of {self._column(time)}"
+            case WindowTopN(function=function, partition=partition, window=window, order=order, start=start, end=end, rank=rank):
+                return f"WindowTopN {function.name} {start}..{end} window ({self._columns(window)}){self._ranked(partition, order, rank)}"
+            case _:
+                raise InternalError(f"no text is known for {type(plan).__name__}")
+
+    def _ranked(self, partition: tuple[ColumnRef, ...], order: tuple[SortKey, ...], rank: Column | None) -> str:
+        by = f" by ({self._columns(partition)})" if partition else ""
+        return f"{by} order {self._keys(order) or 'none'}" + (f" as {self._column(rank)}" if rank is not None else "")
+
+    @staticmethod
+    def _range(offset: int, limit: int | None) -> str:
+        return (f" limit {limit}" if limit is not None else "") + (f" offset {offset}" if offset else "")
+
+    @staticmethod
+    def _pushed(plan: Scan) -> str:
+        described = plan.table.describe() if plan.table is not None else {}
+        return "".join(f" {key}={described[key]}" for key in ("filters", "limit") if described.get(key))
+
+
+def _with_subqueries(plan: LogicalNode) -> tuple[Expr, ...]:
+    match plan:
+        case Project(items=items):
+            return tuple(e for _, e in items)
+        case Filter(predicate=condition) | Join(condition=condition) | DependentJoin(condition=condition):
+            return (condition,)
+        case _:
+            return ()

@@ -1,0 +1,25 @@
+"""Join in the order that costs least.
+
+    Join (Join lineitem orders) (Filter customer)   →   Join lineitem (Join orders (Filter customer))
+
+Streaming: what counts is state and intermediate changes, then rows; any order is right. How it is found, and when the written order stays:
+`planner/cost/join_order.py`.
+"""
+
+from __future__ import annotations
+
+from planner.cost.join_order import reorder
+from planner.logical.nodes import Join, LogicalNode
+from planner.rule import Rule, RuleContext
+from runtime.plan.nodes import JoinKind
+
+__all__ = ["RULE"]
+
+
+def reorder_joins(node: Join, context: RuleContext) -> LogicalNode | None:
+    return reorder(node, context.traits) if node.kind is JoinKind.INNER else None
+
+
+RULE = Rule(
+    "reorder_joins", Join, reorder_joins, after=("push_filter_into_join", "push_filter_across_join", "convert_join_to_interval_join", "reorder_cross_joins")
+)

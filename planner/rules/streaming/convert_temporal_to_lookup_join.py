@@ -1,0 +1,101 @@
+"""A temporal join at processing time asks the outside table for each row.
+
+    TemporalJoin k as of proctime (d.uid = l.uid AND c) X (Scan d)   →   LookupJoin k d(uid = l.uid) on c X
+
+Equalities of a plain column of the table with the left row or a constant are the keys that the table is asked by; filters and other conditions are tested on
+what comes back. Streaming: no state; changes of the table do not change rows that are out. A retraction asks again and may get another answer.
+PlanningError when no equality gives a key, UnsupportedError when the table cannot be asked by key.
+"""
+
+from __future__ import annotations
+
+from planner.logical.build import null, only_columns, passing
+from planner.logical.nodes import AssignWatermark, Filter, LogicalNode, LookupJoin, Project, Scan, TemporalJoin
+from planner.rule import Rule, RuleContext
+from runtime.core.errors import PlanningError, UnsupportedError
+from runtime.core.types import BOOLEAN
+from runtime.expr.analysis import columns_of, conjuncts
+from runtime.expr.nodes import Call, Case, Column, ColumnRef, Expr
+from runtime.expr.rewrite import conjunction, substitute
+
+__all__ = ["RULE"]
+
+
+def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) -> LogicalNode | None:
+    if not node.time.type.is_proctime:
+        return None
+    scan, conditions, values = _looked_up(node)
+    if scan.lookup is None:
+        raise UnsupportedError(
+            f'table "{scan.name}" cannot be asked by key, so it cannot be joined as of processing time', span=node.span,
+            hint="use a connector with lookup, or an event-time version: a table with PRIMARY KEY and WATERMARK, joined AS OF a rowtime column",
+        )
+    fields = {c.id: c.name for c in scan.scanned}
+    conditions = [*(substitute(c, values) for c in conjuncts(node.condition)), *conditions]
+    left = frozenset(c.id for c in node.left.columns)
+    keys: dict[str, Expr] = {}
+    rest: list[Expr] = []
+    for condition in conditions:
+        key = _key(condition, fields, left)
+        if key is None or key[1] in keys:
+            rest.append(condition)
+        else:
+            keys[key[1]] = key[0]
+    if not keys:
+        raise PlanningError(
+            f'a lookup join needs an equality with a column of "{scan.name}"', span=node.span, hint="add ... ON <left column> = <column of the table>"
+        )
+    pairs = tuple((expr, name) for name, expr in keys.items())
+    join = LookupJoin(node.left, scan.lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest))
+    if node.right.columns == scan.scanned:
+        return join
+    key_column = next(c for c in scan.scanned if c.name == pairs[0][1])
+    return Project(join, (*passing(join.columns[:len(left)]), *_right_items(node, values, key_column)))
+
+
+def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
+    """The scan below the right side, the filters on the way in terms of its columns, and what each column of the right side is."""
+    chain: list[LogicalNode] = []
+    source = node.right
+    while isinstance(source, Project | Filter | AssignWatermark):
+        chain.append(source)
+        source = source.input
+    if not isinstance(source, Scan):
+        raise UnsupportedError(
+            "a join as of processing time needs a table of an outside system on the right", span=node.span,
+            hint="join the table itself, and filter or compute above the join",
+        )
+    values: dict[int, Expr] = {c.id: c.ref() for c in source.scanned}
+    conditions: list[Expr] = []
+    for step in reversed(chain):
+        if isinstance(step, Filter):
+            conditions.extend(substitute(c, values) for c in conjuncts(step.predicate))
+        elif isinstance(step, Project):
+            values = {id_: substitute(e, values) for id_, e in only_columns(step.items).items()}
+    return source, conditions, values
+
+
+def _key(condition: Expr, fields: dict[int, str], left: frozenset[int]) -> tuple[Expr, str] | None:
+    if not isinstance(condition, Call) or condition.function != "=" or len(condition.args) != 2:
+        return None
+    for column, value in (condition.args, condition.args[::-1]):
+        if isinstance(column, ColumnRef) and column.id in fields and columns_of(value) <= left:
+            return value, fields[column.id]
+    return None
+
+
+def _right_items(node: TemporalJoin, values: dict[int, Expr], key: Column) -> tuple[tuple[Column, Expr], ...]:
+    """The right side's columns over the looked-up ones; a computed one is NULL where no row was found."""
+    found = Call("IS NOT NULL", (key.with_type(key.type.with_nullable(True)).ref(),), BOOLEAN.not_null())
+    items: list[tuple[Column, Expr]] = []
+    for column in node.columns[len(node.left.columns):]:
+        value = values[column.id]
+        if node.kind.keeps_left and not isinstance(value, ColumnRef):
+            value = Case(((found, value),), null(column.type), column.type.with_nullable(True))
+        elif node.kind.keeps_left:
+            value = value.with_(type=value.type.with_nullable(True))
+        items.append((column, value))
+    return tuple(items)
+
+
+RULE = Rule("convert_temporal_to_lookup_join", TemporalJoin, convert_temporal_to_lookup_join, essential=True)

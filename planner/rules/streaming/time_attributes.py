@@ -1,0 +1,65 @@
+"""Which columns still are time attributes: event time that a watermark follows, or processing time.
+
+The binder types a column `*ROWTIME*` wherever a query passes it on; but regular joins and unwindowed aggregates lose the connection between rows and
+watermark (reference 3.1), and which joins are regular is only known here.
+"""
+
+from __future__ import annotations
+
+from planner.logical.nodes import (
+    Aggregate, DependentJoin, Except, Expand, Intersect, IntervalJoin, Join, LogicalNode, LookupJoin, Project, Scan, TemporalJoin, Union, Values,
+    WindowAggregate, WindowJoin, WindowTable,
+)
+from planner.rule import RuleContext
+from planner.traits.context import TraitContext
+from runtime.core.types import TimeAttribute
+from runtime.expr.nodes import Column, ColumnRef
+
+__all__ = ["is_rowtime", "time_attributes"]
+
+Attributes = dict[int, TimeAttribute]
+
+
+def time_attributes(plan: LogicalNode, context: RuleContext) -> Attributes:
+    """The time attributes among the plan's columns, by id."""
+    return context.traits.derive(_derive, plan)
+
+
+def is_rowtime(plan: LogicalNode, column: int, context: RuleContext) -> bool:
+    return time_attributes(plan, context).get(column) is TimeAttribute.ROWTIME
+
+
+def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
+    def below(source: LogicalNode) -> Attributes:
+        return traits.derive(_derive, source)
+
+    match plan:
+        case Scan(scanned=columns):
+            return _typed(columns)
+        case Values() | Aggregate() | Join() | DependentJoin() | Intersect() | Except() | Expand():
+            return {}
+        case Project(input=source, items=items):
+            known = below(source)
+            found = _typed(tuple(c for c, e in items if not isinstance(e, ColumnRef)))
+            return found | {c.id: known[e.id] for c, e in items if isinstance(e, ColumnRef) and e.id in known}
+        case WindowTable(input=source, time=time, window_time=window_time):
+            return {id_: kind for id_, kind in below(source).items() if id_ != time.id} | _typed((window_time,))
+        case WindowAggregate(properties=properties):
+            return _typed(tuple(c for c, _ in properties))
+        case Union(parts=parts, produced=produced):
+            kinds = [[below(p).get(c.id) for c in p.columns] for p in parts]
+            return {
+                c.id: same[0] for c, same in zip(produced, zip(*kinds, strict=True), strict=True) if same[0] is not None and len(set(same)) == 1
+            }
+        case TemporalJoin(left=left):
+            return below(left)
+        case LookupJoin(input=source):
+            return below(source)
+        case IntervalJoin() | WindowJoin():
+            return below(plan.left) if plan.kind.left_only else below(plan.left) | below(plan.right)
+        case _:
+            return {id_: kind for source in plan.inputs for id_, kind in below(source).items()}
+
+
+def _typed(columns: tuple[Column, ...]) -> Attributes:
+    return {c.id: c.type.time_attribute for c in columns if c.type.time_attribute is not None}

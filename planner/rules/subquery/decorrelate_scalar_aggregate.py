@@ -1,0 +1,89 @@
+"""An aggregate that has a row even over no input is joined as one that has not, and its missing row is made above the join.
+
+    DependentJoin LEFT X (Project f(n) (Aggregate scalar n = COUNT(*) Y))
+      →  Project X, f(n) (Project X, n = (0 where m is NULL, else m) (DependentJoin LEFT X (Aggregate m = COUNT(*) Y)))
+
+This is the right answer to the "count bug": a left row without rows in Y has COUNT 0 (and SUM NULL), and expressions over them are computed from
+that. What stands between (projections, HAVING) moves above the join; a HAVING that fails makes the whole row NULL for LEFT, and removes it for INNER.
+
+Streaming: a LEFT join and a group aggregate per correlation key; retracts. Not for SEMI and ANTI: `decorrelate_by_domain` does those.
+"""
+
+from __future__ import annotations
+
+from planner.logical.build import coalesce, filtered, null, passing, projected, resolve_outer
+from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project
+from planner.rule import Rule, RuleContext
+from runtime.expr.function import AggregateFunction
+from runtime.expr.nodes import TRUE, AggregateCall, Case, Column, Expr, Literal, fresh_column
+from runtime.expr.rewrite import conjunction
+from runtime.plan.nodes import JoinKind
+
+__all__ = ["RULE"]
+
+
+def decorrelate_scalar_aggregate(node: DependentJoin, context: RuleContext) -> LogicalNode | None:
+    if node.kind not in (JoinKind.LEFT, JoinKind.INNER):
+        return None
+    chain: list[Project | Filter] = []
+    source = node.right
+    while isinstance(source, Project | Filter):
+        chain.append(source)
+        source = source.input
+    if not isinstance(source, Aggregate) or source.group or not source.scalar:
+        return None
+    plan = _with_empty_values(node.left, source, context)
+    outer = {c.id: c for c in node.left.columns}
+    left = node.left.columns
+    tests: list[Expr] = []
+    for step in reversed(chain):
+        if isinstance(step, Project):
+            tested, kept = _kept(tests)
+            items = tuple((c, resolve_outer(e, outer)) for c, e in step.items)
+            plan = Project(plan, (*passing(left), *items, *kept))
+            tests = tested
+        else:
+            tests.append(resolve_outer(step.predicate, outer))
+    if node.condition != TRUE:
+        tests.append(resolve_outer(node.condition, outer))
+    if node.kind is JoinKind.INNER:
+        return projected(filtered(plan, tests), node.columns)
+    return _padded(plan, node, conjunction(tests))
+
+
+def _with_empty_values(left: LogicalNode, aggregate: Aggregate, context: RuleContext) -> LogicalNode:
+    """Each left row with the values of the aggregate over its rows, or over none; columns keep their ids."""
+    inner = tuple((fresh_column(c.name, c.type), call) for c, call in aggregate.calls)
+    join = DependentJoin(left, aggregate.with_(calls=inner, scalar=False), JoinKind.LEFT, TRUE)
+    values = tuple(
+        (column, _or_empty(found.with_type(found.type.with_nullable(True)), column, call, context))
+        for (column, _), (found, call) in zip(aggregate.calls, inner, strict=True)
+    )
+    return Project(join, (*passing(left.columns), *values))
+
+
+def _or_empty(found: Column, column: Column, call: AggregateCall, context: RuleContext) -> Expr:
+    function = context.functions.find(call.function)
+    empty = function.empty if isinstance(function, AggregateFunction) else None
+    return found.ref() if empty is None else coalesce(found.ref(), Literal(empty, column.type.not_null()))
+
+
+def _kept(tests: list[Expr]) -> tuple[list[Expr], tuple[tuple[Column, Expr], ...]]:
+    """Tests so far as one column, so that they survive a projection."""
+    if not tests:
+        return [], ()
+    test = conjunction(tests)
+    column = fresh_column("having", test.type)
+    return [column.ref()], ((column, test),)
+
+
+def _padded(plan: LogicalNode, node: DependentJoin, test: Expr) -> LogicalNode:
+    if test == TRUE:
+        return projected(plan, node.columns)
+    right = tuple(
+        (c, Case(((test, c.ref()),), null(c.type), c.type.with_nullable(True))) for c in node.columns[len(node.left.columns):]
+    )
+    return Project(plan, (*passing(node.left.columns), *right))
+
+
+RULE = Rule("decorrelate_scalar_aggregate", DependentJoin, decorrelate_scalar_aggregate, essential=True)
