@@ -186,7 +186,7 @@ class HashJoinOperator(Operator):
         return ChangelogBatch.of(columns, self._schema, rows.kinds)
 
     def _finish(self, lone: list[ChangelogBatch]) -> ChangelogBatch | None:
-        deletes, inserts = self._output.finish()
+        deletes, inserts = self._output.finish(self._left.rows.replaced, self._right.rows.replaced)
         if deletes is not None and inserts is not None and self._cancels:
             return self._net(ChangelogBatch.concat([deletes, inserts, *lone]))
         signs = [(batch, batch.signs() < 0) for batch in lone]
@@ -204,9 +204,9 @@ class HashJoinOperator(Operator):
         """Gives back the slots of those keys that have no rows on either side."""
         if not any(len(k) for k in keys):
             return
-        seen = np.unique(np.concatenate(keys))
-        empty = (self._left.rows.bag_sizes(seen) == 0) & (self._right.rows.bag_sizes(seen) == 0)
-        self._keys.remove(seen[empty])
+        seen = np.concatenate(keys)
+        seen = seen[self._left.rows.bag_sizes(seen) == 0]
+        self._keys.remove(np.unique(seen[self._right.rows.bag_sizes(seen) == 0]))
 
     def _expire(self, time: EpochTime) -> None:
         """Rows idle for longer than their side's time to live stop matching. Nothing is taken back for them,
@@ -303,9 +303,8 @@ class _Side:
                          theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same where all rows of the other side's bag match."""
         keys = other.rows.key[theirs]
-        keys = np.unique(keys[keys >= 0])
         now, delta = other.rows.totals(keys)
-        keys = keys[(now > 0) != (now - delta > 0)]
+        keys = np.unique(keys[(now > 0) != (now - delta > 0)])
         found = [slots[self.rows.delta[slots] == 0] for _, slots in self.rows.probe(keys, _PAIRS)]
         slots = np.concatenate([changed, *found])
         now, delta = other.rows.totals(self.rows.key[slots])

@@ -7,10 +7,22 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import DELETE, INSERT, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    ChangelogBatch,
+    ChangelogMode,
+    record_batch,
+)
 from runtime.core.schema import Schema
 
 __all__ = ["PairOutput", "RowSource"]
+
+
+Replaced = tuple[np.ndarray, np.ndarray] | None
+"""The slots of rows that were replaced, and of those that replaced them."""
 
 
 class RowSource(Protocol):
@@ -35,6 +47,7 @@ class PairOutput:
         self._right = right
         self._left_only = left_only
         self._minus = UPDATE_BEFORE if mode.update_before and not mode.delete else DELETE
+        self._gives_updates = mode.update_before and mode.update_after
         self._pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> None:
@@ -54,27 +67,80 @@ class PairOutput:
     def add_right(self, right: np.ndarray, weights: np.ndarray) -> None:
         self.add(np.full(len(right), -1, np.int64), right, weights)
 
-    def finish(self) -> tuple[ChangelogBatch | None, ChangelogBatch | None]:
-        """The deletes and the inserts collected so far, and forgets them."""
+    def finish(
+        self, left_replaced: Replaced = None, right_replaced: Replaced = None
+    ) -> tuple[ChangelogBatch | None, ChangelogBatch | None]:
+        """The deletes, and the updates and inserts, collected so far; forgets them.
+
+        A delete whose rows were replaced by those of an insert is an update, `-U` and `+U` side by side, where the mode
+        has both.
+        """
         if not self._pairs:
             return None, None
         pairs = self._pairs
         self._pairs = []
-        left, right, weights = (
-            pairs[0] if len(pairs) == 1 else tuple(np.concatenate(a) for a in zip(*pairs, strict=True))
-        )
-        if (weights > 0).all():
-            return None, self._batch(left, right, weights, INSERT)
+        if len(pairs) == 1:
+            left, right, weights = pairs[0]
+        else:
+            left, right, weights = (np.concatenate(part) for part in zip(*pairs, strict=True))
         minus = weights < 0
-        plus = ~minus
-        deletes = self._batch(left[minus], right[minus], -weights[minus], self._minus)
-        inserts = self._batch(left[plus], right[plus], weights[plus], INSERT) if plus.any() else None
-        return deletes, inserts
+        if not minus.any():
+            return None, self._batch(left, right, weights)
+        deletes = (left[minus], right[minus], -weights[minus])
+        inserts = (left[~minus], right[~minus], weights[~minus])
+        old, new = np.empty(0, np.int64), np.empty(0, np.int64)
+        if self._gives_updates and (left_replaced is not None or right_replaced is not None):
+            wanted = (_successor(deletes[0], left_replaced), _successor(deletes[1], right_replaced))
+            old, new = _same_pairs(wanted, inserts[:2])
+            single = (deletes[2][old] == 1) & (inserts[2][new] == 1)
+            old, new = old[single], new[single]
+        parts = [self._batch(*_without(deletes, old), self._minus), None, self._batch(*_without(inserts, new))]
+        if len(old):
+            order = np.arange(2 * len(old)).reshape(2, -1).T.ravel()
+            left = np.concatenate((deletes[0][old], inserts[0][new]))[order]
+            right = np.concatenate((deletes[1][old], inserts[1][new]))[order]
+            kinds = np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), len(old))
+            parts[1] = ChangelogBatch(self._rows(left, right), kinds)
+        rest = [part for part in parts[1:] if part is not None]
+        return parts[0], ChangelogBatch.concat(rest) if rest else None
 
-    def _batch(self, left: np.ndarray, right: np.ndarray, times: np.ndarray, kind: int) -> ChangelogBatch:
+    def _batch(
+        self, left: np.ndarray, right: np.ndarray, times: np.ndarray, kind: int = INSERT
+    ) -> ChangelogBatch | None:
+        if not len(left):
+            return None
         if (times != 1).any():
             left, right = np.repeat(left, times), np.repeat(right, times)
+        return ChangelogBatch(self._rows(left, right), None if kind == INSERT else np.full(len(left), kind, np.int8))
+
+    def _rows(self, left: np.ndarray, right: np.ndarray) -> pa.RecordBatch:
         columns = self._left.take(left)
         if not self._left_only:
             columns += self._right.take(right)
-        return ChangelogBatch.of(columns, self._schema, None if kind == INSERT else np.full(len(left), kind, np.int8))
+        return record_batch(columns, self._schema)
+
+
+def _without(pairs: tuple[np.ndarray, ...], positions: np.ndarray) -> tuple[np.ndarray, ...]:
+    if not len(positions):
+        return pairs
+    keep = np.ones(len(pairs[0]), np.bool_)
+    keep[positions] = False
+    return tuple(part[keep] for part in pairs)
+
+
+def _successor(slots: np.ndarray, replaced: Replaced) -> np.ndarray:
+    """The slots that stand for the same rows after the epoch."""
+    if replaced is None:
+        return slots
+    order = np.argsort(replaced[0])
+    old, new = replaced[0][order], replaced[1][order]
+    place = np.minimum(np.searchsorted(old, slots), len(old) - 1)
+    return np.where(old[place] == slots, new[place], slots)
+
+
+def _same_pairs(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Where the same pair of slots stands in both, as positions; a pair stands at most once in each."""
+    width = max(int(first[1].max(initial=0)), int(second[1].max(initial=0))) + 2
+    codes = [part[0] * width + part[1] + 1 for part in (first, second)]
+    _, old, new = np.intersect1d(*codes, assume_unique=False, return_indices=True)
+    return old, new

@@ -84,6 +84,7 @@ class RowStore:
             self._index = KeyIndex(types)
         elif identity is Identity.KEYED:
             self._index = KeyIndex.of(schema, self._unique)
+        self.replaced: tuple[np.ndarray, np.ndarray] | None = None
         self._row_of = np.empty(0, np.int64)
         self._scratch = np.empty(0, np.int64)
         self._written: np.ndarray | None = None
@@ -134,6 +135,7 @@ class RowStore:
         """Ends the epoch of these changed rows: frees the rows that are gone. Returns the keys that lost a row (with
         repeats)."""
         self.delta[changed] = 0
+        self.replaced = None
         if self._totals:
             keys = self.key[changed]
             self.total_delta[keys[keys >= 0]] = 0
@@ -236,11 +238,14 @@ class RowStore:
             old = old.copy()
             old[same] = -2
         removed = old[old >= 0]
+        updated = stays & (old >= 0)
         dropped = owner[~stays & (old > -2)]
         added = np.flatnonzero(stays)
         rows = last[added]
         slots = self._slots.allocate(len(added))
         self._row_of[owner[added]] = slots
+        if updated.any():
+            self.replaced = old[updated], self._row_of[owner[updated]]
         self._row_of[dropped] = -1
         self._index.remove(dropped)
         self._grow(self._slots.high)

@@ -147,7 +147,11 @@ class Folded:
         if output is None:
             return
         signs = output.signs().tolist()
-        assert signs == sorted(signs), "inserts before deletes"
+        kinds = output.kinds_or_inserts().tolist()
+        for kind, following in zip(kinds, [*kinds[1:], None], strict=True):
+            assert following == UPDATE_AFTER or kind != UPDATE_BEFORE, "-U without +U"
+        lone = [s for s, k in zip(signs, kinds, strict=True) if k in (INSERT, DELETE)]
+        assert lone == sorted(lone), "inserts before deletes"
         before = Counter(self.rows)
         for sign, row in zip(signs, rows_of(output.columns), strict=True):
             self.rows[row] += sign

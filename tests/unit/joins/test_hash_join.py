@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from join_drive import Feed, Folded, answer, at, batch_of, context, joined, leaf, rows_of
 
-from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT
+from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, INT, STRING
 from runtime.expr.nodes import Call, Expr, InputRef
@@ -131,6 +131,16 @@ def test_nothing_comes_out_of_what_cancels_within_an_epoch() -> None:
         )
         assert join.step([None, flip], at(1)) is None
         assert join.step([batch_of(LEFT, [(DELETE, (1, "a", 1)), (INSERT, (1, "a", 1))]), None], at(2)) is None
+
+
+def test_a_replaced_row_is_an_update_of_its_pairs() -> None:
+    join = HashJoinOperator(join_node(JoinKind.LEFT, *feeds("keyed", "upsert")), context())
+    join.step([inserts(LEFT, (1, "a", 1), (2, "b", 1), (3, "b", 1)), inserts(RIGHT, (5, "a", 1), (6, "b", 1))], at(0))
+    left = [(UPDATE_BEFORE, (1, "a", 1)), (UPDATE_AFTER, (1, "a", 2)), (DELETE, (2, "b", 1))]
+    output = join.step([batch_of(LEFT, left), batch_of(RIGHT, [(UPDATE_AFTER, (5, "a", 7))])], at(1))
+    assert output is not None
+    assert list(zip(output.kinds.tolist(), output.column(2).to_pylist(), output.column(5).to_pylist(), strict=True)) == [
+        (DELETE, 1, 1), (UPDATE_BEFORE, 1, 1), (UPDATE_AFTER, 2, 7)]
 
 
 def test_a_hot_key_is_only_counted_by_semi_and_anti_joins() -> None:
