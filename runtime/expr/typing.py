@@ -255,7 +255,7 @@ def resolve_call(function: AnyFunction, arg_types: Sequence[DataType], literals:
                 coerced, result = matched
                 return coerced, _nullability(function, coerced, result)
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
-    shown = ", ".join(str(t.not_null()) for t in arg_types)
+    shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
     raise TypeMismatchError(f"{function.name.upper()} does not take ({shown})", code="E1301", span=span,
                             hint=f"it takes: {takes}")
 

@@ -193,27 +193,27 @@ class Grouped:
             case Call(function=function) if function in WINDOW_PROPERTIES:
                 return self._property(expr)
             case SubqueryExpr(plan=plan) if isinstance(plan, LogicalNode):
-                return map_children(expr.with_(plan=self._inner(plan)), self.rewrite)
+                return map_children(expr.with_(plan=self._inner(plan, expr.span)), self.rewrite)
             case _:
                 return map_children(expr, self.rewrite)
 
-    def _inner(self, plan: LogicalNode) -> LogicalNode:
+    def _inner(self, plan: LogicalNode, span: Span | None) -> LogicalNode:
         """The plan of a subquery, with its references to grouped columns brought to those of the groups."""
         targets: dict[int, ColumnRef] = {}
         for identity in outer_ids(plan) & self._own:
             meaning = next((m for k, m in self._meaning.items() if isinstance(k, ColumnRef) and k.id == identity), None)
             if not isinstance(meaning, ColumnRef):
-                raise self._not_grouped(identity, next((c.name for c in _refs(plan, identity)), "?"))
+                raise self._not_grouped(identity, next((c.name for c in _refs(plan, identity)), "?"), span)
             if meaning.id != identity:
                 targets[identity] = meaning
         return _redirect(plan, targets) if targets else plan
 
-    def _not_grouped(self, identity: int, name: str) -> BindError:
+    def _not_grouped(self, identity: int, name: str, span: Span | None = None) -> BindError:
         hint = "add it to GROUP BY, or aggregate it, for example MAX(..)"
         if any(isinstance(k, Literal) and k.type.is_integer for k in self._group.keys):
             hint = "a number in GROUP BY is a constant, not the position of a column: repeat the expression"
         return BindError(
-            f'the column "{name}" is not grouped', code="E1217", span=self._mentions.get(identity), hint=hint
+            f'the column "{name}" is not grouped', code="E1217", span=span or self._mentions.get(identity), hint=hint
         )
 
     def _grouping(self, call: Call) -> Expr:

@@ -7,7 +7,7 @@ of the new type at once where that cannot fail, so that plans stay readable.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from planner.logical.nodes import LogicalNode, Project
 from runtime.core.errors import Span, TypeMismatchError
@@ -17,6 +17,10 @@ from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.expr.typing import common_type
 
 __all__ = ["as_boolean", "cast_plan", "cast_to", "condition", "unify"]
+
+
+_WIDE = Context(prec=76)
+"""Enough digits for any DECIMAL with any scale."""
 
 
 def cast_to(expr: Expr, target: DataType, span: Span | None = None) -> Expr:
@@ -44,6 +48,13 @@ def _literal_as(literal: Literal, target: DataType) -> Literal | None:
         return Literal(value, target)
     if source.is_binary and target.root is TypeRoot.VARBINARY and target.precision >= source.precision:
         return Literal(value, target)
+    if source.root is TypeRoot.DECIMAL and target.root is TypeRoot.DECIMAL and target.scale >= source.scale:
+        whole = target.precision - target.scale
+        return (
+            Literal(value.quantize(Decimal(1).scaleb(-target.scale), context=_WIDE), target)
+            if abs(value) < 10**whole
+            else None
+        )
     if not source.is_integer:
         return None
     if target.is_integer:
@@ -51,7 +62,9 @@ def _literal_as(literal: Literal, target: DataType) -> Literal | None:
         return Literal(value, target) if -(1 << bits) <= value < (1 << bits) else None
     if target.root is TypeRoot.DECIMAL:
         fits = abs(value) < 10 ** (target.precision - target.scale)
-        return Literal(Decimal(value).scaleb(target.scale).scaleb(-target.scale), target) if fits else None
+        return (
+            Literal(Decimal(value).quantize(Decimal(1).scaleb(-target.scale), context=_WIDE), target) if fits else None
+        )
     if target.root is TypeRoot.DOUBLE and abs(value) <= 1 << 53:
         return Literal(float(value), target)
     return None
@@ -65,7 +78,7 @@ def unify(values: Sequence[Expr], what: str, span: Span | None = None) -> tuple[
     """
     target = common_type([v.type for v in values])
     if target is None:
-        shown = ", ".join(dict.fromkeys(str(v.type.materialized().not_null()) for v in values))
+        shown = ", ".join(dict.fromkeys(str(v.type.materialized().with_nullable(True)) for v in values))
         raise TypeMismatchError(
             f"the values of {what} have no common type: {shown}", code="E1303", span=span, hint="CAST them to one type"
         )
@@ -112,5 +125,5 @@ def cast_plan(
 
 
 def _article(type_: DataType) -> str:
-    text = str(type_.materialized().not_null()).removesuffix(" NOT NULL")
+    text = str(type_.materialized().with_nullable(True))
     return f"{'an' if text[0] in 'AEIOU' else 'a'} {text}"

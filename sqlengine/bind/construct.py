@@ -47,7 +47,7 @@ def get_field(row: Expr, name: str, span: Span | None) -> Expr:
     """A field of a row by name; E1207 when the value has no such field."""
     if row.type.root is not TypeRoot.ROW:
         raise BindError(
-            f'a value of type {row.type.not_null()} has no field "{name}"',
+            f'a value of type {row.type.with_nullable(True)} has no field "{name}"',
             code="E1207",
             span=span,
             hint=f"the value of a map is m['{name}']" if row.type.root is TypeRoot.MAP else None,
@@ -74,10 +74,14 @@ def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
         case TypeRoot.ARRAY:
             if not index.type.is_integer:
                 raise TypeMismatchError(
-                    f"the index of an array is a number, not {index.type.not_null()}",
+                    f"the index of an array is a number, not {index.type.with_nullable(True)}",
                     code="E1302",
                     span=span,
                     hint="the first element is [1]",
+                )
+            if isinstance(index, Literal) and index.value is not None and index.value < 1:
+                raise TypeMismatchError(
+                    f"an array has no element {index.value}", code="E1302", span=span, hint="the first element is [1]"
                 )
             return Call("ITEM", (value, index), value.type.children[0].with_nullable(True), span=span)
         case TypeRoot.MAP:
@@ -86,7 +90,7 @@ def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
             return Call("ITEM", (value, cast_to(index, key_type, span)), value_type.with_nullable(True), span=span)
         case _:
             raise TypeMismatchError(
-                f"[..] takes an ARRAY or a MAP, not {value.type.not_null()}", code="E1302", span=span
+                f"[..] takes an ARRAY or a MAP, not {value.type.with_nullable(True)}", code="E1302", span=span
             )
 
 
@@ -125,7 +129,8 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
     """CAST or TRY_CAST (`safe`); E1305 when no value of the type can become one of the target."""
     if not explicit_cast(value.type, target):
         raise TypeMismatchError(
-            f"a value of type {value.type.materialized().not_null()} cannot be cast to {target.with_nullable(True)}",
+            f"a value of type {value.type.materialized().with_nullable(True)} "
+            f"cannot be cast to {target.with_nullable(True)}",
             code="E1305",
             span=span,
         )

@@ -96,7 +96,7 @@ def bind_insert_source(
             span=span,
             hint="name the columns to fill: INSERT INTO t (a, b) SELECT ..",
         )
-    given = {name: column for name, column in zip(filled, query.plan.columns, strict=True)}
+    given = dict(zip(filled, query.plan.columns, strict=True))
     items: list[tuple[Column, Expr]] = []
     taken: set[int] = set()
     for name, wanted in target:
@@ -156,8 +156,8 @@ def _mismatch(
     span: Span | None,
 ) -> TypeMismatchError:
     return TypeMismatchError(
-        f'the column "{name}" of {table} is {wanted.with_nullable(True)}, and the query gives {found.materialized().with_nullable(True)}'
-        f"{_schemas(query, target)}",
+        f'the column "{name}" of {table} is {wanted.with_nullable(True)}, and the query gives '
+        f"{found.materialized().with_nullable(True)}{_schemas(query, target)}",
         code="E1313",
         span=span,
         hint=f"CAST(.. AS {wanted.with_nullable(True)})",

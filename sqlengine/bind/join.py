@@ -15,6 +15,7 @@ from planner.logical.nodes import DependentJoin, Filter, Join, JoinKind, Logical
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import BOOLEAN, INT, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
+from sqlengine.bind.coerce import unify
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.operators import conjunction, equality
 from sqlengine.bind.scope import Scope, Source
@@ -141,12 +142,13 @@ def _merge(left: Expr, right: Expr, kind: JoinKind) -> Expr:
             return right
         case JoinKind.FULL:
             present = Call("IS NOT NULL", (left,), BOOLEAN.not_null())
-            return Case(((present, left),), right, left.type.materialized().with_nullable(True))
+            (first, second), result = unify((left, right), "USING")
+            return Case(((present, first),), second, result.with_nullable(True))
         case _:
             return left
 
 
-# --- relations that see the left side ------------------------------------------------------------------------------------
+# Relations that see the left side
 
 
 def _always_true(tree: exp.Join) -> bool:
@@ -255,7 +257,8 @@ def _join_versions(
     )
     if time.type.time_attribute is None:
         raise TypeMismatchError(
-            f"FOR SYSTEM_TIME AS OF takes a time attribute of the left side, and this is a {time.type.with_nullable(True)}",
+            "FOR SYSTEM_TIME AS OF takes a time attribute of the left side, "
+            f"and this is a {time.type.with_nullable(True)}",
             code="E1233",
             span=span_of(version),
             hint="a rowtime column, or a column that is PROCTIME()",

@@ -72,7 +72,7 @@ def number(tree: exp.Literal, negative: bool = False) -> Literal:
         whole = int(signed)
         return Literal(whole, (INT if abs(whole) <= _INT_MAX else BIGINT).not_null())
     digits = len(str(unscaled)) if unscaled else 1
-    return Literal(signed, decimal(max(digits, scale), scale).not_null())
+    return Literal(signed, decimal(max(digits, scale + 1), scale).not_null())
 
 
 def _literal(_: ExpressionRules, tree: exp.Literal) -> Expr:

@@ -18,7 +18,7 @@ from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
 from sqlengine.bind.literals import number
 from sqlengine.bind.session import ExpressionRules
-from sqlengine.parse.nodes import FunctionCall, IsJson, UnaryPlus
+from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, UnaryPlus
 from sqlengine.parse.spans import span_of
 
 __all__ = ["OPERATORS", "comparison", "conjunction", "equality", "negation", "scalar_call"]
@@ -41,6 +41,7 @@ _ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Mod: "%",
     exp.DPipe: "||",
 }
+_ORDERING = frozenset({"<", "<=", ">", ">="})
 _NEVER_NULL = frozenset({"IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 
 
@@ -57,10 +58,12 @@ def scalar_call(binder: ExpressionRules, name: str, args: Sequence[Expr], span: 
 def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Expr:
     """`left operator right` in the type in which the two can be compared; E1304 when there is none."""
     common = comparison_type(left.type, right.type)
+    if common is not None and common.is_nested and operator in _ORDERING:
+        raise TypeMismatchError(f"values of type {common.with_nullable(True)} have no order", code="E1304", span=span)
     if common is None or common.root is TypeRoot.NULL:
         if common is not None:
             return Literal(None, BOOLEAN)
-        shown = [str(t.materialized().not_null()) for t in (left.type, right.type)]
+        shown = [str(t.materialized().with_nullable(True)) for t in (left.type, right.type)]
         raise TypeMismatchError(
             f"{shown[0]} and {shown[1]} cannot be compared",
             code="E1304",
@@ -179,7 +182,7 @@ def _negative(binder: ExpressionRules, tree: exp.Neg) -> Expr:
     value = binder.bind(tree.this)
     if not (value.type.is_numeric or value.type.is_interval or value.type.root is TypeRoot.NULL):
         raise TypeMismatchError(
-            f"a {value.type.not_null()} has no negative",
+            f"a {value.type.with_nullable(True)} has no negative",
             code="E1302",
             span=span_of(tree),
             hint="only numbers and intervals do",
@@ -194,8 +197,14 @@ NEGATE = "NEGATE"
 def _positive(binder: ExpressionRules, tree: UnaryPlus) -> Expr:
     value = binder.bind(tree.this)
     if not (value.type.is_numeric or value.type.is_interval):
-        raise TypeMismatchError(f"+ takes no {value.type.not_null()}", code="E1302", span=span_of(tree))
+        raise TypeMismatchError(f"+ takes no {value.type.with_nullable(True)}", code="E1302", span=span_of(tree))
     return value
+
+
+def _difference(binder: ExpressionRules, tree: Difference) -> Expr:
+    """`(a - b) DAY TO SECOND`: milliseconds or, for years and months, whole months between two points in time."""
+    name = "MINUS_MONTHS" if tree.args["unit"] in ("YEAR", "QUARTER", "MONTH") else "MINUS_DATE"
+    return scalar_call(binder, name, [binder.bind(tree.this), binder.bind(tree.expression)], span_of(tree))
 
 
 def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expression | None = None) -> Expr:
@@ -264,6 +273,7 @@ OPERATORS: dict[type[exp.Expression], Callable[..., Expr]] = {
     IsJson: _is_json,
     exp.Neg: _negative,
     UnaryPlus: _positive,
+    Difference: _difference,
     exp.Like: _like,
     exp.SimilarTo: _like,
     exp.Escape: _escape,

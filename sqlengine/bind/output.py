@@ -19,8 +19,7 @@ __all__ = ["bounds", "check_sortable", "finish", "limited", "output_items", "out
 
 
 def output_names(names: Sequence[str | None]) -> tuple[str, ...]:
-    """Names of output columns: `EXPR$i` for those without one, and a number behind a name that is taken, as in Flink.
-    """
+    """Names of output columns: `EXPR$i` for those without one, a number behind a name that is taken, as in Flink."""
     taken: set[str] = set()
     result: list[str] = []
     for index, name in enumerate(names):

@@ -7,6 +7,8 @@ of the whole plan agree.
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from planner.logical.nodes import AssignWatermark, LogicalNode, Project, Scan
 from runtime.core.errors import BindError, InternalError, Span, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType, TimeAttribute
@@ -120,17 +122,17 @@ def bind_watermark(
     return value
 
 
-def _bound(tree: object, columns: tuple[Column, ...], env: QueryEnv, clause: Clause, path: tuple[str, ...]) -> Expr:
+def _bound(
+    tree: exp.Expression, columns: tuple[Column, ...], env: QueryEnv, clause: Clause, path: tuple[str, ...]
+) -> Expr:
     scope = Scope([Source(path[-1] if path else None, columns, path)])
     try:
-        return ExpressionBinder(QueryEnv(env.binder, env.context), scope, clause).bind(tree)  # type: ignore[arg-type]
+        return ExpressionBinder(QueryEnv(env.binder, env.context), scope, clause).bind(tree)
     except InternalError:
         raise
     except (BindError, TypeMismatchError, UnsupportedError) as error:
-        # The expression stands in the text of CREATE TABLE, not in that of this statement.
+        # Its place is one in CREATE TABLE, whose check is where such an error shows first.
         error.message = f"{clause.name} of {path[-1]}: {error.message}" if path else error.message
-        if path:
-            error.span = None
         raise
 
 

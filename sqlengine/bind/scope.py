@@ -98,15 +98,17 @@ class Scope:
         Raises:
             BindError: E1201 when nothing has the name, E1205 when two things have.
         """
-        scope: Scope | None = self
-        while scope is not None:
-            found = scope._local(parts, span)
-            if found is not None:
-                return found if scope is self else Found(outer(found.value), found.fields)
-            scope = scope.parent
+        # A relation of any scope goes before a column whose fields the rest would be: `t.a` is never column "t" of an inner query.
+        for meaning in (Scope._qualified, Scope._column):
+            scope: Scope | None = self
+            while scope is not None:
+                found = meaning(scope, parts, span)
+                if found is not None:
+                    return found if scope is self else Found(outer(found.value), found.fields)
+                scope = scope.parent
         raise self._unknown(parts, span)
 
-    def _local(self, parts: tuple[str, ...], span: Span | None) -> Found | None:
+    def _qualified(self, parts: tuple[str, ...], span: Span | None) -> Found | None:
         for length in range(min(3, len(parts) - 1), 0, -1):
             source = self.source(parts[:length], span)
             if source is None:
@@ -124,6 +126,9 @@ class Scope:
                 span=span,
                 hint=did_you_mean(name, [c.name for c in source.columns]),
             )
+        return None
+
+    def _column(self, parts: tuple[str, ...], span: Span | None) -> Found | None:
         name = parts[0]
         value = self.merged.get(name)
         if value is None:

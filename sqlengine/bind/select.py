@@ -50,13 +50,16 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     scope = Scope(start.scope.sources, start.scope.merged, env.outer)
     check_hint_names(tree, scope.sources)
     plan = start.plan
-    where = tree.args.get("where")
-    if where is not None:
-        plan = Filter(plan, ExpressionBinder(env, scope, Clause("WHERE")).condition(where.this, "WHERE"))
-
     mentions: dict[int, Span] = {}
-    group_tree = tree.args.get("group")
-    group, scope = bind_group_by(group_tree, env, scope, mentions)
+    where, group_tree = tree.args.get("where"), tree.args.get("group")
+    try:
+        if where is not None:
+            plan = Filter(plan, ExpressionBinder(env, scope, Clause("WHERE")).condition(where.this, "WHERE"))
+        group, scope = bind_group_by(group_tree, env, scope, mentions)
+    except BindError as error:
+        _tell_of_alias(error, tree)
+        raise
+
     windows = _named_windows(tree)
     never_empty = group_tree is not None and group.never_empty
     clause = Clause("SELECT", aggregates=True, windows=True, never_empty=never_empty)
@@ -88,6 +91,15 @@ def _from(tree: exp.Select, env: QueryEnv, ttl: Mapping[str, int]) -> BoundRelat
     if from_ is None:
         return BoundRelation(Values(((),), ()), Scope(parent=env.outer))
     return RelationBinder(env, ttl).from_clause(from_.this, list(tree.args.get("joins") or ()))
+
+
+def _tell_of_alias(error: BindError, tree: exp.Select) -> None:
+    """WHERE and GROUP BY come before the select list: an alias that they name gets a hint of its own."""
+    if error.code != "E1201":
+        return
+    for item in tree.expressions:
+        if isinstance(item, exp.Alias) and error.message == f'unknown column "{item.args["alias"].name}"':
+            error.hint = "this is an alias of SELECT, which WHERE and GROUP BY do not know: repeat its expression"
 
 
 def _named_windows(tree: exp.Select) -> dict[str, exp.Window]:
@@ -212,7 +224,9 @@ def _star_of(binder: ExpressionBinder, tree: exp.Column) -> list[_Item]:
 def _fields(value: Expr, tree: exp.Expression) -> list[_Item]:
     if value.type.root is not TypeRoot.ROW:
         raise BindError(
-            f".* takes a relation or a row, and this is a {value.type.not_null()}", code="E1207", span=span_of(tree)
+            f".* takes a relation or a row, and this is a {value.type.with_nullable(True)}",
+            code="E1207",
+            span=span_of(tree),
         )
     return [_Item(f.name, get_field(value, f.name, span_of(tree))) for f in value.type.fields]
 

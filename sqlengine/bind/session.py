@@ -87,8 +87,7 @@ class QueryEnv:
         return replace(self, tables={**self.tables, **tables})
 
     def of_view(self, view: CatalogView) -> QueryEnv:
-        """The surroundings of the query of a view: no common tables, no outer scope, the view's catalog and database.
-        """
+        """The surroundings of a view's query: no common tables, no outer scope, its own catalog and database."""
         return QueryEnv(self.binder, self.context.within(view), views=(*self.views, view), keep_order=False)
 
 
@@ -130,8 +129,7 @@ class ExpressionRules(ABC):
 
 @dataclass(frozen=True, slots=True)
 class BoundRelation:
-    """What stands in FROM, so far: a plan, and the names of its columns. The scope's columns are columns of the plan.
-    """
+    """What stands in FROM so far: a plan, and the names of its columns. The scope's columns are the plan's."""
 
     plan: LogicalNode
     scope: Scope

@@ -75,7 +75,7 @@ def in_query(binder: ExpressionRules, written: exp.Expression, tree: exp.Express
     for operand, column in zip(operands, query.plan.columns, strict=True):
         common = comparison_type(operand.type, column.type)
         if common is None:
-            shown = [str(t.materialized().not_null()) for t in (operand.type, column.type)]
+            shown = [str(t.materialized().with_nullable(True)) for t in (operand.type, column.type)]
             raise TypeMismatchError(
                 f"{shown[0]} and {shown[1]} cannot be compared", code="E1304", span=span, hint="CAST one of them"
             )

@@ -152,7 +152,7 @@ def window_table(
             f'{usage} takes a time attribute, and "{time.name}" is a plain {kind.with_nullable(True)}',
             code="E1231",
             span=span,
-            hint="name it in WATERMARK FOR of its table; expressions, aggregates and window functions make a plain value of it",
+            hint="name it in WATERMARK FOR of its table; expressions and aggregates make a plain value of it",
         )
     bound = timestamp(3).not_null()
     time_type = window_time_type or kind.with_(precision=3, nullable=False)
@@ -181,7 +181,7 @@ def milliseconds(value: Expr, parameter: str, span: Span | None) -> int:
             hint="their length varies: use days",
         )
     raise TypeMismatchError(
-        f"{parameter.lower()} is an INTERVAL literal, not {value.type.not_null()}",
+        f"{parameter.lower()} is an INTERVAL literal, not {value.type.with_nullable(True)}",
         code="E1230",
         span=span,
         hint="for example INTERVAL '10' MINUTE",

@@ -2,8 +2,8 @@
 they read.
 
 Before:  SELECT SUM(price * qty) OVER (PARTITION BY UPPER(item) ORDER BY ts) + 1
-After:   Project[*, UPPER(item) as o0, price * qty as o1] -> Over[SUM(o1) OVER (PARTITION BY o0 ORDER BY ts) as w0], and
-w0 + 1
+After:   Project[*, UPPER(item) as o0, price * qty as o1] -> Over[SUM(o1) OVER (PARTITION BY o0 ORDER BY ts) as w0]
+         and w0 + 1
 """
 
 from __future__ import annotations
