@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aggregate_harness import Rejected, batch, call, context, fold, source, time
 
 from runtime.core.changelog import RETRACT
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, decimal as decimal_type
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING
+from runtime.core.types import decimal as decimal_type
 from runtime.operators.group_aggregate import GroupAggregateOperator
 from runtime.plan.nodes import AggregateSpec, GroupAggregateExec
-from aggregate_harness import Rejected, batch, call, context, fold, source, time
 
 SCHEMA = Schema.of(
     ("k", STRING), ("i", INT), ("d", DOUBLE), ("m", decimal_type(10, 2)), ("s", STRING), ("f", BOOLEAN.not_null()))

@@ -1,0 +1,57 @@
+"""What window operators share: rows without a time, the columns that tell a window, and the clock as a watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK
+from runtime.core.schema import Schema
+from runtime.operators.operator import EpochTime, OperatorContext
+from runtime.operators.window_assign import timestamps, wall_milliseconds, window_time_column
+from runtime.plan.nodes import WindowProperty
+
+__all__ = ["clock_time", "clock_watermark", "property_columns", "reject_null_times"]
+
+
+def clock_watermark(time: EpochTime) -> int:
+    """The watermark of processing-time windows: a row may still come at this very millisecond, so only what ended before it is
+    over. At the end of a bounded input everything is."""
+    return MAX_WATERMARK if time.watermark == MAX_WATERMARK else time.processing_time - 1
+
+
+def clock_time(time: EpochTime, zone: str | None) -> int:
+    """The processing time on the wall clock of the zone, milliseconds."""
+    now = pa.array([time.processing_time], pa.timestamp("ms", tz="UTC"))
+    return int(wall_milliseconds(now, zone)[0])
+
+
+def reject_null_times(batch: ChangelogBatch, column: int, context: OperatorContext) -> ChangelogBatch:
+    """The rows with a time; the others are rejected."""
+    times = batch.column(column)
+    if times.null_count == 0:
+        return batch
+    valid = times.is_valid()
+    missing = times.is_null()
+    context.reject("null rowtime", batch.rows.filter(missing), None, times.filter(missing))
+    return batch.filter(valid.to_numpy(zero_copy_only=False))
+
+
+def property_columns(properties: Sequence[WindowProperty], schema: Schema, starts: np.ndarray, ends: np.ndarray,
+                     zone: str | None) -> list[pa.Array]:
+    """The window columns, which stand at the end of a schema, from wall-clock bounds."""
+    columns: list[pa.Array] = []
+    first = len(schema) - len(properties)
+    for number, name in enumerate(properties):
+        type_ = schema[first + number].type
+        match name:
+            case WindowProperty.START:
+                columns.append(timestamps(starts, type_))
+            case WindowProperty.END:
+                columns.append(timestamps(ends, type_))
+            case WindowProperty.TIME:
+                columns.append(window_time_column(ends, type_, zone))
+    return columns

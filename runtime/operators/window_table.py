@@ -1,0 +1,106 @@
+"""Window table functions on their own: rows with the columns of the windows they fall in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MIN_WATERMARK
+from runtime.eval.aggregates.value_bag import ValueBag
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.session_state import SessionState
+from runtime.operators.window_assign import wall_milliseconds, windows_of
+from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
+from runtime.plan.nodes import WindowProperty, WindowTableExec
+from runtime.plan.windows import SessionWindow
+
+__all__ = ["WindowTableOperator"]
+
+_PROPERTIES = (WindowProperty.START, WindowProperty.END, WindowProperty.TIME)
+
+
+class WindowTableOperator(Operator):
+    """Input columns, window_start, window_end, window_time.
+
+    TUMBLE, HOP, CUMULATE: no state; each change once per window, row kinds as they come, late rows too (it is for the operators
+    behind to refuse them). SESSION: rows wait until the watermark closes their session, then come out as `+I` by session end, in
+    order of arrival; rows of closed sessions are rejected as late. Rows without a time are rejected.
+    """
+
+    def __init__(self, node: WindowTableExec, context: OperatorContext) -> None:
+        self._node = node
+        self._context = context
+        self._proctime = node.input.schema[node.time].type.is_proctime
+        self._sessions: SessionState | None = None
+        if isinstance(node.window, SessionWindow):
+            source = node.input.schema
+            self._sessions = SessionState([source[i].type for i in node.partition], node.window.gap, node.zone)
+            self._rows = ValueBag([t.arrow for t in source.types], retract=not node.input.mode.is_append_only)
+            self._next_seq = 0
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        times = np.empty(0, np.int64)
+        if batch is not None and len(batch):
+            if self._proctime:
+                times = np.full(len(batch), clock_time(time, self._node.zone), np.int64)
+            else:
+                batch = reject_null_times(batch, self._node.time, self._context)
+                times = wall_milliseconds(batch.column(self._node.time), self._node.zone)
+        if self._sessions is not None:
+            return self._step_sessions(self._sessions, batch, times, time)
+        if batch is None or not len(batch):
+            return None
+        rows, starts, ends = windows_of(self._node.window, times)
+        if not len(rows):
+            return None
+        taken = batch if len(rows) == len(batch) and (np.diff(rows) == 1).all() else batch.take(rows)
+        return self._output(taken.columns, starts, ends, taken.kinds)
+
+    @property
+    def state_size(self) -> StateSize:
+        if self._sessions is None:
+            return StateSize(0, 0)
+        return StateSize(len(self._rows), self._rows.nbytes + self._sessions.nbytes)
+
+    def _output(self, columns: Sequence[pa.Array], starts: np.ndarray, ends: np.ndarray,
+                kinds: np.ndarray | None) -> ChangelogBatch:
+        schema = self._node.schema
+        return ChangelogBatch.of([*columns, *property_columns(_PROPERTIES, schema, starts, ends, self._node.zone)], schema, kinds)
+
+    def _step_sessions(self, state: SessionState, batch: ChangelogBatch | None, times: np.ndarray,
+                       time: EpochTime) -> ChangelogBatch | None:
+        if batch is not None and len(batch):
+            self._keep(state, batch, times, MIN_WATERMARK if self._proctime else time.previous_watermark)
+        due = state.pop(clock_watermark(time) if self._proctime else time.watermark)
+        if not len(due):
+            return None
+        index, rows = self._rows.read(due)
+        output = None
+        if len(rows):
+            starts, ends = state.bounds(due[index])
+            columns = [self._rows.column(i, rows) for i in range(len(self._node.input.schema))]
+            output = self._output(columns, starts, ends, None)
+        self._rows.release(due)
+        state.drop(due)
+        return output
+
+    def _keep(self, state: SessionState, batch: ChangelogBatch, times: np.ndarray, watermark: int) -> None:
+        assigned = state.assign([batch.column(i) for i in self._node.partition], times, watermark)
+        if len(assigned.joined):
+            self._rows.merge(assigned.into, self._rows, assigned.joined)
+            self._rows.release(assigned.joined)
+            state.drop(assigned.joined)
+        sessions = assigned.sessions
+        late = sessions < 0
+        if late.any():
+            mask = pa.array(late)
+            self._context.reject("late", batch.rows.filter(mask), watermark, batch.column(self._node.time).filter(mask))
+            batch, sessions = batch.filter(~late), sessions[~late]
+        signs = None if batch.kinds is None else batch.signs()
+        seqs = np.arange(self._next_seq, self._next_seq + len(batch), dtype=np.int64)
+        self._next_seq += len(batch)
+        self._rows.add(sessions, signs, batch.columns, seqs)
