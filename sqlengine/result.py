@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, DataType, TypeRoot
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 
@@ -171,13 +171,8 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
 
 
 def _sorted_positions(rows: pa.RecordBatch, order: tuple[SortSpec, ...]) -> np.ndarray:
-    keys: list[np.ndarray] = []
-    for spec in reversed(order):
-        column = rows.column(spec.index)
-        ranks = pc.rank(column, sort_keys="descending" if spec.descending else "ascending",
-                        null_placement="at_end" if spec.nulls_last else "at_start", tiebreaker="dense")
-        keys.append(ranks.to_numpy(zero_copy_only=False))
-    return np.lexsort(keys)
+    columns = [rows.column(spec.index) for spec in order]
+    return sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])
 
 
 def python_values(column: pa.Array, type_: DataType) -> list[Any]:

@@ -1,0 +1,56 @@
+# Every target sets up what it needs: a virtual environment in .venv, once, anew when pyproject.toml changes.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test quick lint types imports check conformance fuzz bench wheel clean
+
+help:            ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: set PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## virtual environment with everything
+
+demo: $(READY)   ## the flights example: results as they change, then the final tables
+	$(BIN)/sqlengine run sql_examples/flights/delays.sql
+
+test: $(READY)   ## all tests
+	$(BIN)/python -m pytest -n 2
+
+quick: $(READY)  ## the tests that take seconds
+	$(BIN)/python -m pytest -n 2 -m 'not long'
+
+lint: $(READY)   ## ruff, and files of at most 500 lines
+	$(BIN)/ruff check .
+	@find sqlengine planner runtime connectors tests -name '*.py' | xargs wc -l | awk '$$1 > 500 && $$2 != "total" {print $$2 ": " $$1 " lines, 500 is the most"; bad = 1} END {exit bad}'
+
+types: $(READY)  ## pyright, strict where pyproject.toml says so
+	$(BIN)/pyright
+
+imports: $(READY) ## the directions of imports
+	$(BIN)/lint-imports
+
+check: lint types imports test ## what CI runs, without the wheel
+
+conformance: $(READY) ## compare with the recorded answers of Flink, by category
+	$(BIN)/python -m tests.conformance
+
+N ?= 10000
+fuzz: $(READY)   ## N generated queries against DuckDB (N=10000)
+	FUZZ_CASES=$(N) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py
+
+EVENTS ?= 1000000 10000000
+bench: $(READY)  ## every Nexmark query, events/s, memory, ratio to DuckDB
+	$(BIN)/python -m tests.benchmarks.nexmark $(EVENTS)
+
+wheel: $(READY)  ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --outdir dist .
+
+clean:           ## remove what these targets made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
