@@ -181,7 +181,9 @@ class _Compiled:
         try:
             result = evaluate(context, *args)
         except pa.ArrowException as error:
-            raise ExpressionError(f"{call.function} failed: {error}", code="E2001", span=call.span) from error
+            shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
+            raise ExpressionError(f"{call.function} cannot be computed for these values of ({shown})", code="E2001",
+                                  span=call.span) from error
         return self._ask_duckdb(call, frame) if result is NotImplemented else result
 
     def _ask_duckdb(self, call: Call, frame: Frame) -> Value:

@@ -85,7 +85,7 @@ class _Shower:
                 return self._call(expr)
             case Cast(value=value, type=type_, safe=safe):
                 keyword = "TRY_CAST" if safe else "CAST"
-                return f"{keyword}({self.show(value, 0)} AS {type_.not_null()})", _TIGHT
+                return f"{keyword}({self.show(value, 0)} AS {type_.with_nullable(True)})", _TIGHT
             case Case(branches=branches, otherwise=otherwise):
                 shown = " ".join(f"WHEN {self.show(c, 0)} THEN {self.show(v, 0)}" for c, v in branches)
                 return f"CASE {shown} ELSE {self.show(otherwise, 0)} END", _TIGHT

@@ -44,7 +44,7 @@ def _raise(array: pa.Array, row: int, source: DataType, target: DataType, time_z
     shown = to_text(array.slice(row, 1), source, time_zone)[0].as_py()
     if len(shown) > _SHOWN:
         shown = shown[:_SHOWN] + "..."
-    raise ExpressionError(f"cannot cast '{shown}' from {source.not_null()} to {target.not_null()}", code="E2101",
+    raise ExpressionError(f"cannot cast '{shown}' from {source.with_nullable(True)} to {target.with_nullable(True)}", code="E2101",
                           hint="use TRY_CAST to get NULL instead")
 
 

@@ -120,21 +120,36 @@ _LARGE = 1e15
 
 
 def _doubles(array: pa.Array, places: Any, divide: Divide) -> Any:
-    """FLOAT and DOUBLE are rounded on their shortest digits: 1.005 to two digits is 1.01."""
-    values = integers_of(array)
-    with np.errstate(invalid="ignore"):
-        small = np.isfinite(values) & (np.abs(values) < _LARGE)
-    texts = pc.if_else(pa.array(small), float_text(array), "0")
-    digits, _ = unscaled(text_to_decimal(pc.fill_null(texts, "0"), decimal(38, _EXACT)).values, len(array))
-    cut = np.broadcast_to(np.clip(_EXACT - places.astype(np.int64), 0, 39), (len(array),))
-    rounded = to_double(_cut_each(digits, cut, divide), _EXACT)
-    # From 10^15 on a double has no fraction worth rounding; negative places still count.
-    factor = np.float64(10.0) ** np.minimum(places, 0)
+    """FLOAT and DOUBLE are rounded on their shortest digits: 1.005 to two digits is 1.01.
+
+    Where the scaled value is not close to the border between two results, arithmetic on doubles gives the same answer; only the others
+    are computed on their digits.
+    """
+    values = integers_of(array).astype(np.float64)
+    half = divide is divide_half_up
+    digits = np.clip(np.broadcast_to(places, values.shape), -22, 22)
+    # Powers of ten up to 22 are exact doubles, their inverses are not: so multiply or divide, whichever is exact.
+    up, down = np.float64(10.0) ** np.maximum(digits, 0), np.float64(10.0) ** np.maximum(-digits, 0)
     with np.errstate(all="ignore"):
-        big = (np.round(values * factor) if divide is divide_half_up else np.trunc(values * factor)) / factor
-    big = np.where(places >= 0, values, big)
-    signed = np.copysign(rounded, values)
-    return np.where(small, np.where(rounded == 0, signed, rounded), np.where(np.isfinite(values), big, values))
+        scaled = np.abs(values) * up / down
+        low = np.floor(scaled)
+        rest = scaled - low
+        close = np.abs(rest - 0.5) < 1e-3 if half else (rest < 1e-3) | (rest > 1 - 1e-3)
+        result = np.copysign((low + (rest >= 0.5) if half else low) / up * down, values)
+    # From 10^15 on a double has no fraction; and what is not finite stays as it is.
+    whole = ~np.isfinite(values) | ((np.abs(values) >= _LARGE) & (places >= 0))
+    rows = np.flatnonzero(close & (np.abs(values) < _LARGE) & ~whole)
+    if len(rows):
+        chosen = np.broadcast_to(places, values.shape)[rows].astype(np.int64)
+        result[rows] = _on_digits(array.take(pa.array(rows)), chosen, divide)
+    return np.where(whole, values, result)
+
+
+def _on_digits(array: pa.Array, places: Any, divide: Divide) -> Any:
+    texts = pc.fill_null(float_text(array), "0")
+    digits, _ = unscaled(text_to_decimal(texts, decimal(38, _EXACT)).values, len(array))
+    cut = np.clip(_EXACT - places, 0, 39)
+    return np.copysign(np.abs(to_double(_cut_each(digits, cut, divide), _EXACT)), integers_of(array))
 
 
 FAMILY.scalar("CEIL", [NUMERIC], whole_type, "The least whole number not below the number.", aliases=("CEILING",),
