@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.logical.expressions import map_expressions, outer_ids, walk_plan
+from planner.logical.expressions import all_expressions, map_outer, outer_ids, walk_plan
 from planner.logical.nodes import Aggregate, Expand, LogicalNode, Project, WindowTable
 from runtime.core.errors import BindError, Span
 from runtime.core.types import BIGINT, DataType
@@ -30,7 +30,6 @@ from runtime.expr.nodes import (
     SubqueryExpr,
     fresh_column,
     map_children,
-    transform,
     walk,
 )
 from sqlengine.bind.calls import GROUPING_FUNCTIONS, WINDOW_PROPERTIES
@@ -203,7 +202,7 @@ class Grouped:
         for identity in outer_ids(plan) & self._own:
             meaning = next((m for k, m in self._meaning.items() if isinstance(k, ColumnRef) and k.id == identity), None)
             if not isinstance(meaning, ColumnRef):
-                raise self._not_grouped(identity, next((c.name for c in _refs(plan, identity)), "?"), span)
+                raise self._not_grouped(identity, _outer_name(plan, identity), span)
             if meaning.id != identity:
                 targets[identity] = meaning
         return _redirect(plan, targets) if targets else plan
@@ -294,26 +293,13 @@ def _window_times(plan: LogicalNode, keys: list[int]) -> frozenset[int]:
     )
 
 
-def _refs(plan: LogicalNode, identity: int) -> list[OuterRef]:
-    found: list[OuterRef] = []
-
-    def look(expr: Expr) -> Expr:
-        found.extend(e for e in walk(expr) if isinstance(e, OuterRef) and e.id == identity)
-        return expr
-
-    for node in walk_plan(plan):
-        map_expressions(node, look)
-    return found
+def _outer_name(plan: LogicalNode, identity: int) -> str:
+    return next((e.name for e in all_expressions(plan) if isinstance(e, OuterRef) and e.id == identity), "?")
 
 
 def _redirect(plan: LogicalNode, targets: dict[int, ColumnRef]) -> LogicalNode:
-    def change(expr: Expr) -> Expr:
-        if isinstance(expr, OuterRef) and expr.id in targets:
-            target = targets[expr.id]
-            return OuterRef(target.id, target.name, target.type)
-        if isinstance(expr, SubqueryExpr) and isinstance(expr.plan, LogicalNode):
-            return expr.with_(plan=_redirect(expr.plan, targets))
-        return expr
+    def change(ref: OuterRef) -> Expr:
+        target = targets.get(ref.id)
+        return ref if target is None else OuterRef(target.id, target.name, target.type)
 
-    plan = plan.with_inputs(*(_redirect(i, targets) for i in plan.inputs))
-    return map_expressions(plan, lambda e: transform(e, change))
+    return map_outer(plan, change)
