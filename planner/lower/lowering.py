@@ -20,8 +20,7 @@ from runtime.core.errors import InternalError
 from runtime.core.options import Options, duration_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
-from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, InputRef, SortKey
-from runtime.expr.rewrite import to_input_refs
+from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, InputRef, SortKey, transform
 from runtime.plan.nodes import PhysicalNode, SortSpec
 
 __all__ = ["STATE_TTL", "LowerContext", "Lowered", "Lowering", "lower_node", "schema_of"]
@@ -71,8 +70,17 @@ class Lowered:
         return tuple(positions[r.id] for r in refs)
 
     def expr(self, expr: Expr) -> Expr:
-        """The expression over positions."""
-        return to_input_refs(expr, self.positions)
+        """The expression over positions. Whether a column may be NULL is what the physical column says."""
+        positions, fields = self.positions, self.node.schema.fields
+
+        def change(e: Expr) -> Expr:
+            if not isinstance(e, ColumnRef):
+                return e
+            at = positions[e.id]
+            # The residual condition of a join reads columns behind this node's own.
+            return InputRef(at, e.type.with_nullable(fields[at].type.nullable) if at < len(fields) else e.type)
+
+        return transform(expr, change)
 
     def ref(self, index: int) -> InputRef:
         return InputRef(index, self.node.schema[index].type)

@@ -154,6 +154,12 @@ def _(plan: n.Union, context: TraitContext) -> Changes:
 
 @_changes.register(n.Intersect)
 @_changes.register(n.Except)
+def _(plan: n.Intersect | n.Except, context: TraitContext) -> Changes:
+    # Flink counts the rows of both sides; only EXCEPT without ALL removes a row because one came on the right.
+    inserts = is_append_only(plan.left, context) and is_append_only(plan.right, context)
+    return Changes(True, not inserts or (isinstance(plan, n.Except) and not plan.all))
+
+
 @_changes.register(n.TopN)
 def _(plan: LogicalNode, context: TraitContext) -> Changes:
     return ALL_CHANGES

@@ -91,7 +91,7 @@ def _window_aggregate(node: p.WindowAggregateExec) -> tuple[StateTable, ...]:
 
 def _hash_join(node: p.HashJoinExec) -> tuple[StateTable, ...]:
     def side(name: str, source: PhysicalNode, keys: tuple[int, ...], unique: tuple[int, ...] | None, ttl: int) -> StateTable:
-        held = "rows with counts" if unique is None else f"rows, one for each {_by(source.schema, unique)},"
+        held = "rows with counts" if unique is None else "one row" if not unique else f"rows, one for each {_by(source.schema, unique)},"
         return StateTable(name, f"{held} by {_by(source.schema, keys, 'nothing')}", _ttl(ttl, NOTHING))
 
     return (
