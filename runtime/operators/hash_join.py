@@ -228,7 +228,8 @@ class _Side:
                  null_safe: Sequence[bool], kept: bool, totals: bool, ttl: int) -> None:
         self.kept = kept
         identity = Identity.of(mode, unique)
-        self.rows = RowMultiset(schema, identity, unique or (), totals=totals)
+        images = mode.is_retract and not mode.key_only_deletes
+        self.rows = RowMultiset(schema, identity, unique or (), totals=totals, images=images)
         self._keys = keys
         self._strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
         self._ttl = ttl

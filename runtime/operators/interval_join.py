@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,9 @@ from runtime.state.timed import TimedRows, bound, microseconds
 
 __all__ = ["IntervalJoinOperator"]
 
-_ROWS = 1 << 15
-"""How many rows look for their partners together."""
+_PAIRS = 1 << 18
+_FIRST_ROWS = 1 << 10
+_MOST_ROWS = 1 << 16
 
 
 class IntervalJoinOperator(Operator):
@@ -55,18 +56,14 @@ class IntervalJoinOperator(Operator):
         left_batch, right_batch = inputs
         if left_batch is not None and len(left_batch):
             slots = self._take_in(self._left, left_batch, time)
-            for part in _pieces(slots):
-                times = self._left.rows.time[part]
-                index, found = self._right.rows.range(
-                    self._left.rows.key[part], times - self._upper * 1000, times - self._lower * 1000)
-                self._pair(part[index], found, time)
+            before, after = self._upper * 1000, -self._lower * 1000
+            for mine, found in _partners(self._left.rows, slots, self._right.rows, before, after):
+                self._pair(mine, found, time)
         if right_batch is not None and len(right_batch):
             slots = self._take_in(self._right, right_batch, time)
-            for part in _pieces(slots):
-                times = self._right.rows.time[part]
-                index, found = self._left.rows.range(
-                    self._right.rows.key[part], times + self._lower * 1000, times + self._upper * 1000)
-                self._pair(found, part[index], time)
+            before, after = -self._lower * 1000, self._upper * 1000
+            for mine, found in _partners(self._right.rows, slots, self._left.rows, before, after):
+                self._pair(found, mine, time)
         return self._expire(time)
 
     def output_watermark(self, time: EpochTime) -> int:
@@ -160,5 +157,18 @@ class _Side:
         return np.unique(slots[~self.matched[slots]])
 
 
-def _pieces(slots: np.ndarray) -> list[np.ndarray]:
-    return [slots[start:start + _ROWS] for start in range(0, len(slots), _ROWS)]
+def _partners(
+    rows: TimedRows, slots: np.ndarray, others: TimedRows, before: int, after: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The others of equal key within `before` and `after` (microseconds) of each row: pairs of slots, in pieces.
+
+    How many rows look together follows from how many partners the last ones found, so that pieces stay near `_PAIRS`.
+    """
+    start, size = 0, _FIRST_ROWS
+    while start < len(slots):
+        part = slots[start : start + size]
+        times = rows.time[part]
+        index, found = others.range(rows.key[part], times - before, times + after)
+        yield part[index], found
+        start += len(part)
+        size = max(1, min(_MOST_ROWS, len(part) * _PAIRS // max(len(found), 1)))

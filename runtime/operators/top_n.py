@@ -38,7 +38,9 @@ class TopNOperator(Operator):
         mode = node.input.mode
         self._append_only = mode.is_append_only
         self._keys = KeyIndex.of(node.input.schema, node.partition)
-        self._rows = OrderedRows(node.input.schema, node.order, Identity.of(mode, node.unique), node.unique or (), totals=True)
+        identity = Identity.of(mode, node.unique)
+        images = mode.is_retract and not mode.key_only_deletes
+        self._rows = OrderedRows(node.input.schema, node.order, identity, node.unique or (), totals=True, images=images)
 
     @property
     def state_size(self) -> StateSize:

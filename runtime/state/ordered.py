@@ -31,8 +31,8 @@ class OrderedRows(RowStore):
     """
 
     def __init__(self, schema: Schema, order: Sequence[SortSpec], identity: Identity, unique: Sequence[int] = (), *,
-                 totals: bool = False) -> None:
-        super().__init__(schema, identity, unique, totals=totals)
+                 totals: bool = False, images: bool = False) -> None:
+        super().__init__(schema, identity, unique, totals=totals, images=images)
         self._order = [s.index for s in order]
         types = [schema[i].type.arrow for i in self._order]
         self._encoder = OrderEncoder(types, [s.descending for s in order], [s.nulls_last for s in order])

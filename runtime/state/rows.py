@@ -20,6 +20,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import InternalError
 from runtime.core.schema import Schema
+from runtime.kernels.cancel import consolidate
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
@@ -65,9 +66,12 @@ class RowStore:
     Args:
         schema: the rows.
         identity: what tells rows apart; `unique` holds the positions of the unique key for KEYED.
+        totals: keep sums by key slot.
+        images: for KEYED: deletes carry whole rows (a retract stream), so that they take back no other row of the key.
     """
 
-    def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False) -> None:
+    def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False,
+                 images: bool = False) -> None:
         types = [f.type.arrow for f in schema]
         self.identity = identity
         self.count = np.empty(0, np.int64)
@@ -76,6 +80,7 @@ class RowStore:
         self.total = np.empty(0, np.int64)
         self.total_delta = np.empty(0, np.int64)
         self._totals = totals
+        self._images = images
         self._store = ColumnStore(types)
         self._slots = SlotAllocator()
         self._unique = tuple(unique)
@@ -229,7 +234,10 @@ class RowStore:
         last = last_occurrences(owners, self._scratch)
         owner = owners[last]
         old = self._row_of[owner]
-        stays = batch.signs()[last] > 0
+        signs = batch.signs()
+        stays = signs[last] > 0
+        if self._images and not stays.all():
+            self._look_past_deletes(batch, owners, owner, last, stays)
         both = np.flatnonzero(stays & (old >= 0))
         if len(both):
             given = batch.rows.take(pa.array(last[both])).columns
@@ -253,6 +261,28 @@ class RowStore:
         changed = np.concatenate((removed, slots))
         self._change(changed, np.repeat(np.array([-1, 1], np.int64), [len(removed), len(slots)]))
         return changed
+
+    def _look_past_deletes(
+        self, batch: ChangelogBatch, owners: np.ndarray, owner: np.ndarray, last: np.ndarray, stays: np.ndarray
+    ) -> None:
+        """Corrects the last change of keys whose last change is a delete of some other row than the one that has come.
+
+        A stream in order by one key need not be in order by another: if rows 1 and 2 swap a value that is unique, too,
+        then by that value the new row comes before the old one goes. Full images tell them apart.
+        """
+        signs = batch.signs()
+        doubtful = owner[~stays]
+        doubtful = doubtful[np.isin(doubtful, owners[signs > 0])]
+        if not len(doubtful):
+            return
+        rows = np.flatnonzero(np.isin(owners, doubtful))
+        words = KeyEncoder(self._store.types).encode(batch.rows.take(pa.array(rows)).columns)
+        keep, net = consolidate(words, signs[rows])
+        kept = rows[keep[net > 0]]
+        self._scratch[owner] = np.arange(len(owner))
+        place = self._scratch[owners[kept]]
+        last[place] = kept
+        stays[place] = True
 
     def _add(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> np.ndarray:
         self._grow(self._slots.high)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import InternalError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
@@ -131,6 +131,29 @@ def test_unique_key_replaces_and_deletes_by_key_alone(seed: int) -> None:
         assert dict(told) == {r: after[r] - before[r] for r in after | before if after[r] != before[r]}
         store.settle(changed)
         assert contents(store, keys) == after
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_full_images_need_no_order_by_the_unique_key(seed: int) -> None:
+    # Rows in order by k exchange their v, which is unique as well: by v a new row comes before the old one goes.
+    rng = np.random.default_rng(seed)
+    store = RowMultiset(SCHEMA, Identity.KEYED, (2,), images=True)
+    held: dict[int, int] = {}
+    for _ in range(20):
+        values = rng.permutation(8)
+        rows, kinds = [], []
+        for key in range(5):
+            if key in held:
+                rows.append((key, "x", held.pop(key)))
+                kinds.append(UPDATE_BEFORE)
+            if rng.random() < 0.8:
+                held[key] = int(values[key])
+                rows.append((key, "x", held[key]))
+                kinds.append(UPDATE_AFTER)
+        changed = store.apply(batch(rows, kinds), np.zeros(len(rows), np.int64))
+        store.settle(changed)
+        (slots,) = [s for _, s in store.probe(np.zeros(1, np.int64), 100)] or [np.empty(0, np.int64)]
+        assert sorted(zip(*(store.take_column(c, slots).to_pylist() for c in (0, 2)), strict=True)) == sorted(held.items())
 
 
 def test_append_identity_refuses_to_take_back() -> None:
