@@ -2,7 +2,7 @@
 
 | detail | adds |
 |---|---|
-| CHANGELOG_MODE | the row kinds and upsert keys of each node of the optimized plan |
+| CHANGELOG_MODE | the upsert keys of each updating node of the optimized plan (row kinds always stand in the physical plan) |
 | ESTIMATED_COST | rows, changes and state of each node of the optimized plan |
 | STATE | the state tables of each operator and what bounds them |
 | JSON_EXECUTION_PLAN | the physical plan as JSON |
@@ -19,12 +19,11 @@ from planner.logical.display import explain as explain_logical
 from planner.logical.nodes import LogicalNode
 from planner.lower.lowering import LowerContext
 from planner.traits.boundedness import unbounded_nodes
-from planner.traits.changes import changes
+from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from planner.traits.determinism import non_deterministic_updates
 from planner.traits.keys import upsert_keys
 from planner.traits.naming import describe
-from planner.traits.update_kind import follows_by_after
 from runtime.core.errors import UserError, did_you_mean
 from runtime.plan.explain import explain as explain_physical
 from runtime.plan.json import plan_json
@@ -64,21 +63,18 @@ def _note(details: Collection[str], traits: TraitContext) -> Callable[[LogicalNo
         return None
 
     def note(plan: LogicalNode) -> str:
-        return "  ".join(_changes(plan, traits) if detail == "CHANGELOG_MODE" else _cost(estimate(plan, traits)) for detail in wanted)
+        parts = [_keys(plan, traits) if detail == "CHANGELOG_MODE" else _cost(estimate(plan, traits)) for detail in wanted]
+        return "  ".join(p for p in parts if p)
 
     return note
 
 
-def _changes(plan: LogicalNode, traits: TraitContext) -> str:
-    kinds = changes(plan, traits)
-    if isinstance(plan, n.Sink):
-        return "[NONE]"
-    text = str(kinds.mode(before=not follows_by_after(plan, traits)))
+def _keys(plan: LogicalNode, traits: TraitContext) -> str:
+    if isinstance(plan, n.Sink) or is_append_only(plan, traits):
+        return ""
     names = {c.id: c.name for c in plan.columns}
     keys = [", ".join(names[c] for c in sorted(key)) for key in upsert_keys(plan, traits) if key <= names.keys()]
-    if kinds.append_only or not keys:
-        return text
-    return text + " key " + " or ".join(f"({k})" for k in keys[:3])
+    return "upsert key " + " or ".join(f"({k})" for k in keys[:3]) if keys else "no upsert key"
 
 
 def _cost(cost: Estimate) -> str:

@@ -94,6 +94,6 @@ def test_explain_has_a_section_for_each_detail() -> None:
     assert [line for line in text.splitlines() if line.startswith("== ")] == [
         "== Abstract Syntax Tree ==", "== Optimized Logical Plan ==", "== Physical Plan ==", "== Advice ==", "== JSON Execution Plan ==",
     ]
-    assert "[I,UA] key (item)  {rows: " in text and "bounded by the number of keys" in text
+    assert "upsert key (item)  {rows: " in text and "bounded by the number of keys" in text
     with pytest.raises(UserError, match="no detail COSTS"):
         explain_text([(plan, plan, physical)], ("COSTS",), context())
