@@ -12,7 +12,7 @@ from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, Expr, fresh_column
 from sqlengine.bind.coerce import unify
 from sqlengine.bind.expression import ExpressionBinder
-from sqlengine.bind.output import finish, output_names
+from sqlengine.bind.output import finish, item_spans, output_names
 from sqlengine.bind.scan import bind_watermark
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.select import bind_select
@@ -55,12 +55,13 @@ def bind_query(query: exp.Expression, context: BindContext) -> BoundQuery:
             the docstring of the package.
     """
     bound = source_query(query, context)
-    for column, name in zip(bound.plan.columns, bound.names, strict=True):
+    spans = item_spans(query, len(bound.names))
+    for column, name, span in zip(bound.plan.columns, bound.names, spans, strict=True):
         if column.type.root is TypeRoot.NULL:
             raise TypeMismatchError(
                 f'the column "{name}" is NULL without a type',
                 code="E1306",
-                span=span_of(query),
+                span=span,
                 hint="write CAST(NULL AS STRING)",
             )
     return bound

@@ -8,8 +8,9 @@ query and table side by side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from planner.logical.nodes import LogicalNode, Project, Sink
+from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.types import DataType
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
@@ -18,9 +19,9 @@ from runtime.spi.table import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import cast_explicitly
+from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
-from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
 __all__ = ["bind_insert", "bind_insert_source", "insert_columns"]
@@ -54,7 +55,8 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
     }
     query = source_query(statement.query.query, context)
     columns = [c.text for c in statement.columns]
-    plan = bind_insert_source(query, target, table.path.name, columns, static, span_of(statement.query.query))
+    spans = item_spans(statement.query.query, len(query.names))
+    plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict)
 
 
@@ -79,92 +81,83 @@ def bind_insert_source(
     table: str,
     columns: Sequence[str] = (),
     static: Mapping[str, Expr] | None = None,
-    span: Span | None = None,
+    spans: Sequence[Span | None] = (),
 ) -> LogicalNode:
     """The query's plan with its columns in the target's order and types. `columns`: target columns in the order of
-    the query's columns, all but the static ones when empty.
+    the query's columns, all but the static ones when empty. `spans`: where each column of the query is written.
     """
     static = static or {}
+    places = list(spans) or [None] * len(query.names)
+    known = [p for p in places if p is not None]
+    whole = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
+    insertion = _Insertion(query, target, table, static)
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
-        raise BindError(f'the column "{doubled}" of {table} is given twice', code="E1224", span=span)
+        raise BindError(f'the column "{doubled}" of {table} is given twice', code="E1224", span=whole)
     if len(filled) != len(query.names):
         raise BindError(
-            f"the query has {len(query.names)} columns for {len(filled)} columns of {table}{_schemas(query, target)}",
+            f"the query has {len(query.names)} columns for {len(filled)} columns of {table}{insertion.schemas()}",
             code="E1224",
-            span=span,
+            span=whole,
             hint="name the columns to fill: INSERT INTO t (a, b) SELECT ..",
         )
-    given = dict(zip(filled, query.plan.columns, strict=True))
+    given = dict(zip(filled, zip(query.plan.columns, places, strict=True), strict=True))
     items: list[tuple[Column, Expr]] = []
     taken: set[int] = set()
     for name, wanted in target:
-        value = _value(name, wanted, given, static, query, target, table, span)
-        column = given.get(name)
+        column, span = given.get(name, (None, whole))
+        value = insertion.value(name, wanted, column, span)
         if column is not None and value == column.ref() and column.id not in taken:
             taken.add(column.id)
             items.append((Column(column.id, name, column.type), value))
         else:
             items.append((fresh_column(name, value.type.materialized()), value))
-    if [c.id for c, _ in items] == [c.id for c in query.plan.columns] and [c.name for c, _ in items] == [
-        c.name for c in query.plan.columns
-    ]:
-        return query.plan
-    return Project(query.plan, tuple(items))
+    return select_columns(query.plan, items)
 
 
-def _value(
-    name: str,
-    wanted: DataType,
-    given: Mapping[str, Column],
-    static: Mapping[str, Expr],
-    query: BoundQuery,
-    target: Sequence[tuple[str, DataType]],
-    table: str,
-    span: Span | None,
-) -> Expr:
-    if name in static:
-        value = static[name]
-        if explicit_cast(value.type, wanted):
-            return cast_explicitly(value, wanted, False, span)
-        raise _mismatch(name, value.type, wanted, query, target, table, span)
-    column = given.get(name)
-    if column is None:
-        if not wanted.nullable:
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """A query on its way into a table, for the values of single columns and for messages."""
+
+    query: BoundQuery
+    target: Sequence[tuple[str, DataType]]
+    table: str
+    static: Mapping[str, Expr]
+
+    def value(self, name: str, wanted: DataType, column: Column | None, span: Span | None) -> Expr:
+        """What a column of the table gets: a constant of PARTITION, a column of the query, or NULL."""
+        static = self.static.get(name)
+        if static is not None:
+            if explicit_cast(static.type, wanted):
+                return cast_explicitly(static, wanted, False, span)
+            raise self._mismatch(name, static.type, wanted, span)
+        if column is None:
+            if wanted.nullable:
+                return Literal(None, wanted)
             raise TypeMismatchError(
-                f'the column "{name}" of {table} is NOT NULL and is not given a value',
+                f'the column "{name}" of {self.table} is NOT NULL and is not given a value',
                 code="E1314",
                 span=span,
                 hint="add it to the column list",
             )
-        return Literal(None, wanted)
-    if not implicit_cast(column.type.materialized(), wanted):
-        raise _mismatch(name, column.type, wanted, query, target, table, span)
-    if column.type.same_ignoring_nullability(wanted):
-        return column.ref()
-    return cast_to(column.ref(), wanted)
+        if not implicit_cast(column.type.materialized(), wanted):
+            raise self._mismatch(name, column.type, wanted, span)
+        return cast_to(column.ref(), wanted)
 
+    def _mismatch(self, name: str, found: DataType, wanted: DataType, span: Span | None) -> TypeMismatchError:
+        plain = wanted.with_nullable(True)
+        return TypeMismatchError(
+            f'the column "{name}" of {self.table} is {plain}, and the query gives '
+            f"{found.materialized().with_nullable(True)}{self.schemas()}",
+            code="E1313",
+            span=span,
+            hint=f"CAST(.. AS {plain})",
+        )
 
-def _mismatch(
-    name: str,
-    found: DataType,
-    wanted: DataType,
-    query: BoundQuery,
-    target: Sequence[tuple[str, DataType]],
-    table: str,
-    span: Span | None,
-) -> TypeMismatchError:
-    return TypeMismatchError(
-        f'the column "{name}" of {table} is {wanted.with_nullable(True)}, and the query gives '
-        f"{found.materialized().with_nullable(True)}{_schemas(query, target)}",
-        code="E1313",
-        span=span,
-        hint=f"CAST(.. AS {wanted.with_nullable(True)})",
-    )
-
-
-def _schemas(query: BoundQuery, target: Sequence[tuple[str, DataType]]) -> str:
-    mine = ", ".join(f"{n}: {c.type.materialized()}" for n, c in zip(query.names, query.plan.columns, strict=True))
-    theirs = ", ".join(f"{n}: {t}" for n, t in target)
-    return f"\n  query: [{mine}]\n  table: [{theirs}]"
+    def schemas(self) -> str:
+        """Query and table side by side, for messages."""
+        columns = zip(self.query.names, self.query.plan.columns, strict=True)
+        mine = ", ".join(f"{n}: {c.type.materialized()}" for n, c in columns)
+        theirs = ", ".join(f"{n}: {t}" for n, t in self.target)
+        return f"\n  query: [{mine}]\n  table: [{theirs}]"

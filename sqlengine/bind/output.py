@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from planner.logical.nodes import Limit, LogicalNode, Project, Sort
-from runtime.core.errors import BindError, TypeMismatchError
+from runtime.core.errors import BindError, Span, TypeMismatchError
 from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.over import sort_key
@@ -15,7 +15,17 @@ from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, Clause, QueryEnv
 from sqlengine.parse.spans import span_of
 
-__all__ = ["bounds", "check_sortable", "finish", "limited", "output_items", "output_names", "ordinal", "select_columns"]
+__all__ = [
+    "bounds",
+    "check_sortable",
+    "finish",
+    "item_spans",
+    "limited",
+    "output_items",
+    "output_names",
+    "ordinal",
+    "select_columns",
+]
 
 
 def output_names(names: Sequence[str | None]) -> tuple[str, ...]:
@@ -30,6 +40,16 @@ def output_names(names: Sequence[str | None]) -> tuple[str, ...]:
         taken.add(unique)
         result.append(unique)
     return tuple(result)
+
+
+def item_spans(tree: exp.Expression, count: int) -> list[Span | None]:
+    """Where each output column of a query is written: its item of the select list, else the whole query."""
+    while isinstance(tree, exp.Subquery | exp.SetOperation):
+        tree = tree.this
+    written = tree.expressions if isinstance(tree, exp.Select) else []
+    if len(written) != count or any(e.is_star for e in written):
+        return [span_of(tree)] * count
+    return [span_of(e) for e in written]
 
 
 def output_items(names: Sequence[str], values: Sequence[Expr]) -> list[tuple[Column, Expr]]:
