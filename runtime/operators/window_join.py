@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
@@ -15,9 +14,11 @@ from runtime.kernels.block_lists import BlockLists
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.window_assign import firing_times, milliseconds
+from runtime.operators.window_columns import clock_watermark
 from runtime.plan.nodes import JoinKind, WindowJoinExec
 from runtime.state.keyed import KeyIndex
-from runtime.state.timed import TimedRows, bound, microseconds
+from runtime.state.timed import TimedRows, bound
 
 __all__ = ["WindowJoinOperator"]
 
@@ -28,8 +29,8 @@ class WindowJoinOperator(Operator):
     """`WindowJoinExec`. Rows wait until the watermark has reached the end of their window less 1 ms; then all rows of
     that window are joined at once and forgotten. Rows of a window that was closed before they came are rejected.
 
-    With `zone` the window columns are wall-clock times of that zone: a window closes at the instant that its end
-    stands for, the first valid one in a gap, the later one in an overlap, as Flink maps window ends to timers.
+    With `zone` the window columns are wall-clock times of that zone, and a window closes at the instant of its last
+    millisecond. With `proctime` windows close by the clock, and no row is late.
     """
 
     def __init__(self, node: WindowJoinExec, context: OperatorContext) -> None:
@@ -37,6 +38,7 @@ class WindowJoinOperator(Operator):
         self._context = context
         self._kind = node.kind
         self._zone = node.zone
+        self._proctime = node.proctime
         self._key_types = [node.left.schema[k].type.arrow for k in (*node.left_keys, *node.left_window)]
         self._left = _Side(node.left.schema, (*node.left_keys, *node.left_window), flags)
         self._right = _Side(node.right.schema, (*node.right_keys, *node.right_window), flags)
@@ -49,7 +51,7 @@ class WindowJoinOperator(Operator):
         for side, batch in zip((self._left, self._right), inputs, strict=True):
             if batch is not None and len(batch):
                 self._take_in(side, batch, time)
-        closed = bound(time.watermark, 1) + 1
+        closed = bound(clock_watermark(time) if self._proctime else time.watermark) + 1
         left, right = self._left.rows.due(closed), self._right.rows.due(closed)
         if not len(left) and not len(right):
             return None
@@ -71,17 +73,14 @@ class WindowJoinOperator(Operator):
             self._context.reject("its window is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
             batch = batch.filter(~nulls)
             ends = batch.column(side.keys[-1])
-        if self._zone is not None:
-            ends = pc.assume_timezone(
-                ends.cast(pa.timestamp("us")), self._zone, ambiguous="latest", nonexistent="latest"
-            )
-        times = microseconds(ends)
-        late = times <= bound(time.previous_watermark, 1)
-        if late.any():
-            rows = batch.rows.filter(pa.array(late))
-            self._context.reject("its window is closed", rows, time.previous_watermark, rows.column(side.keys[-1]))
-            batch, times = batch.filter(~late), times[~late]
-        side.rows.add(batch.columns, np.full(len(times), -1, np.int64), times)
+        fires = firing_times(milliseconds(ends), self._zone)
+        if not self._proctime:
+            late = fires <= time.previous_watermark
+            if late.any():
+                rows = batch.rows.filter(pa.array(late))
+                self._context.reject("its window is closed", rows, time.previous_watermark, rows.column(side.keys[-1]))
+                batch, fires = batch.filter(~late), fires[~late]
+        side.rows.add(batch.columns, np.full(len(fires), -1, np.int64), fires * 1000)
 
     def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> None:
         """All pairs of the closed windows' rows, and the rows of kept sides that have no partner."""

@@ -35,7 +35,7 @@ def when(ms: int) -> dt.datetime:
 
 
 def operator(kind: JoinKind, *, null_safe: bool = False, condition: bool = False, zone: str | None = None,
-             rejected: Rejected | None = None) -> WindowJoinOperator:
+             proctime: bool = False, rejected: Rejected | None = None) -> WindowJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
     node = WindowJoinExec(
         leaf(LEFT),
@@ -50,6 +50,7 @@ def operator(kind: JoinKind, *, null_safe: bool = False, condition: bool = False
         LESS if condition else None,
         schema,
         APPEND,
+        proctime,
     )
     return WindowJoinOperator(node, context(rejected))
 
@@ -109,10 +110,19 @@ def test_rows_of_closed_windows_are_rejected() -> None:
     assert output is not None and output.column(0).to_pylist() == [1]
 
 
-def test_windows_of_a_zone_close_at_their_instant() -> None:
-    # 2024-03-31 02:30 does not exist in Berlin: the window that ends there closes when the clock jumps, 01:00 UTC.
+def test_windows_of_a_zone_close_at_the_instant_of_their_last_millisecond() -> None:
+    # The times between 02:00 and 03:00 do not exist in Berlin that night: such a window closes when the clock jumps.
     join = operator(JoinKind.LEFT, zone="Europe/Berlin")
     row = (1, "a", dt.datetime(2024, 3, 31, 1, 30), dt.datetime(2024, 3, 31, 2, 30))
     jump = int(dt.datetime(2024, 3, 31, 1, tzinfo=dt.UTC).timestamp() * 1000)
-    assert join.step([batch_of(LEFT, [(INSERT, row)]), None], at(0, jump - 2, 0)) is None
-    assert join.step([None, None], at(1, jump - 1, jump - 2)) is not None
+    assert join.step([batch_of(LEFT, [(INSERT, row)]), None], at(0, jump - 1, 0)) is None
+    assert join.step([None, None], at(1, jump, jump - 1)) is not None
+
+
+def test_windows_of_processing_time_close_by_the_clock() -> None:
+    join = operator(JoinKind.LEFT, proctime=True)
+    rows = [(INSERT, (1, "a", when(0), when(10)))]
+    assert join.step([batch_of(LEFT, rows), None], at(0, clock=9)) is None
+    assert join.step([None, batch_of(RIGHT, rows)], at(1, clock=9)) is None
+    output = join.step([None, None], at(2, clock=10))
+    assert output is not None and output.column(4).to_pylist() == [1]
