@@ -27,7 +27,7 @@ __all__ = ["BoundQuery", "bind_expression", "bind_query", "bind_values", "bind_w
 class Binder(QueryBinder):
     """Binds queries of any form."""
 
-    def query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+    def query(self, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
         with_ = tree.args.get("with_")
         if with_ is not None:
             env = _with_common_tables(with_, env)
@@ -46,7 +46,7 @@ class Binder(QueryBinder):
                 raise UnsupportedError("this is not a query", span=span_of(tree))
 
 
-def bind_query(query: exp.Expression, context: BindContext) -> BoundQuery:
+def bind_query(query: exp.Expr, context: BindContext) -> BoundQuery:
     """The logical plan of a query. Its columns are exactly the output, in order, under `names`.
 
     Raises:
@@ -67,7 +67,7 @@ def bind_query(query: exp.Expression, context: BindContext) -> BoundQuery:
     return bound
 
 
-def source_query(query: exp.Expression, context: BindContext) -> BoundQuery:
+def source_query(query: exp.Expr, context: BindContext) -> BoundQuery:
     """A query whose untyped NULLs get their type later, from the table that it is inserted into."""
     return Binder().query(query, QueryEnv(Binder(), context))
 
@@ -78,7 +78,7 @@ def bind_values(tree: exp.Values, context: BindContext) -> BoundQuery:
 
 
 def bind_expression(
-    tree: exp.Expression,
+    tree: exp.Expr,
     columns: Sequence[Column],
     context: BindContext,
     *,

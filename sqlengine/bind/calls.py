@@ -57,9 +57,9 @@ class AggregateParts:
 
     __slots__ = ("call", "distinct", "filter", "name", "nulls", "span")
 
-    def __init__(self, tree: exp.Expression) -> None:
+    def __init__(self, tree: exp.Expr) -> None:
         self.span = span_of(tree)
-        self.filter: exp.Expression | None = None
+        self.filter: exp.Expr | None = None
         self.nulls: str | None = None
         while not isinstance(tree, FunctionCall):
             match tree:
@@ -82,12 +82,12 @@ class AggregateParts:
         self.name = tree.name.upper()
 
     @property
-    def arguments(self) -> list[exp.Expression]:
+    def arguments(self) -> list[exp.Expr]:
         written = self.call.expressions
         return list(written[0].expressions) if self.distinct else list(written)
 
 
-def aggregate_parts(binder: ExpressionRules, tree: exp.Expression) -> tuple[AggregateParts, AnyFunction]:
+def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateParts, AnyFunction]:
     """A call with its clauses, and the function it means: the form of the library that the clauses ask for."""
     parts = AggregateParts(tree)
     name = parts.name
@@ -146,7 +146,7 @@ def _json(
         clause = tree.args.get(key)
         if clause is None:
             continue
-        if isinstance(clause, exp.Expression) and not isinstance(clause, exp.Var):
+        if isinstance(clause, exp.Expr) and not isinstance(clause, exp.Var):
             args += [_text(f"DEFAULT {key.upper().replace('_', ' ')}"), binder.bind(clause)]
         else:
             word = clause if isinstance(clause, str) else str(clause.this)
@@ -160,7 +160,7 @@ def _text(text: str) -> Expr:
     return Literal(text, char(len(text)).not_null())
 
 
-def _argument(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+def _argument(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     match tree:
         case exp.Star():
             raise BindError("* stands only in COUNT(*)", code="E1206", span=span_of(tree))
@@ -200,7 +200,7 @@ def resolved_arguments(
     return tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)), result.materialized()
 
 
-def _aggregate(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     parts, function = aggregate_parts(binder, tree)
     clause = binder.clause
     if isinstance(function, ScalarFunction):
@@ -332,7 +332,7 @@ def _overlaps(binder: ExpressionRules, tree: exp.Overlaps) -> Expr:
     return conjunction([comparison(">=", high1, low2, span), comparison(">=", high2, low1, span)])
 
 
-CALLS: dict[type[exp.Expression], Callable[..., Expr]] = {
+CALLS: dict[type[exp.Expr], Callable[..., Expr]] = {
     FunctionCall: _call,
     JsonFunction: _call,
     exp.Filter: _aggregate,

@@ -178,7 +178,7 @@ def _unit(_: ExpressionRules, tree: exp.Var) -> Expr:
     return Literal(text, char(len(text)).not_null())
 
 
-CONSTRUCTS: dict[type[exp.Expression], Callable[..., Expr]] = {
+CONSTRUCTS: dict[type[exp.Expr], Callable[..., Expr]] = {
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Bracket: _item,

@@ -32,7 +32,7 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
     return IN_LIST(binder, tree) if query is None else in_query(binder, tree.this, query, span_of(tree))
 
 
-_RULES: dict[type[exp.Expression], Callable[..., Expr]] = {
+_RULES: dict[type[exp.Expr], Callable[..., Expr]] = {
     **LITERALS,
     **OPERATORS,
     **CONSTRUCTS,
@@ -80,7 +80,7 @@ class ExpressionBinder(ExpressionRules):
             mentions=self.mentions,
         )
 
-    def bind(self, tree: exp.Expression) -> Expr:
+    def bind(self, tree: exp.Expr) -> Expr:
         if isinstance(tree, exp.Column) and self.aliases:
             meant = self._alias(tree)
             if meant is not None:
@@ -90,9 +90,9 @@ class ExpressionBinder(ExpressionRules):
             raise UnsupportedError(
                 f"this expression is not supported: {type(tree).__name__.upper()}", span=span_of(tree)
             )
-        if isinstance(tree, exp.Binary) and isinstance(tree.expression, exp.Any | exp.All):
-            rule = quantified
         try:
+            if isinstance(tree, exp.Binary) and isinstance(tree.expression, exp.Any | exp.All):
+                return quantified(self, tree)
             return rule(self, tree)
         except InternalError:
             raise
@@ -101,7 +101,7 @@ class ExpressionBinder(ExpressionRules):
                 error.span = span_of(tree)
             raise
 
-    def condition(self, tree: exp.Expression, place: str) -> Expr:
+    def condition(self, tree: exp.Expr, place: str) -> Expr:
         """A truth value."""
         return as_boolean(self.bind(tree), place, span_of(tree))
 

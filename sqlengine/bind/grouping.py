@@ -99,7 +99,7 @@ class _Reader:
             )
         return GroupBy(tuple(self.keys), sets, self.window)
 
-    def _item(self, tree: exp.Expression) -> list[tuple[int, ...]]:
+    def _item(self, tree: exp.Expr) -> list[tuple[int, ...]]:
         """The sets that one item stands for."""
         match tree:
             case exp.Rollup():
@@ -117,11 +117,11 @@ class _Reader:
                     return [()]
                 return [self._set(tree)]
 
-    def _set(self, tree: exp.Expression) -> tuple[int, ...]:
-        written: Sequence[exp.Expression] = tree.expressions if isinstance(tree, exp.Tuple) else [tree]
+    def _set(self, tree: exp.Expr) -> tuple[int, ...]:
+        written: Sequence[exp.Expr] = tree.expressions if isinstance(tree, exp.Tuple) else [tree]
         return tuple(self._key(e) for e in written)
 
-    def _key(self, tree: exp.Expression) -> int:
+    def _key(self, tree: exp.Expr) -> int:
         key = self.binder.bind(tree)
         if key.type.is_nested and key.type.root.value in ("MAP", "MULTISET"):
             raise TypeMismatchError(

@@ -69,7 +69,7 @@ def check_hint_names(tree: exp.Select, sources: Sequence[Source]) -> None:
                 )
 
 
-def _last(tree: exp.Expression) -> str:
+def _last(tree: exp.Expr) -> str:
     return tree.parts[-1].name if isinstance(tree, exp.Column | exp.Table) else tree.name
 
 

@@ -75,8 +75,9 @@ def _hints(rules: RelationRules, left: BoundRelation, right: BoundRelation) -> t
     found: list[tuple[str, str]] = []
     for key, side in (("left", left), ("right", right)):
         names = [s.name for s in side.scope.sources]
-        if len(names) == 1 and names[0] in rules.ttl:
-            found.append((key, str(rules.ttl[names[0]])))
+        ttl = rules.ttl.get(names[0]) if len(names) == 1 and names[0] is not None else None
+        if ttl is not None:
+            found.append((key, str(ttl)))
     return tuple(found)
 
 
@@ -220,7 +221,7 @@ def lateral_query(rules: RelationRules, tree: exp.Lateral, seen: Scope | None) -
     return BoundRelation(_one_row_if_aggregate(bound.plan), bound.scope)
 
 
-def _with_alias(tree: exp.Lateral) -> exp.Expression:
+def _with_alias(tree: exp.Lateral) -> exp.Expr:
     inner = tree.this.copy()
     alias = tree.args.get("alias")
     if alias is not None:

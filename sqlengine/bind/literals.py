@@ -175,7 +175,7 @@ def _local(whole: dt.datetime, fraction: str, binder: ExpressionRules) -> Litera
     return _timestamp(instant, fraction, timestamp_ltz(len(fraction)).not_null())
 
 
-LITERALS: dict[type[exp.Expression], Callable[..., Expr]] = {
+LITERALS: dict[type[exp.Expr], Callable[..., Expr]] = {
     exp.Literal: _literal,
     exp.HexString: _hex,
     exp.Boolean: _boolean,

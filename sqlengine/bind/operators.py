@@ -23,7 +23,7 @@ from sqlengine.parse.spans import span_of
 
 __all__ = ["OPERATORS", "comparison", "conjunction", "equality", "negation", "scalar_call"]
 
-_COMPARISONS: dict[type[exp.Expression], str] = {
+_COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -33,7 +33,7 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
-_ARITHMETIC: dict[type[exp.Expression], str] = {
+_ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -101,8 +101,8 @@ def _logical(operator: str, parts: Sequence[Expr], span: Span | None = None) -> 
     return Call(operator, tuple(parts), BOOLEAN.with_nullable(any(p.type.nullable for p in parts)), span=span)
 
 
-def _connected(operator: str) -> Callable[[ExpressionRules, exp.Expression], Expr]:
-    def bind(binder: ExpressionRules, tree: exp.Expression) -> Expr:
+def _connected(operator: str) -> Callable[[ExpressionRules, exp.Expr], Expr]:
+    def bind(binder: ExpressionRules, tree: exp.Expr) -> Expr:
         parts: list[Expr] = []
         _operands(binder, tree, type(tree), operator, parts)
         return _logical(operator, parts, span_of(tree))
@@ -110,9 +110,7 @@ def _connected(operator: str) -> Callable[[ExpressionRules, exp.Expression], Exp
     return bind
 
 
-def _operands(
-    binder: ExpressionRules, tree: exp.Expression, kind: type[exp.Expression], operator: str, into: list[Expr]
-) -> None:
+def _operands(binder: ExpressionRules, tree: exp.Expr, kind: type[exp.Expr], operator: str, into: list[Expr]) -> None:
     """The operands of a chain of one operator, left to right, without recursion along the left side."""
     pending = [tree]
     while pending:
@@ -163,7 +161,7 @@ def _compare(binder: ExpressionRules, tree: exp.Binary) -> Expr:
     return comparison(operator, binder.bind(tree.this), binder.bind(tree.expression), span_of(tree))
 
 
-def _row_fields(tree: exp.Expression) -> list[exp.Expression] | None:
+def _row_fields(tree: exp.Expr) -> list[exp.Expr] | None:
     if isinstance(tree, exp.Tuple):
         return list(tree.expressions)
     if isinstance(tree, FunctionCall) and tree.name.upper() == "ROW" and not tree.qualifier:
@@ -207,7 +205,7 @@ def _difference(binder: ExpressionRules, tree: Difference) -> Expr:
     return scalar_call(binder, name, [binder.bind(tree.this), binder.bind(tree.expression)], span_of(tree))
 
 
-def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expression | None = None) -> Expr:
+def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expr | None = None) -> Expr:
     name = "LIKE" if isinstance(tree, exp.Like) else "SIMILAR TO"
     args = [binder.bind(tree.this), binder.bind(tree.expression)]
     if escape is not None:
@@ -263,7 +261,7 @@ def _paren(binder: ExpressionRules, tree: exp.Paren) -> Expr:
     return binder.bind(tree.this)
 
 
-OPERATORS: dict[type[exp.Expression], Callable[..., Expr]] = {
+OPERATORS: dict[type[exp.Expr], Callable[..., Expr]] = {
     **dict.fromkeys(_COMPARISONS, _compare),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     exp.And: _connected("AND"),

@@ -42,7 +42,7 @@ def output_names(names: Sequence[str | None]) -> tuple[str, ...]:
     return tuple(result)
 
 
-def item_spans(tree: exp.Expression, count: int) -> list[Span | None]:
+def item_spans(tree: exp.Expr, count: int) -> list[Span | None]:
     """Where each output column of a query is written: its item of the select list, else the whole query."""
     while isinstance(tree, exp.Subquery | exp.SetOperation):
         tree = tree.this
@@ -77,7 +77,7 @@ def select_columns(plan: LogicalNode, items: Sequence[tuple[Column, Expr]]) -> L
     return plan if same else Project(plan, tuple(items))
 
 
-def bounds(tree: exp.Expression) -> tuple[int, int | None]:
+def bounds(tree: exp.Expr) -> tuple[int, int | None]:
     """OFFSET and LIMIT of a query; E1219 when they are no literal numbers."""
     offset, limit = tree.args.get("offset"), tree.args.get("limit")
     return (_count(offset, "OFFSET") if offset is not None else 0), (
@@ -85,7 +85,7 @@ def bounds(tree: exp.Expression) -> tuple[int, int | None]:
     )
 
 
-def _count(tree: exp.Expression, word: str) -> int:
+def _count(tree: exp.Expr, word: str) -> int:
     value = tree.expression
     if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
         return int(str(value.this))
@@ -118,7 +118,7 @@ def limited(
     return plan
 
 
-def finish(query: BoundQuery, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+def finish(query: BoundQuery, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
     """ORDER BY and LIMIT over a query that is no SELECT: order by its columns, by name or position, or by what is
     computed from them.
     """

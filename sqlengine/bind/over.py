@@ -93,7 +93,7 @@ class _Definition:
 
     __slots__ = ("order", "partition", "spec")
 
-    def __init__(self, partition: list[exp.Expression], order: list[exp.Ordered], spec: exp.WindowSpec | None) -> None:
+    def __init__(self, partition: list[exp.Expr], order: list[exp.Ordered], spec: exp.WindowSpec | None) -> None:
         self.partition = partition
         self.order = order
         self.spec = spec
@@ -171,4 +171,4 @@ def _bound(
     return (FrameBound.PRECEDING if preceding else FrameBound.FOLLOWING), amount
 
 
-OVER: dict[type[exp.Expression], Callable[..., Expr]] = {exp.Window: _over}
+OVER: dict[type[exp.Expr], Callable[..., Expr]] = {exp.Window: _over}

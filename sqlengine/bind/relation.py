@@ -43,11 +43,11 @@ class RelationBinder(RelationRules):
         self.env = env
         self.ttl = ttl
 
-    def from_clause(self, first: exp.Expression, joins: list[exp.Join]) -> BoundRelation:
+    def from_clause(self, first: exp.Expr, joins: list[exp.Join]) -> BoundRelation:
         """The whole FROM: its first relation and all joins, left to right."""
         return bind_joins(self, self._first(first), joins)
 
-    def _first(self, tree: exp.Expression) -> BoundRelation:
+    def _first(self, tree: exp.Expr) -> BoundRelation:
         if isinstance(tree, exp.Unnest):
             start = BoundRelation(Values(((),), ()), Scope(parent=self.env.outer))
             return bind_unnest(self, start, tree, outer_join=False)
@@ -55,7 +55,7 @@ class RelationBinder(RelationRules):
             return lateral_query(self, tree, self.env.outer)
         return self.relation(tree, self.env)
 
-    def relation(self, tree: exp.Expression, env: QueryEnv) -> BoundRelation:
+    def relation(self, tree: exp.Expr, env: QueryEnv) -> BoundRelation:
         match tree:
             case exp.Table():
                 if tree.args.get("version") is not None:
@@ -105,7 +105,7 @@ class RelationBinder(RelationRules):
             error.span, error.text = span_of(tree), None
             raise
 
-    def _query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery:
+    def _query(self, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
         query = tree
         if isinstance(tree, exp.Subquery) and not any(tree.args.get(k) for k in ("order", "limit", "offset", "with_")):
             query = tree.this
@@ -126,7 +126,7 @@ class RelationBinder(RelationRules):
             hint=did_you_mean(name, WINDOW_FUNCTIONS),
         )
 
-    def _argument(self, tree: exp.Expression, env: QueryEnv) -> tuple[LogicalNode, Source]:
+    def _argument(self, tree: exp.Expr, env: QueryEnv) -> tuple[LogicalNode, Source]:
         bound = self.relation(tree, env)
         return bound.plan, bound.scope.sources[0]
 
@@ -135,13 +135,11 @@ def _full(path: ObjectPath) -> tuple[str, ...]:
     return (path.catalog, path.database, path.name)
 
 
-def _named(query: BoundQuery, tree: exp.Expression) -> BoundRelation:
+def _named(query: BoundQuery, tree: exp.Expr) -> BoundRelation:
     return _source(query.plan, query.columns, tree, ())
 
 
-def _source(
-    plan: LogicalNode, columns: tuple[Column, ...], tree: exp.Expression, path: tuple[str, ...]
-) -> BoundRelation:
+def _source(plan: LogicalNode, columns: tuple[Column, ...], tree: exp.Expr, path: tuple[str, ...]) -> BoundRelation:
     """The relation under its alias: `AS a (x, y)` renames it and its columns, and hides the path of a table."""
     alias = tree.args.get("alias")
     if alias is None or alias.this is None:
@@ -151,9 +149,7 @@ def _source(
     return BoundRelation(plan, Scope([Source(name, renamed)]))
 
 
-def _renamed(
-    columns: tuple[Column, ...], names: tuple[str, ...], tree: exp.Expression, owner: str
-) -> tuple[Column, ...]:
+def _renamed(columns: tuple[Column, ...], names: tuple[str, ...], tree: exp.Expr, owner: str) -> tuple[Column, ...]:
     if not names:
         return columns
     if len(names) != len(columns):

@@ -122,9 +122,7 @@ def bind_watermark(
     return value
 
 
-def _bound(
-    tree: exp.Expression, columns: tuple[Column, ...], env: QueryEnv, clause: Clause, path: tuple[str, ...]
-) -> Expr:
+def _bound(tree: exp.Expr, columns: tuple[Column, ...], env: QueryEnv, clause: Clause, path: tuple[str, ...]) -> Expr:
     scope = Scope([Source(path[-1] if path else None, columns, path)])
     try:
         return ExpressionBinder(QueryEnv(env.binder, env.context), scope, clause).bind(tree)

@@ -164,7 +164,7 @@ class _Rest:
         return pending
 
 
-def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expression]) -> list[_Item]:
+def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expr]) -> list[_Item]:
     items: list[_Item] = []
     for tree in trees:
         match tree:
@@ -181,7 +181,7 @@ def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expression]) -> l
     return items
 
 
-def _star(binder: ExpressionBinder, tree: exp.Expression) -> list[_Item]:
+def _star(binder: ExpressionBinder, tree: exp.Expr) -> list[_Item]:
     found = [_Item(name, value) for name, value in binder.scope.star()]
     if not binder.scope.sources:
         raise BindError("* needs a FROM", code="E1206", span=span_of(tree))
@@ -189,7 +189,7 @@ def _star(binder: ExpressionBinder, tree: exp.Expression) -> list[_Item]:
     return found
 
 
-def _mention(binder: ExpressionBinder, items: Sequence[_Item], tree: exp.Expression) -> None:
+def _mention(binder: ExpressionBinder, items: Sequence[_Item], tree: exp.Expr) -> None:
     span = span_of(tree)
     for item in items:
         if isinstance(item.value, ColumnRef) and span is not None:
@@ -221,7 +221,7 @@ def _star_of(binder: ExpressionBinder, tree: exp.Column) -> list[_Item]:
     return _fields(value, tree)
 
 
-def _fields(value: Expr, tree: exp.Expression) -> list[_Item]:
+def _fields(value: Expr, tree: exp.Expr) -> list[_Item]:
     if value.type.root is not TypeRoot.ROW:
         raise BindError(
             f".* takes a relation or a row, and this is a {value.type.with_nullable(True)}",
@@ -231,7 +231,7 @@ def _fields(value: Expr, tree: exp.Expression) -> list[_Item]:
     return [_Item(f.name, get_field(value, f.name, span_of(tree))) for f in value.type.fields]
 
 
-def _name_of(tree: exp.Expression) -> str | None:
+def _name_of(tree: exp.Expr) -> str | None:
     """The name that a column of the select list has without AS: that of a column or field."""
     if isinstance(tree, exp.Column):
         return tree.this.name

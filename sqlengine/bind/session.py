@@ -49,7 +49,7 @@ class BoundQuery:
 class CommonTable:
     """A query of WITH, not bound yet: each use binds it anew, with column ids of its own."""
 
-    query: exp.Expression
+    query: exp.Expr
     columns: tuple[str, ...]
     env: QueryEnv
 
@@ -58,7 +58,7 @@ class QueryBinder(ABC):
     """Binds a whole query; the one point where rooms come back to the top."""
 
     @abstractmethod
-    def query(self, tree: exp.Expression, env: QueryEnv) -> BoundQuery: ...
+    def query(self, tree: exp.Expr, env: QueryEnv) -> BoundQuery: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class QueryEnv:
     views: tuple[CatalogView, ...] = ()
     keep_order: bool = True
 
-    def query(self, tree: exp.Expression) -> BoundQuery:
+    def query(self, tree: exp.Expr) -> BoundQuery:
         return self.binder.query(tree, self)
 
     def inside(self, scope: Scope | None) -> QueryEnv:
@@ -119,7 +119,7 @@ class ExpressionRules(ABC):
     mentions: dict[int, Span]
 
     @abstractmethod
-    def bind(self, tree: exp.Expression) -> Expr:
+    def bind(self, tree: exp.Expr) -> Expr:
         """The bound expression of a tree; its type is complete."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class RelationRules(ABC):
     ttl: Mapping[str, int]
 
     @abstractmethod
-    def relation(self, tree: exp.Expression, env: QueryEnv) -> BoundRelation:
+    def relation(self, tree: exp.Expr, env: QueryEnv) -> BoundRelation:
         """A relation under its alias; names in it are looked up in the scope that `env` gives as outer one."""
 
     @abstractmethod

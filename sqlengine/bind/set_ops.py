@@ -46,9 +46,9 @@ def bind_set_operation(tree: exp.SetOperation, env: QueryEnv) -> BoundQuery:
     return BoundQuery(node(left, right, not distinct, produced), names)
 
 
-def _chain(tree: exp.Expression) -> list[exp.Expression]:
+def _chain(tree: exp.Expr) -> list[exp.Expr]:
     """The queries of a chain of UNION ALL, left to right, without recursion along the left side."""
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
     top = tree
     while isinstance(top, exp.Union) and not top.args.get("distinct") and (top is tree or _is_bare(top)):
         found.append(top.expression)
@@ -56,7 +56,7 @@ def _chain(tree: exp.Expression) -> list[exp.Expression]:
     return [top, *reversed(found)]
 
 
-def _is_bare(tree: exp.Expression) -> bool:
+def _is_bare(tree: exp.Expr) -> bool:
     return not any(tree.args.get(k) for k in ("order", "limit", "offset", "with_"))
 
 
@@ -65,7 +65,7 @@ def _word(tree: exp.SetOperation) -> str:
     return word if tree.args.get("distinct") else f"{word} ALL"
 
 
-def _check_counts(queries: list[BoundQuery], sides: list[exp.Expression], word: str) -> None:
+def _check_counts(queries: list[BoundQuery], sides: list[exp.Expr], word: str) -> None:
     first = len(queries[0].names)
     for query, side in zip(queries[1:], sides[1:], strict=True):
         if len(query.names) != first:
@@ -77,7 +77,7 @@ def _check_counts(queries: list[BoundQuery], sides: list[exp.Expression], word: 
             )
 
 
-def _types(queries: list[BoundQuery], sides: list[exp.Expression], word: str) -> list[DataType]:
+def _types(queries: list[BoundQuery], sides: list[exp.Expr], word: str) -> list[DataType]:
     types: list[DataType] = []
     for index, columns in enumerate(zip(*(q.plan.columns for q in queries), strict=True)):
         common = common_type([c.type for c in columns])

@@ -24,7 +24,7 @@ from sqlengine.parse.spans import span_of
 __all__ = ["SUBQUERIES", "in_query", "one_row", "quantified"]
 
 
-def _bound(binder: ExpressionRules, tree: exp.Expression) -> BoundQuery:
+def _bound(binder: ExpressionRules, tree: exp.Expr) -> BoundQuery:
     if not binder.clause.subqueries:
         raise BindError(f"a subquery cannot stand in {binder.clause.name}", code="E1221", span=span_of(tree))
     return binder.env.inside(binder.scope).query(tree)
@@ -58,7 +58,7 @@ def _exists(binder: ExpressionRules, tree: exp.Exists) -> Expr:
     return SubqueryExpr(SubqueryKind.EXISTS, query.plan, (), BOOLEAN.not_null(), span=span_of(tree))
 
 
-def in_query(binder: ExpressionRules, written: exp.Expression, tree: exp.Expression, span: Span | None) -> Expr:
+def in_query(binder: ExpressionRules, written: exp.Expr, tree: exp.Expr, span: Span | None) -> Expr:
     """`written IN (query)`: as many columns as values, each pair compared in one type."""
     if isinstance(written, exp.Tuple) or (isinstance(written, FunctionCall) and written.name.upper() == "ROW"):
         operands = [binder.bind(e) for e in written.expressions]
@@ -104,4 +104,4 @@ def quantified(binder: ExpressionRules, tree: exp.Binary) -> Expr:
     )
 
 
-SUBQUERIES: dict[type[exp.Expression], Callable[..., Expr]] = {exp.Subquery: _scalar, exp.Exists: _exists}
+SUBQUERIES: dict[type[exp.Expr], Callable[..., Expr]] = {exp.Subquery: _scalar, exp.Exists: _exists}

@@ -36,7 +36,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 _OPTIONAL = frozenset({"OFFSET", "EMITONLYONUPDATE"})
 WINDOW_FUNCTIONS = frozenset(_PARAMETERS)
 
-RelationOf = Callable[[exp.Expression], tuple[LogicalNode, Source]]
+RelationOf = Callable[[exp.Expr], tuple[LogicalNode, Source]]
 
 
 def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf) -> LogicalNode:
@@ -188,9 +188,9 @@ def milliseconds(value: Expr, parameter: str, span: Span | None) -> int:
     )
 
 
-def _arguments(name: str, call: FunctionCall) -> dict[str, exp.Expression]:
+def _arguments(name: str, call: FunctionCall) -> dict[str, exp.Expr]:
     parameters = ("DATA", "TIMECOL", *_PARAMETERS[name])
-    found: dict[str, exp.Expression] = {}
+    found: dict[str, exp.Expr] = {}
     for position, argument in enumerate(call.expressions):
         if isinstance(argument, NamedArg):
             key = argument.this.name.upper()
@@ -226,7 +226,7 @@ def _usage(name: str) -> str:
     return f"write {name}(TABLE t, DESCRIPTOR(time), {rest})"
 
 
-def _column(binder: ExpressionBinder, tree: exp.Expression, name: str) -> ColumnRef:
+def _column(binder: ExpressionBinder, tree: exp.Expr, name: str) -> ColumnRef:
     value = binder.bind(tree)
     if not isinstance(value, ColumnRef):
         raise BindError(f"PARTITION BY of {name} takes columns", code="E1230", span=span_of(tree))
