@@ -164,7 +164,11 @@ class _Compiled:
                 return self._call(expr, frame)
             case Cast(value=value, type=target, safe=safe):
                 given = self.value(value, frame)
-                return cast_array(given, value.type, target, safe, frame.context.with_rows(frame.num_rows))
+                try:
+                    return cast_array(given, value.type, target, safe, frame.context)
+                except ExpressionError as error:
+                    error.span = error.span or expr.span
+                    raise
             case Case():
                 return guarded.plain_case(expr, frame, self)
             case InList(value=value, items=items):
@@ -180,6 +184,9 @@ class _Compiled:
         context = frame.context.for_call(call.type, tuple(a.type for a in call.args), frame.num_rows)
         try:
             result = evaluate(context, *args)
+        except ExpressionError as error:
+            error.span = error.span or call.span
+            raise
         except pa.ArrowException as error:
             shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
             raise ExpressionError(f"{call.function} cannot be computed for these values of ({shown})", code="E2001",

@@ -131,7 +131,9 @@ def can_fail(expr: Expr, functions: FunctionRegistry) -> bool:
 
 
 def _harmless(function: str, args: tuple[Expr, ...]) -> bool:
-    """Division by a constant other than zero, or of approximate numbers, never fails."""
+    """Division by a constant other than zero, or of approximate numbers, never fails; nor does LIKE without ESCAPE."""
+    if function == "LIKE":
+        return len(args) == 2
     if function not in ("/", "%", "MOD") or len(args) != 2:
         return False
     divisor = args[1]

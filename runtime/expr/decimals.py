@@ -75,7 +75,7 @@ def scaled_up(values: Unscaled, digits: int) -> Unscaled:
     if digits == 0:
         return values
     factor = 10**digits
-    if values.dtype != object and widest(values) * factor >= _LIMIT:
+    if values.dtype != object and max(widest(values), 1) * factor >= _LIMIT:
         values = values.astype(object)
     return values * factor
 

@@ -117,12 +117,15 @@ class _Shower:
             first = self.show(args[0], level + (level == 4))
             rest = [self.show(a, level + 1) for a in args[1:]]
             return f" {function} ".join((first, *rest)), level
-        if function in _POSTFIX:
-            return f"{self.show(args[0], 5)} {function}", 4
-        if function == "NOT":
-            return f"NOT {self.show(args[0], 4)}", 3
-        if function == "NEGATE":
-            return f"-{self.show(args[0], 8)}", 7
+        match function, args:
+            case _, (operand,) if function in _POSTFIX:
+                return f"{self.show(operand, 5)} {function}", 4
+            case "NOT", (operand,):
+                return f"NOT {self.show(operand, 4)}", 3
+            case "NEGATE", (operand,):
+                return f"-{self.show(operand, 8)}", 7
+            case _:
+                pass
         return f"{function}({self._all(args)})", _TIGHT
 
     def _aggregate(self, call: AggregateCall) -> str:

@@ -151,7 +151,7 @@ def _translated(pattern: str, escape: str, similar: bool) -> str:
 
 
 @FAMILY.scalar("LIKE", [CHARACTER, CHARACTER, optional(CHARACTER)], BOOLEAN,
-               "Whether the text matches: % is any text, _ any character.", syntax="s LIKE p [ESCAPE c]", can_fail=False,
+               "Whether the text matches: % is any text, _ any character.", syntax="s LIKE p [ESCAPE c]", can_fail=True,
                duckdb={2: "{0} LIKE {1}", 3: "{0} LIKE {1} ESCAPE {2}"})
 def like(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
     if not isinstance(pattern, pa.Scalar) or any(isinstance(e, pa.Scalar) and not e.is_valid for e in escape):

@@ -19,9 +19,9 @@ __all__ = ["FAMILY"]
 FAMILY = Family("random")
 
 
-def _generator(context: EvalContext, seed: Value | None = None) -> np.random.Generator:
-    if isinstance(seed, pa.Scalar) and seed.is_valid:
-        return np.random.Generator(np.random.PCG64(seed.as_py() & 0xFFFF_FFFF))
+def _generator(context: EvalContext, *seed: Value) -> np.random.Generator:
+    if seed and isinstance(seed[0], pa.Scalar) and seed[0].is_valid:
+        return np.random.Generator(np.random.PCG64(seed[0].as_py() & 0xFFFF_FFFF))
     return np.random.Generator(np.random.PCG64(context.epoch_seed))
 
 

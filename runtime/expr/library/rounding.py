@@ -122,7 +122,8 @@ _LARGE = 1e15
 def _doubles(array: pa.Array, places: Any, divide: Divide) -> Any:
     """FLOAT and DOUBLE are rounded on their shortest digits: 1.005 to two digits is 1.01.
 
-    Where the scaled value is not close to the border between two results, arithmetic on doubles gives the same answer; only the others
+    Where the scaled value is not close to the border between two results, arithmetic on doubles gives the same
+    answer; only the others
     are computed on their digits.
     """
     values = integers_of(array).astype(np.float64)

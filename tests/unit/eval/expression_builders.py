@@ -19,7 +19,8 @@ FUNCTIONS = builtin_functions()
 
 
 def lit(value: Any, type_: DataType | None = None) -> Literal:
-    """A literal; ints are INT, floats DOUBLE, texts CHAR(n), Decimals DECIMAL with their digits, unless a type is given."""
+    """A literal; ints are INT, floats DOUBLE, texts CHAR(n), Decimals DECIMAL with their digits, unless a type is
+    given."""
     if type_ is None:
         match value:
             case int():

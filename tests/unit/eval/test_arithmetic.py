@@ -1,4 +1,5 @@
-"""Operators and numeric functions against Flink's recorded answers (categories arithmetic, interval, temporal), and decimals at random."""
+"""Operators and numeric functions against Flink's recorded answers (categories arithmetic, interval, temporal), and
+decimals at random."""
 
 from __future__ import annotations
 
@@ -14,7 +15,18 @@ from expression_builders import FUNCTIONS, big, call, dec, lit, text, value
 
 from runtime.core.errors import ExpressionError, TypeMismatchError
 from runtime.core.types import (
-    BIGINT, DATE, DOUBLE, FLOAT, INT, INTERVAL_MONTH, INTERVAL_SECOND, TIME, TINYINT, decimal, timestamp, timestamp_ltz,
+    BIGINT,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL_MONTH,
+    INTERVAL_SECOND,
+    TIME,
+    TINYINT,
+    decimal,
+    timestamp,
+    timestamp_ltz,
 )
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import InputRef

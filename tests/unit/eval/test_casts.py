@@ -12,8 +12,30 @@ from expression_builders import big, cast, dec, lit, text, value
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import (
-    BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, INTERVAL_MONTH, INTERVAL_SECOND, NULL, SMALLINT, STRING, TIME, TINYINT,
-    DataType, TypeRoot, array, char, decimal, map_of, row, timestamp, timestamp_ltz, varchar,
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL_MONTH,
+    INTERVAL_SECOND,
+    NULL,
+    SMALLINT,
+    STRING,
+    TIME,
+    TINYINT,
+    DataType,
+    TypeRoot,
+    array,
+    char,
+    decimal,
+    map_of,
+    row,
+    timestamp,
+    timestamp_ltz,
+    varchar,
 )
 from runtime.eval.evaluator import BatchContext
 from runtime.expr.cast import cast_array

@@ -11,7 +11,17 @@ from expression_builders import FUNCTIONS, call, cast, lit, value
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import (
-    BIGINT, BOOLEAN, DOUBLE, INT, STRING, DataType, TypeRoot, array, map_of, row, varchar,
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    STRING,
+    DataType,
+    TypeRoot,
+    array,
+    map_of,
+    row,
+    varchar,
 )
 from runtime.eval import duckdb_calls
 from runtime.eval.constant import fold_constant

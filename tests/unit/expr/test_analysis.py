@@ -11,7 +11,17 @@ from runtime.expr import analysis, rewrite
 from runtime.expr.display import show, show_sort_key
 from runtime.expr.library import builtin_functions
 from runtime.expr.nodes import (
-    AggregateCall, Call, Case, Cast, Column, Expr, InList, InputRef, Literal, SortKey, WindowCall,
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    InList,
+    InputRef,
+    Literal,
+    SortKey,
+    WindowCall,
 )
 
 FUNCTIONS = builtin_functions()

@@ -6,8 +6,30 @@ import pytest
 
 from runtime.core.errors import TypeMismatchError
 from runtime.core.types import (
-    BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, FLOAT, INT, INTERVAL_MONTH, INTERVAL_SECOND, NULL, SMALLINT, STRING, TIME, TINYINT,
-    DataType, TimeAttribute, array, char, decimal, map_of, row, timestamp, timestamp_ltz, varchar,
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL_MONTH,
+    INTERVAL_SECOND,
+    NULL,
+    SMALLINT,
+    STRING,
+    TIME,
+    TINYINT,
+    DataType,
+    TimeAttribute,
+    array,
+    char,
+    decimal,
+    map_of,
+    row,
+    timestamp,
+    timestamp_ltz,
+    varchar,
 )
 from runtime.expr.library import builtin_functions
 from runtime.expr.typing import common_type, comparison_type, explicit_cast, implicit_cast, resolve_call
