@@ -49,13 +49,14 @@ def _(plan: n.Sink, run: Lowering, demand: Demand) -> Lowered:
 def _changes_for(plan: n.Sink, run: Lowering) -> PhysicalNode:
     query, table = plan.input, plan.table
     kinds = changes(query, run.traits)
-    accepted = table.accepts(kinds.mode(before=True))
+    key = _primary_key(plan)
+    # A table with a key is offered after-images first: fewer rows, and their order is that of its own key.
+    accepted = table.accepts(kinds.mode(before=key is None))
     if kinds.append_only:
         node = _rows(plan, FULL_IMAGES, run)
         return _materialized(plan, node, run) if _forced(plan, run) else node
     if accepted.is_append_only:
         raise _updates_into_append_sink(plan, run)
-    key = _primary_key(plan)
     wants_before = accepted.update_before
     if key is None:
         if not wants_before:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import DELETE, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.eval.evaluator import BatchContext, Evaluator
+from runtime.kernels.cancel import consolidate
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
@@ -50,7 +51,11 @@ class UnionOperator(Operator):
 
 
 class DropUpdateBeforeOperator(Operator):
-    """All changes but `-U`. By `keys`, a `-U` after which no row of its key comes in the epoch is a `-D`: the row has left its key."""
+    """All changes but `-U`. By `keys`: per key of which at most one row lives, what became of it in the epoch.
+
+    Rows that came and went within the epoch are left out first, because the order of changes that the operator below gives is that of its own
+    key, not of these. Then a key has at most one old and one new row: new only `+I`, both `+U`, old only `-D`.
+    """
 
     def __init__(self, node: DropUpdateBeforeExec, context: OperatorContext) -> None:
         del context
@@ -60,21 +65,20 @@ class DropUpdateBeforeOperator(Operator):
         (batch,) = inputs
         if batch is None or batch.kinds is None:
             return batch
-        old = batch.kinds == UPDATE_BEFORE
-        if self._keys is not None and old.any():
-            left = old & ~self._replaced(batch, self._keys)
-            kinds = batch.kinds.copy()
-            kinds[left] = DELETE
-            batch, old = ChangelogBatch(batch.rows, kinds), old & ~left
-        kept = batch.filter(~old)
+        kept = batch.filter(batch.kinds != UPDATE_BEFORE) if self._keys is None else _by_key(batch, self._keys)
         return kept if len(kept) else None
 
-    def _replaced(self, batch: ChangelogBatch, keys: tuple[int, ...]) -> np.ndarray:
-        """The rows after which a row with the same key is added."""
-        columns = [batch.column(k) for k in keys]
-        # An encoder for this batch alone: it remembers the texts it has seen.
-        first, group = group_ids(KeyEncoder([c.type for c in columns]).encode(columns, len(batch)))
-        added = np.flatnonzero(batch.signs() > 0)
-        last = np.full(len(first), -1, np.int64)
-        np.maximum.at(last, group[added], added)
-        return last[group] > np.arange(len(batch))
+
+def _by_key(batch: ChangelogBatch, keys: tuple[int, ...]) -> ChangelogBatch:
+    # Encoders for this batch alone: they remember the texts they have seen.
+    rows = KeyEncoder([c.type for c in batch.columns]).encode(batch.columns, len(batch))
+    kept, net = consolidate(rows, batch.signs())
+    batch = batch.take(kept)
+    columns = [batch.column(k) for k in keys]
+    first, group = group_ids(KeyEncoder([c.type for c in columns]).encode(columns, len(batch)))
+    new = net > 0
+    has_new, has_old = np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
+    has_new[group[new]] = True
+    has_old[group[~new]] = True
+    kinds = np.where(new, np.where(has_old[group], UPDATE_AFTER, INSERT), DELETE).astype(np.int8)
+    return ChangelogBatch(batch.rows, kinds).filter(new | ~has_new[group])

@@ -467,8 +467,8 @@ class ChangelogNormalizeExec(PhysicalNode):
 class DropUpdateBeforeExec(PhysicalNode):
     """Pass all but `-U`: nobody downstream needs old images.
 
-    With `keys` (positions of a key that downstream goes by) a `-U` whose key gets no row later in the same epoch becomes `-D`: the row has
-    moved to another key or has gone.
+    With `keys` (positions of a key that downstream goes by, at most one live row each) the changes of an epoch become after-images by that
+    key: a key that has lost its row and got none gets `-D`, one with a new row gets that alone.
     """
 
     input: PhysicalNode

@@ -33,10 +33,13 @@ def run(keys: tuple[int, ...] | None, changes: list[tuple[str, int | None, str]]
     ("changes", "expected"),
     [
         ([("-U", 1, "a"), ("+U", 1, "b")], [("+U", 1, "b")]),
-        ([("-U", 1, "a"), ("+U", 2, "a")], [("-D", 1, "a"), ("+U", 2, "a")]),
+        ([("-U", 1, "a"), ("+U", 2, "a")], [("-D", 1, "a"), ("+I", 2, "a")]),
         ([("-U", None, "a"), ("+U", None, "b")], [("+U", None, "b")]),
-        ([("+I", 1, "a"), ("-U", 1, "a")], [("+I", 1, "a"), ("-D", 1, "a")]),
-        ([("-U", 1, "a"), ("-D", 2, "x"), ("+I", 1, "b")], [("-D", 2, "x"), ("+I", 1, "b")]),
+        ([("+I", 1, "a"), ("-U", 1, "a")], []),
+        ([("-U", 1, "a"), ("-D", 2, "x"), ("+I", 1, "b")], [("-D", 2, "x"), ("+U", 1, "b")]),
+        # Two rows change places in a ranking: by rank, the new image of a row comes before its old one.
+        ([("-U", 1, "1st"), ("+U", 2, "1st"), ("-U", 2, "2nd"), ("+U", 1, "2nd")], [("+U", 2, "1st"), ("+U", 1, "2nd")]),
+        ([("-U", 1, "a"), ("+U", 2, "a"), ("-D", 2, "a"), ("+I", 1, "a")], []),
     ],
 )
 def test_by_key(changes: list[tuple[str, int | None, str]], expected: list[tuple[str, int | None, str]]) -> None:
