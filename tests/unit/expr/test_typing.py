@@ -29,7 +29,6 @@ from runtime.core.types import (
     row,
     timestamp,
     timestamp_ltz,
-    varchar,
 )
 from runtime.expr.library import builtin_functions
 from runtime.expr.typing import common_type, comparison_type, explicit_cast, implicit_cast, resolve_call
