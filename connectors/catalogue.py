@@ -1,0 +1,23 @@
+"""All connectors and formats that come with the engine. The one place where they are listed."""
+
+from __future__ import annotations
+
+from connectors.filesystem.table import FILESYSTEM
+from connectors.formats.csv import CSV
+from connectors.formats.json import JSON
+from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry
+
+__all__ = ["CONNECTORS", "FORMATS", "standard_registry"]
+
+CONNECTORS: tuple[ConnectorFactory, ...] = (FILESYSTEM,)
+FORMATS: tuple[FormatFactory, ...] = (CSV, JSON)
+
+
+def standard_registry() -> Registry:
+    """A registry with all of them; third parties are found by entry point when asked for."""
+    registry = Registry()
+    for connector in CONNECTORS:
+        registry.connectors.add(connector)
+    for format_ in FORMATS:
+        registry.formats.add(format_)
+    return registry

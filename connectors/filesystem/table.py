@@ -1,0 +1,152 @@
+"""The connector `filesystem`: its options, and files as a source table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from connectors.filesystem.constant_columns import METADATA, FileColumns
+from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.text_reader import TextFileReader
+from connectors.formats.projecting import projected_decoder
+from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
+from runtime.core.changelog import ChangelogMode
+from runtime.core.errors import ConnectorError, OptionError
+from runtime.core.options import duration_option, int_option, text_option
+from runtime.core.schema import Schema
+from runtime.spi.format import Format
+from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
+
+__all__ = ["FILESYSTEM", "FileSource"]
+
+MONITOR = duration_option("source.monitor-interval", 0, "how often to look for new files, such as '10 s'; without it the source is bounded")
+PATTERN = text_option("source.path.regex-pattern", "", "a regular expression that the whole path of a file must match")
+STATISTICS = text_option("source.report-statistics", "ALL", "whether sizes are reported to the planner", ("ALL", "NONE"))
+DEFAULT_PARTITION = text_option("partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value")
+FILE_SIZE = text_option("sink.rolling-policy.file-size", "128MB", "a file is closed and the next begun at this size")
+ROLLOVER = duration_option("sink.rolling-policy.rollover-interval", 1_800_000, "accepted for compatibility; files are published when the job ends")
+CHECK = duration_option("sink.rolling-policy.check-interval", 60_000, "accepted for compatibility")
+INACTIVITY = duration_option("sink.rolling-policy.inactivity-interval", 1_800_000, "accepted for compatibility")
+PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
+SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
+_OPTIONS = (
+    PATH, FORMAT, MONITOR, PATTERN, STATISTICS, DEFAULT_PARTITION, FILE_SIZE, ROLLOVER, CHECK, INACTIVITY, PARALLELISM, SCAN_PARALLELISM,
+)
+
+_BYTES_OF_A_TEXT_COLUMN = 12
+"""A guess of what a cell takes in a text file, to estimate rows from bytes."""
+
+
+class _Listing:
+    """What is in the folder, listed anew at most once an interval."""
+
+    def __init__(self, list_now: Callable[[], list[FileEntry]], interval: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._list_now = list_now
+        self._interval = interval / 1000
+        self._clock = clock
+        self._listed_at: float | None = None
+        self._entries: list[FileEntry] = []
+
+    def entries(self) -> list[FileEntry]:
+        now = self._clock()
+        if self._listed_at is None or now - self._listed_at >= self._interval:
+            self._entries = self._list_now()
+            self._listed_at = now
+        return self._entries
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files of one format. Each file is a split; new files are found while the job runs when `monitor_interval` (milliseconds) is set."""
+
+    name: str
+    path: str
+    pattern: str
+    data: Schema
+    columns: FileColumns
+    options: tuple[tuple[str, str], ...]
+    time_zone: str
+    monitor_interval: int
+    report_statistics: bool
+    format: Format = field(compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns.schema
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return self.format.changelog_mode
+
+    @property
+    def bounded(self) -> bool:
+        return self.monitor_interval == 0
+
+    def _list(self) -> list[FileEntry]:
+        return list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=not self.bounded)
+
+    def statistics(self) -> TableStatistics:
+        """Rows guessed from the size of the files; nothing when they cannot be listed now."""
+        if not self.report_statistics:
+            return TableStatistics()
+        try:
+            size = sum(e.size for e in self._list())
+        except ConnectorError:
+            return TableStatistics()
+        return TableStatistics(rows=size / (_BYTES_OF_A_TEXT_COLUMN * max(1, len(self.data))))
+
+    def splits(self) -> list[Split]:
+        """A split per file, by its path."""
+        return [Split(e.path, e) for e in self._listing().entries()]
+
+    def _listing(self) -> _Listing:
+        listing = self.__dict__.get("_listed")
+        if listing is None:
+            listing = _Listing(self._list, self.monitor_interval)
+            object.__setattr__(self, "_listed", listing)
+        return listing
+
+    def open(self, split: Split, context: ReadContext) -> SourceReader:
+        entry: FileEntry = split.where
+        decoder = projected_decoder(self.format, self.data, self.columns.read, self.time_zone)
+        ignore = getattr(self.format, "ignore_parse_errors", False)
+        reader = TextFileReader(entry.path, decoder, self.format.name, context.reject if ignore else None)
+        return self.columns.complete(reader, entry)
+
+    def with_columns(self, names: Sequence[str]) -> FileSource:
+        return replace(self, columns=self.columns.select(names))
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "filesystem", "path": self.path, "format": self.format.name, "columns": list(self.schema.names)}
+
+
+def _read_options(request: TableRequest) -> tuple[TableOptions, str, Format]:
+    format_name = request.options.get(FORMAT.key, "")
+    options = TableOptions(request.options, "connector 'filesystem'", _OPTIONS, (format_name + ".",) if format_name else ())
+    path = local_path(options.required(PATH))
+    return options, path, table_format(request, options.required(FORMAT))
+
+
+def _source(request: TableRequest) -> FileSource:
+    options, path, format_ = _read_options(request)
+    physical = physical_part(request)
+    unknown = [c for c in request.partitioned_by if physical.index_of(c) < 0]
+    if unknown:
+        raise OptionError(f"{request.name} is partitioned by '{unknown[0]}', which is no column of it")
+    data = Schema(tuple(f for f in physical if f.name not in request.partitioned_by))
+    columns = FileColumns.of(request, data, options.get(DEFAULT_PARTITION))
+    # A format refuses columns that it cannot hold before anything is read.
+    projected_decoder(format_, data, columns.read, request.time_zone)
+    relevant: Mapping[str, str] = {k: v for k, v in request.options.items() if not k.startswith("sink.")}
+    return FileSource(
+        request.name, path, options.get(PATTERN), data, columns, tuple(sorted(relevant.items())), request.time_zone,
+        options.get(MONITOR), options.get(STATISTICS).upper() != "NONE", format_,
+    )
+
+
+FILESYSTEM = ConnectorFactory(
+    name="filesystem", document="files: a file, a folder, a pattern; bounded, or watched for new files", source=_source, metadata=METADATA,
+)

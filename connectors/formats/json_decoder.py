@@ -1,0 +1,230 @@
+"""JSON lines to columns.
+
+A block is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for dates, times,
+timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read differently (numbers in quotes);
+if that does not help, the block is halved until every record that Arrow cannot take stands alone: those few are decoded one by one with
+the full rules (`json_values`), and the ones that have no meaning are rejected with their line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pj
+
+from connectors.formats.json_convert import convert
+from connectors.formats.json_maps import read_map_columns
+from connectors.formats.json_values import NotAValue, json_value, parse_line
+from connectors.formats.records import Lines, MalformedRecord
+from connectors.formats.text_values import TextRules
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.schema import Schema
+from runtime.core.types import DataType, TypeRoot
+from runtime.spi.format import Decoded
+
+__all__ = ["JsonBlock", "JsonDecoder", "decode_lines"]
+
+_BLOCK = 1 << 20
+_CHANGED = re.compile(r"Column\((?P<path>/.*)\) changed from (?P<wanted>\w+) to (?P<found>\w+)")
+_TEXT = pa.string()
+_WIDE = pa.decimal256(76, 38)
+_AS_IS = frozenset({
+    TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT,
+    TypeRoot.DOUBLE, TypeRoot.INTERVAL_MONTH,
+})
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBlock:
+    """Decoded lines. `line_of_row`: for every row the index of its line among the lines given, ascending."""
+
+    rows: pa.RecordBatch
+    line_of_row: np.ndarray
+    rejected: tuple[MalformedRecord, ...]
+
+
+class JsonDecoder:
+    """JSON lines, one object each (a top-level array gives a row per element). `fail_on_missing`: a column that a record lacks is an error."""
+
+    def __init__(self, schema: Schema, rules: TextRules, fail_on_missing: bool = False) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._fail_on_missing = fail_on_missing
+
+    def decode(self, data: bytes, final: bool) -> Decoded:
+        consumed = len(data) if final else data.rfind(b"\n") + 1
+        block = decode_lines(Lines.of(data[:consumed]), self._schema, self._rules, self._fail_on_missing)
+        return Decoded(ChangelogBatch(block.rows), block.rejected, consumed)
+
+
+def decode_lines(lines: Lines, schema: Schema, rules: TextRules, fail_on_missing: bool = False) -> JsonBlock:
+    """The records of the lines as columns of the schema."""
+    reading = _Reading(schema, rules, fail_on_missing)
+    reading.lines(lines, 0)
+    return reading.result()
+
+
+class _Reading:
+    """One block on its way to columns: pieces in the order of the lines."""
+
+    def __init__(self, schema: Schema, rules: TextRules, fail_on_missing: bool) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._fail_on_missing = fail_on_missing
+        self._maps = [f for f in schema if _holds_map(f.type)]
+        self._flat = Schema(tuple(f for f in schema if not _holds_map(f.type)))
+        self._pieces: list[pa.RecordBatch] = []
+        self._line_of_row: list[np.ndarray] = []
+        self._rejected: list[MalformedRecord] = []
+
+    def result(self) -> JsonBlock:
+        self._rejected.sort(key=lambda r: r.line)
+        if not self._pieces:
+            return JsonBlock(_empty(self._schema), np.zeros(0, np.int64), tuple(self._rejected))
+        rows = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)
+        return JsonBlock(rows, np.concatenate(self._line_of_row), tuple(self._rejected))
+
+    def lines(self, lines: Lines, first: int) -> None:
+        """Decode lines of which the first has index `first`; halves them as long as the columnar path refuses."""
+        if not len(lines):
+            return
+        read = None if self._fail_on_missing else self._columnar(lines)
+        if read is not None:
+            self._pieces.append(read)
+            self._line_of_row.append(np.arange(first, first + len(lines)))
+        elif len(lines) <= 4:
+            self._one_by_one(lines, first)
+        else:
+            middle = len(lines) // 2
+            self.lines(lines.slice(0, middle), first)
+            self.lines(lines.slice(middle, len(lines)), first + middle)
+
+    def _columnar(self, lines: Lines) -> pa.RecordBatch | None:
+        """All lines at once, None when a line is not one object or a cell is not of its type."""
+        octets = np.frombuffer(lines.data, dtype=np.uint8)
+        # Arrow would take several objects in a line and objects over several lines, and crashes on a bare `null`.
+        if not ((octets[lines.starts] == ord("{")).all() and (octets[lines.ends - 1] == ord("}")).all()):
+            return None
+        block = lines.block()
+        if not _is_utf8(block):
+            return None
+        columns: dict[str, pa.Array] = {}
+        table = _read(block, int((lines.ends - lines.starts).max()), self._flat)
+        if table is None or table.num_rows != len(lines):
+            return None
+        for column, field in zip(table.columns, self._flat, strict=True):
+            cells, bad = convert(_single(column), field.type, self._rules)
+            if bad is not None:
+                return None
+            columns[field.name] = cells
+        if self._maps:
+            read = read_map_columns(lines.array(), self._maps, self._rules)
+            if read is None:
+                return None
+            columns.update(read)
+        return pa.RecordBatch.from_arrays([columns[f.name] for f in self._schema], names=list(self._schema.names))
+
+    def _one_by_one(self, lines: Lines, first: int) -> None:
+        """The records left over, each under the full rules."""
+        cells: list[list[object]] = [[] for _ in self._schema]
+        owners: list[int] = []
+        for index in range(len(lines)):
+            text = lines.text(index)
+            try:
+                text.encode("utf-8").decode("utf-8")
+                document = parse_line(text)
+                for record in document if isinstance(document, list) else [document]:
+                    values = self._record(record)
+                    for column, value in zip(cells, values, strict=True):
+                        column.append(value)
+                    owners.append(first + index)
+            except NotAValue as error:
+                self._rejected.append(MalformedRecord(str(error), text, int(lines.numbers[index])))
+            except (ValueError, RecursionError):
+                self._rejected.append(MalformedRecord("not JSON", text, int(lines.numbers[index])))
+        if owners:
+            arrays = [pa.array(column, f.type.arrow) for column, f in zip(cells, self._schema, strict=True)]
+            self._pieces.append(pa.RecordBatch.from_arrays(arrays, names=list(self._schema.names)))
+            self._line_of_row.append(np.array(owners, dtype=np.int64))
+
+    def _record(self, record: object) -> list[object]:
+        if not isinstance(record, Mapping):
+            raise NotAValue("not a JSON object")
+        if self._fail_on_missing:
+            missing = [f.name for f in self._schema if f.name not in record]
+            if missing:
+                raise NotAValue(f"column {missing[0]} is missing")
+        return [json_value(record.get(f.name), f.type, self._rules, f.name) for f in self._schema]
+
+
+def _empty(schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, f.type.arrow) for f in schema], names=list(schema.names))
+
+
+def _is_utf8(block: bytes) -> bool:
+    if block.isascii():
+        return True
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _holds_map(type_: DataType) -> bool:
+    if type_.root in (TypeRoot.MAP, TypeRoot.MULTISET):
+        return True
+    return any(_holds_map(c) for c in type_.children) or any(_holds_map(f.type) for f in type_.fields)
+
+
+# --- reading by Arrow -----------------------------------------------------------------------------------------------------------
+
+
+def _reading_type(type_: DataType, path: str, changed: Mapping[str, pa.DataType], wide: bool) -> pa.DataType:
+    """The Arrow type under which a column is read: text where Arrow's own parsing follows other rules."""
+    if path in changed:
+        return changed[path]
+    match type_.root:
+        case TypeRoot.ARRAY:
+            return pa.list_(_reading_type(type_.children[0], path + "/[]", changed, wide))
+        case TypeRoot.ROW:
+            return pa.struct([pa.field(f.name, _reading_type(f.type, f"{path}/{f.name}", changed, wide)) for f in type_.fields])
+        case TypeRoot.DECIMAL:
+            return _WIDE if wide else type_.arrow
+        case root if root in _AS_IS:
+            return type_.arrow
+        case TypeRoot.INTERVAL_SECOND:
+            return pa.int64()
+        case _:
+            return _TEXT
+
+
+def _read(block: bytes, longest: int, schema: Schema) -> pa.Table | None:
+    """Arrow's reader, with columns read as text or wide numbers where a first try failed for that; None when it refuses the block."""
+    changed: dict[str, pa.DataType] = {}
+    wide = False
+    if not len(schema):
+        # Without a column to read, Arrow would give no rows: an unknown one is NULL everywhere.
+        schema = Schema.of(("\0", DataType(TypeRoot.BOOLEAN)))
+    options = pj.ReadOptions(block_size=min(max(_BLOCK, 2 * longest), len(block) + 1), use_threads=len(block) > _BLOCK)
+    while True:
+        types = pa.schema([pa.field(f.name, _reading_type(f.type, "/" + f.name, changed, wide)) for f in schema])
+        try:
+            table = pj.read_json(pa.BufferReader(block), options, pj.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"))
+            return table.select(types.names)
+        except pa.ArrowInvalid as error:
+            matched = _CHANGED.search(str(error))
+            if matched is not None and matched["found"] == "string" and matched["wanted"] in ("number", "boolean") and matched["path"] not in changed:
+                changed[matched["path"]] = _TEXT
+            elif "decimal" in str(error) and not wide:
+                wide = True
+            else:
+                return None
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

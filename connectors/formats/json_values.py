@@ -1,0 +1,164 @@
+"""One JSON value as a value of a SQL type, by Flink's rules: for the few records that the columnar path cannot take.
+
+Numbers may stand in quotes, texts may be given as numbers, booleans or whole documents. Unlike Flink, a number with a fraction is no
+integer (Flink cuts it off), and a DECIMAL that does not fit is malformed (Flink makes it NULL): nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import json
+import re
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from connectors.formats.text_values import ISO, SQL, TextRules
+from runtime.core.types import DataType, TypeRoot
+
+__all__ = ["NotAValue", "json_value", "parse_line"]
+
+_INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64, TypeRoot.INTERVAL_MONTH: 32, TypeRoot.INTERVAL_SECOND: 64}
+_TIMESTAMP = re.compile(r"(\d{4,})-(\d\d)-(\d\d)([ T])(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)? ?(Z|[+-]\d\d(?::?\d\d)?)?")
+_TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z?")
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+class NotAValue(ValueError):
+    """A JSON value that is no value of the type; the text says of which column and type."""
+
+
+def parse_line(line: str) -> Any:
+    """A document with exact numbers; raises ValueError when it is not JSON."""
+    return json.loads(line, parse_float=Decimal)
+
+
+def json_value(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
+    """A parsed value (numbers as int or Decimal) as what `pyarrow.array(..., type_.arrow)` takes.
+
+    Raises NotAValue.
+    """
+    if value is None:
+        return None
+    try:
+        return _convert(value, type_, rules, path)
+    except NotAValue:
+        raise
+    except (ValueError, TypeError, OverflowError, InvalidOperation, binascii.Error) as error:
+        raise NotAValue(f"column {path} is not {type_.not_null()}".replace(" NOT NULL", "")) from error
+
+
+def _convert(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
+    root = type_.root
+    if root in _INTEGER_BITS:
+        return _integer(value, _INTEGER_BITS[root])
+    match root:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return base64.b64decode(_text(value) + "=" * (-len(value) % 4), validate=True)
+        case TypeRoot.BOOLEAN:
+            lowered = value if isinstance(value, bool) else {"true": True, "false": False}[_text(value).strip().lower()] \
+                if _text(value).strip().lower() in ("true", "false") else None
+            if lowered is None:
+                raise ValueError
+            return lowered
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            if isinstance(value, bool):
+                raise ValueError
+            return float(value.strip() if isinstance(value, str) else value)
+        case TypeRoot.DECIMAL:
+            return _decimal(value, type_)
+        case TypeRoot.DATE:
+            return dt.date.fromisoformat(_text(value).strip())
+        case TypeRoot.TIME:
+            return _time(_text(value).strip(), type_)
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
+            return _timestamp(_text(value).strip(), type_, rules)
+        case TypeRoot.ARRAY:
+            if not isinstance(value, list):
+                raise ValueError
+            return [json_value(v, type_.children[0], rules, f"{path}[]") for v in value]
+        case TypeRoot.MAP | TypeRoot.MULTISET:
+            return _map(value, type_, rules, path)
+        case TypeRoot.ROW:
+            if not isinstance(value, Mapping):
+                raise ValueError
+            return {f.name: json_value(value.get(f.name), f.type, rules, f"{path}.{f.name}") for f in type_.fields}
+        case _:
+            raise ValueError
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _integer(value: Any, bits: int) -> int:
+    if isinstance(value, bool):
+        raise ValueError
+    number = Decimal(value.strip() if isinstance(value, str) else value)
+    whole = int(number)
+    if whole != number or not -(1 << bits - 1) <= whole < 1 << bits - 1:
+        raise ValueError
+    return whole
+
+
+def _decimal(value: Any, type_: DataType) -> Decimal:
+    if isinstance(value, bool):
+        raise ValueError
+    with localcontext() as context:
+        context.prec = 100
+        number = Decimal(value.strip() if isinstance(value, str) else value).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+    if not number.is_finite() or number.adjusted() >= type_.precision - type_.scale:
+        if number != 0:
+            raise ValueError
+    return number
+
+
+def _time(text: str, type_: DataType) -> dt.time:
+    matched = _TIME.fullmatch(text)
+    if matched is None:
+        raise ValueError
+    hour, minute, second, fraction = matched.groups()
+    digits = (fraction or "")[: min(type_.precision, 3)]
+    return dt.time(int(hour), int(minute), int(second or 0), int(digits.ljust(6, "0")) if digits else 0)
+
+
+def _timestamp(text: str, type_: DataType, rules: TextRules) -> int | dt.datetime:
+    """Ticks since the epoch in the unit of the type's Arrow type."""
+    matched = _TIMESTAMP.fullmatch(text)
+    separator = {SQL: " ", ISO: "T"}.get(rules.timestamps)
+    if matched is None or (separator is not None and matched[4] != separator):
+        raise ValueError
+    year, month, day, _, hour, minute, second, fraction, zone = matched.groups()
+    if (zone is not None) and type_.root is TypeRoot.TIMESTAMP:
+        raise ValueError
+    moment = dt.datetime(int(year), int(month), int(day), int(hour), int(minute), int(second or 0))
+    if type_.root is TypeRoot.TIMESTAMP_LTZ:
+        if zone is None:
+            moment = moment.replace(tzinfo=ZoneInfo(rules.time_zone)).astimezone(dt.UTC).replace(tzinfo=None)
+        elif zone != "Z":
+            digits = zone[1:].replace(":", "").ljust(4, "0")
+            moment -= dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:])) * (-1 if zone[0] == "-" else 1)
+    unit = 6 if type_.precision <= 6 else 9
+    seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
+    return seconds * 10**unit + int((fraction or "")[: type_.precision].ljust(unit, "0")[:unit] or 0)
+
+
+def _map(value: Any, type_: DataType, rules: TextRules, path: str) -> list[tuple[Any, Any]]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    key_type = type_.children[0]
+    count_or_value = type_.children[1] if type_.root is TypeRoot.MAP else DataType(TypeRoot.INT)
+    return [(json_value(k, key_type, rules, f"{path} key"), json_value(v, count_or_value, rules, f"{path}[{k}]")) for k, v in value.items()]

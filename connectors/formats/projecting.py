@@ -1,0 +1,53 @@
+"""Formats that decode only the columns asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.schema import Schema
+from runtime.spi.format import Decoded, Decoder, Format
+
+__all__ = ["ProjectingFormat", "StartsAtHead", "projected_decoder"]
+
+
+@runtime_checkable
+class ProjectingFormat(Protocol):
+    """A format that needs to know all columns of a record and which are wanted (positions in CSV)."""
+
+    def projecting_decoder(self, schema: Schema, wanted: Sequence[str], time_zone: str) -> Decoder:
+        """A decoder that gives the columns `wanted`, in that order, of records with the columns of `schema`."""
+        ...
+
+
+@runtime_checkable
+class StartsAtHead(Protocol):
+    """A decoder that must see the first bytes of a file when it begins in the middle of it."""
+
+    def begin_at(self, head: bytes) -> None: ...
+
+
+def projected_decoder(format_: Format, schema: Schema, wanted: Sequence[str], time_zone: str) -> Decoder:
+    """A decoder of some columns, for formats of any kind."""
+    if isinstance(format_, ProjectingFormat):
+        return format_.projecting_decoder(schema, wanted, time_zone)
+    decoder = format_.decoder(schema, time_zone)
+    return decoder if tuple(wanted) == schema.names else _Selecting(decoder, [schema.index_of(n) for n in wanted])
+
+
+class _Selecting:
+    def __init__(self, decoder: Decoder, positions: list[int]) -> None:
+        self._decoder = decoder
+        self._positions = positions
+
+    def decode(self, data: bytes, final: bool) -> Decoded:
+        decoded = self._decoder.decode(data, final)
+        rows = decoded.batch.rows
+        columns = [rows.column(i) for i in self._positions]
+        if not columns:
+            return decoded
+        kept = pa.RecordBatch.from_arrays(columns, names=[rows.schema.names[i] for i in self._positions])
+        return Decoded(ChangelogBatch(kept, decoded.batch.kinds), decoded.rejected, decoded.consumed)

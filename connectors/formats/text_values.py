@@ -1,0 +1,216 @@
+"""Text to typed columns, as Flink's CSV and JSON formats read cells: whole columns at once, cells that are no value found exactly.
+
+Rules (Flink 2.3, formats `csv` and `json`): numbers may have blanks around them; DECIMAL is rounded half up to its scale and must fit
+its precision; BOOLEAN is `true` or `false` in any case; BYTES are base64; TIMESTAMP is `2024-02-29 23:59:59.123` (SQL) or with `T`
+(ISO-8601); TIMESTAMP_LTZ carries `Z` or an offset, and without one is local time of the session. Digits finer than the type's precision
+are cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.formats.base64 import decode_base64
+from connectors.formats.records import BadMask, cast_or_find, either
+from runtime.core.types import DataType, TypeRoot
+
+__all__ = ["ANY", "ISO", "SQL", "TextRules", "parse_text"]
+
+SQL = "SQL"
+ISO = "ISO-8601"
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """How timestamps are spelled (`SQL`, `ISO`, `ANY`) and the zone of local ones."""
+
+    time_zone: str = "UTC"
+    timestamps: str = ANY
+
+
+def parse_text(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Array, BadMask | None]:
+    """A string array as values of an atomic type, and the mask of cells that are none (they are NULL in the result)."""
+    match type_.root:
+        case TypeRoot.CHAR | TypeRoot.VARCHAR:
+            return values, None
+        case TypeRoot.BINARY | TypeRoot.VARBINARY:
+            return decode_base64(values)
+        case TypeRoot.BOOLEAN:
+            return _boolean(values)
+        case TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT | TypeRoot.INTERVAL_MONTH:
+            return _integer(values, type_.arrow)
+        case TypeRoot.INTERVAL_SECOND:
+            whole, bad = _integer(values, pa.int64())
+            return whole.cast(type_.arrow), bad
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
+            return _strict(values, lambda v: v.cast(type_.arrow), type_.arrow, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^NaN$|^[+-]?Infinity$")
+        case TypeRoot.DECIMAL:
+            return _decimal(values, type_.arrow)
+        case TypeRoot.DATE:
+            return _strict(values, lambda v: v.cast(type_.arrow), type_.arrow, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+        case TypeRoot.TIME:
+            return _time(values, type_)
+        case TypeRoot.TIMESTAMP:
+            return _timestamp(values, type_, rules)
+        case TypeRoot.TIMESTAMP_LTZ:
+            return _instant(values, type_, rules)
+        case _:
+            return pa.nulls(len(values), type_.arrow), pc.is_valid(values).to_numpy(zero_copy_only=False)
+
+
+def _strict(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType, pattern: str) -> tuple[pa.Array, BadMask | None]:
+    """Cast; on failure trim, take away what does not match the pattern, and look for the rest (out of range) cell by cell."""
+    try:
+        return cast(values), None
+    except pa.ArrowInvalid:
+        pass
+    values = pc.utf8_trim_whitespace(values)
+    fits = pc.fill_null(pc.match_substring_regex(values, pattern), True)
+    misfit = ~fits.to_numpy(zero_copy_only=False)
+    kept = pc.if_else(fits, values, pa.scalar(None, pa.string()))
+    cells, bad = cast_or_find(kept, cast, type_)
+    return cells, either(misfit if misfit.any() else None, bad)
+
+
+def _boolean(values: pa.Array) -> tuple[pa.Array, BadMask | None]:
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+    true, false = pc.equal(lowered, "true"), pc.equal(lowered, "false")
+    known = pc.fill_null(pc.or_(true, false), True)
+    bad = ~known.to_numpy(zero_copy_only=False)
+    return pc.if_else(known, true, pa.scalar(None, pa.bool_())), bad if bad.any() else None
+
+
+def _integer(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+    def cast(v: pa.Array) -> pa.Array:
+        # Arrow also takes hexadecimal, which is no integer here.
+        if pc.any(pc.match_substring(v, "x", ignore_case=True)).as_py():
+            raise pa.ArrowInvalid("hexadecimal")
+        return v.cast(type_)
+
+    cells, bad = _strict(values, cast, type_, r"^-?[0-9]+$")
+    if bad is None:
+        return cells, None
+    plus = pc.fill_null(pc.starts_with(pc.utf8_ltrim_whitespace(values), "+"), False)
+    if not pc.any(plus).as_py():
+        return cells, bad
+    return _strict(pc.replace_substring_regex(values, r"^\s*\+([0-9])", r"\1"), cast, type_, r"^-?[0-9]+$")
+
+
+_WIDE = pa.decimal256(76, 38)
+
+
+def round_decimal(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Round a decimal column half up (away from zero) to a type; raises ArrowInvalid for numbers that do not fit."""
+    if values.type.scale > type_.scale:
+        values = pc.round(values, ndigits=type_.scale, round_mode="half_towards_infinity")
+    return values.cast(type_)
+
+
+def _decimal(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+    try:
+        return values.cast(type_), None
+    except pa.ArrowInvalid:
+        pattern = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+        return _strict(values, lambda v: round_decimal(v.cast(_WIDE), type_), type_, pattern)
+
+
+_FRACTION = r"(\.[0-9]+)?"
+_TIME_PATTERN = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}" + _FRACTION + r")?Z?$"
+
+
+def _time(values: pa.Array, type_: DataType) -> tuple[pa.Array, BadMask | None]:
+    digits = min(type_.precision, 3)
+
+    def cast(v: pa.Array) -> pa.Array:
+        clock = _cut_fraction(pc.replace_substring_regex(v, "Z$", ""), digits)
+        dated = pc.binary_join_element_wise(pa.scalar("1970-01-01 "), clock, "")
+        return dated.cast(pa.timestamp("ms")).cast(type_.arrow)
+
+    return _strict(values, cast, type_.arrow, _TIME_PATTERN)
+
+
+def _cut_fraction(values: pa.Array, digits: int) -> pa.Array:
+    """Keep at most `digits` digits of the fraction of a second."""
+    if digits == 0:
+        return pc.replace_substring_regex(values, r"\.[0-9]+", "")
+    return pc.replace_substring_regex(values, r"(\.[0-9]{" + str(digits) + r"})[0-9]+", r"\1")
+
+
+def _patterns(standard: str, zone: str) -> str:
+    middle = {SQL: " ", ISO: "T"}.get(standard, "[ T]")
+    return r"^[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}" + middle + r"[0-9]{2}:[0-9]{2}(:[0-9]{2}" + _FRACTION + ")?" + zone + "$"
+
+
+def _exact_shape(values: pa.Array, standard: str) -> bool:
+    """Whether every cell is at least a date and a time, with the separator of the standard."""
+    shortest = pc.min(pc.binary_length(values)).as_py()
+    if shortest is None:
+        return True
+    if shortest < 16:
+        return False
+    if standard == ANY:
+        return True
+    wanted = " " if standard == SQL else "T"
+    return bool(pc.all(pc.equal(pc.utf8_slice_codeunits(values, 10, 11), wanted)).as_py())
+
+
+def _timestamp(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Array, BadMask | None]:
+    digits = min(type_.precision, 9)
+    fine = pa.timestamp("us") if digits <= 6 else type_.arrow
+
+    def cast(v: pa.Array) -> pa.Array:
+        if not _exact_shape(v, rules.timestamps):
+            raise pa.ArrowInvalid("not a timestamp")
+        try:
+            return _floor(v.cast(fine), digits)
+        except pa.ArrowInvalid:
+            return _cut_fraction(v, digits).cast(fine)
+
+    return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, ""))
+
+
+def _floor(times: pa.Array, digits: int) -> pa.Array:
+    """Cut microseconds (or nanoseconds) to the precision of the type."""
+    full = 6 if times.type.unit == "us" else 9
+    if digits >= full:
+        return times
+    step = 10 ** (full - digits)
+    ticks = np.asarray(pc.fill_null(times.cast(pa.int64()), 0))
+    cut = ticks % step
+    if not cut.any():
+        return times
+    return pa.array(ticks - cut, mask=pc.is_null(times).to_numpy(zero_copy_only=False)).cast(times.type)
+
+
+def _instant(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Array, BadMask | None]:
+    digits = min(type_.precision, 9)
+
+    def zoned(v: pa.Array) -> pa.Array:
+        if not _exact_shape(v, rules.timestamps):
+            raise pa.ArrowInvalid("not a timestamp")
+        try:
+            return _floor(v.cast(type_.arrow), digits)
+        except pa.ArrowInvalid:
+            return _cut_fraction(v, digits).cast(type_.arrow)
+
+    def cast(v: pa.Array) -> pa.Array:
+        try:
+            return zoned(v)
+        except pa.ArrowInvalid:
+            local = pc.fill_null(pc.match_substring_regex(v, r":[0-9]{2}(\.[0-9]+)?$"), True)
+            if not pc.all(local).as_py() or not pc.any(pc.is_valid(v)).as_py():
+                raise
+        plain = pa.timestamp(type_.arrow.unit)
+        times = _cut_fraction(v, digits).cast(plain)
+        return pc.assume_timezone(times, rules.time_zone, ambiguous="earliest", nonexistent="earliest").cast(type_.arrow)
+
+    return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"))
+
+
+__all__ += ["round_decimal"]

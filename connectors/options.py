@@ -1,0 +1,61 @@
+"""How connectors read the options of a table: declared, required, and nothing unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from runtime.core.errors import OptionError
+from runtime.core.options import Option, Options, text_option
+from runtime.core.schema import Schema
+from runtime.spi.format import Format
+from runtime.spi.registry import TableRequest, check_options
+
+__all__ = ["FORMAT", "PATH", "TableOptions", "table_format"]
+
+T = TypeVar("T")
+
+FORMAT = text_option("format", "", "the format of the records, such as 'json' or 'csv'")
+PATH = text_option("path", "", "a file, a folder or a pattern such as '/data/*.jsonl'")
+
+
+class TableOptions:
+    """The options of one table, read through declarations.
+
+    Args:
+        where: for messages, such as "connector 'filesystem'".
+        declared: all options the connector takes.
+        prefixes: begin of keys that others check (a format's own options, options by field).
+    """
+
+    def __init__(self, options: Mapping[str, str], where: str, declared: Iterable[Option[Any]], prefixes: tuple[str, ...] = ()) -> None:
+        check_options(options, {o.key for o in declared}, where, prefixes)
+        self._options = Options(options)
+        self._where = where
+
+    def get(self, option: Option[T]) -> T:
+        return self._options.get(option)
+
+    def has(self, option: Option[Any]) -> bool:
+        return option.key in self._options
+
+    def required(self, option: Option[T]) -> T:
+        """The value; raises OptionError E1504 when it is not given."""
+        if not self.has(option) or self._options.text(option.key) == "":
+            raise OptionError(f"{self._where} needs the option '{option.key}'", code="E1504", hint=f"set it to {option.description}")
+        return self._options.get(option)
+
+
+def table_format(request: TableRequest, name: str) -> Format:
+    """The format of a table by name, its own options read; the format may refuse the schema."""
+    if request.registry is None:
+        raise OptionError(f"no format '{name}' without a registry", code="E1502")
+    return request.registry.format(name, request.options)
+
+
+def physical_part(request: TableRequest) -> Schema:
+    """The columns of the request that are stored: without the metadata columns, which come last."""
+    return Schema(request.schema.fields[: len(request.schema) - len(request.metadata)])
+
+
+__all__ += ["physical_part"]
