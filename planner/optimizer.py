@@ -1,9 +1,11 @@
 """The driver of the rules: stage by stage, walk the plan, apply, check, trace.
 
-After every application the output columns must be the same (ids; types up to a tightened nullability) and the new nodes must be valid. A plan that
-comes back within one stage means that two rules undo each other: an error that names them. Both are bugs of ours and raise InternalError.
+After every application the output columns must be the same (ids; types up to a tightened nullability) and the new
+nodes must be valid. A plan that comes back within one stage means that two rules undo each other: an error that names
+them. Both are bugs of ours and raise InternalError.
 
-`SET optimizer.disabled_rules = 'a,b'` leaves out rules by name, to find the one that is wrong; rules that plans cannot do without refuse.
+`SET optimizer.disabled_rules = 'a,b'` leaves out rules by name, to find the one that is wrong; rules that plans
+cannot do without refuse.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _MOST_ROUNDS = 100
 
 
 def optimize(plan: LogicalNode, context: RuleContext, trace: Trace | None = None) -> LogicalNode:
-    """The plan after all stages of `planner/stages.py`: without subqueries, with streaming forms, ready to be lowered. See `run_stages`."""
+    """The plan after all stages of `planner/stages.py`: without subqueries, with streaming forms, ready to be
+    lowered. See `run_stages`."""
     return run_stages(plan, STAGES, context, trace)
 
 

@@ -2,9 +2,9 @@
 
     RULE = Rule("merge_filters", Filter, merge_filters)
 
-A rule gives a plan with the same output columns (ids and types; a type may become NOT NULL) and the same meaning. It does not walk, log or read
-configuration beyond the context, and it does not call another rule: the driver (`planner/optimizer.py`) does the walking, the checks
-and the trace.
+A rule gives a plan with the same output columns (ids and types; a type may become NOT NULL) and the same meaning. It
+does not walk, log or read configuration beyond the context, and it does not call another rule: the driver
+(`planner/optimizer.py`) does the walking, the checks and the trace.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ __all__ = ["Direction", "Rule", "RuleContext", "Stage", "expression_rule"]
 class RuleContext:
     """What rules may know besides the node: the declared functions, the session's options and time zone.
 
-    `displayed`: the plan answers a query whose rows are shown to a person (who may ask for any order) instead of written to a table.
-    `memory`: facts that a rule wants to keep for the length of one run, by the rule's name. `traits`: what was derived of plans so far.
+    `displayed`: the plan answers a query whose rows are shown to a person (who may ask for any order) instead of
+    written to a table. `memory`: facts that a rule wants to keep for the length of one run, by the rule's name.
+    `traits`: what was derived of plans so far.
     """
 
     functions: FunctionRegistry
@@ -46,9 +47,9 @@ class RuleContext:
 class Rule:
     """One rewrite.
 
-    `matches`: the class of node the function is called with. `after`: names of rules that must stand earlier in the list of stages (checked by a
-    test). `essential`: without it there are plans that cannot be run, so it cannot be switched off.
-    `whole_plan`: called once with the root of the plan instead of with each node.
+    `matches`: the class of node the function is called with. `after`: names of rules that must stand earlier in the
+    list of stages (checked by a test). `essential`: without it there are plans that cannot be run, so it cannot be
+    switched off. `whole_plan`: called once with the root of the plan instead of with each node.
     """
 
     name: str
@@ -89,7 +90,8 @@ def expression_rule(
     *,
     after: tuple[str, ...] = (),
 ) -> Rule:
-    """A rule that rewrites the expressions of a node one by one, with `map_node` saying which; `change` gives the same object for no change."""
+    """A rule that rewrites the expressions of a node one by one, with `map_node` saying which; `change` gives the
+    same object for no change."""
 
     def apply(node: LogicalNode, context: RuleContext) -> LogicalNode | None:
         changed = map_node(node, lambda e: change(e, context))

@@ -1,8 +1,9 @@
 """The order of the optimizer: which rules, together with which, after which, and why.
 
-Subqueries must be joins before anything else can look at the plan as a tree of relations. Then conditions sink to where they cost least, which makes joins inner,
-gives them keys and shows which ones are bounded in time; then streaming forms are recognised, bottom up, because a window join stands on window aggregates; and
-last, columns and sources are narrowed to what the final forms read.
+Subqueries must be joins before anything else can look at the plan as a tree of relations. Then conditions sink to
+where they cost least, which makes joins inner, gives them keys and shows which ones are bounded in time; then
+streaming forms are recognised, bottom up, because a window join stands on window aggregates; and last, columns and
+sources are narrowed to what the final forms read.
 """
 
 from __future__ import annotations
@@ -11,22 +12,59 @@ from planner.rule import Direction, Stage
 from planner.rules.join import convert_outer_to_inner, pull_common_conditions, push_filter_across_join, reorder_cross_joins, reorder_joins
 from planner.rules.prune import prune_columns
 from planner.rules.pushdown import (
-    push_condition_into_join, push_filter_into_aggregate, push_filter_into_join, push_filter_into_over, push_filter_into_project, push_filter_into_scan,
-    push_filter_into_set_operation, push_filter_into_sort, push_filter_into_unnest, push_filter_into_window_table, push_limit_into_project,
-    push_limit_into_scan, push_limit_into_union,
+    push_condition_into_join,
+    push_filter_into_aggregate,
+    push_filter_into_join,
+    push_filter_into_over,
+    push_filter_into_project,
+    push_filter_into_scan,
+    push_filter_into_set_operation,
+    push_filter_into_sort,
+    push_filter_into_unnest,
+    push_filter_into_window_table,
+    push_limit_into_project,
+    push_limit_into_scan,
+    push_limit_into_union,
 )
 from planner.rules.simplify import (
-    fold_constants, merge_filters, merge_limit_into_sort, merge_projects, merge_unions, remove_distinct, remove_empty, remove_identity_project, remove_sort,
-    remove_trivial_filter, simplify_boolean, simplify_case, simplify_cast, simplify_comparison,
+    fold_constants,
+    merge_filters,
+    merge_limit_into_sort,
+    merge_projects,
+    merge_unions,
+    remove_distinct,
+    remove_empty,
+    remove_identity_project,
+    remove_sort,
+    remove_trivial_filter,
+    simplify_boolean,
+    simplify_case,
+    simplify_cast,
+    simplify_comparison,
 )
 from planner.rules.streaming import (
-    check_sort, check_temporal_join, check_window_time, convert_aggregate_to_window_aggregate, convert_join_to_interval_join, convert_join_to_window_join,
-    convert_over_to_top_n, convert_sort_to_top_n, convert_temporal_to_lookup_join, convert_top_n_to_deduplicate, convert_top_n_to_window_top_n,
+    check_sort,
+    check_temporal_join,
+    check_window_time,
+    convert_aggregate_to_window_aggregate,
+    convert_join_to_interval_join,
+    convert_join_to_window_join,
+    convert_over_to_top_n,
+    convert_sort_to_top_n,
+    convert_temporal_to_lookup_join,
+    convert_top_n_to_deduplicate,
+    convert_top_n_to_window_top_n,
     materialize_time_attributes,
 )
 from planner.rules.subquery import (
-    check_decorrelated, convert_dependent_to_join, convert_filter_subquery_to_join, convert_subquery_to_join, decorrelate_by_domain, decorrelate_by_predicate,
-    decorrelate_scalar_aggregate, pull_subquery_from_join,
+    check_decorrelated,
+    convert_dependent_to_join,
+    convert_filter_subquery_to_join,
+    convert_subquery_to_join,
+    decorrelate_by_domain,
+    decorrelate_by_predicate,
+    decorrelate_scalar_aggregate,
+    pull_subquery_from_join,
 )
 
 __all__ = ["STAGES"]

@@ -79,7 +79,8 @@ def has_outer(expr: Expr) -> bool:
 
 
 def resolve_outer(expr: Expr, columns: Mapping[int, Column]) -> Expr:
-    """Outer references whose columns are now at hand become plain references (`columns`: by the id that the outer reference uses)."""
+    """Outer references whose columns are now at hand become plain references (`columns`: by the id that the outer
+    reference uses)."""
 
     def change(e: Expr) -> Expr:
         return columns[e.id].ref() if isinstance(e, OuterRef) and e.id in columns else e

@@ -3,8 +3,8 @@
     Filter price#2 > 10
       Scan bid(auction#1, price#2)
 
-Stable: column ids are numbered from 1 in the order in which the text names them, so that equal plans have equal texts. `planner/logical/reader.py`
-reads the text of most plans back.
+Stable: column ids are numbered from 1 in the order in which the text names them, so that equal plans have equal
+texts. `planner/logical/reader.py` reads the text of most plans back.
 """
 
 from __future__ import annotations
@@ -12,8 +12,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from planner.logical.nodes import (
-    Aggregate, AssignWatermark, Deduplicate, DependentJoin, Except, Expand, Filter, Intersect, IntervalJoin, Join, Limit, LogicalNode, LookupJoin, Over,
-    Project, Scan, Sink, Sort, TemporalJoin, TopN, Union, Unnest, Values, WindowAggregate, WindowJoin, WindowTable, WindowTopN,
+    Aggregate,
+    AssignWatermark,
+    Deduplicate,
+    DependentJoin,
+    Except,
+    Expand,
+    Filter,
+    Intersect,
+    IntervalJoin,
+    Join,
+    Limit,
+    LogicalNode,
+    LookupJoin,
+    Over,
+    Project,
+    Scan,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+    WindowTopN,
 )
 from runtime.core.errors import InternalError
 from runtime.expr.display import show, show_sort_key
@@ -24,7 +49,8 @@ __all__ = ["explain"]
 
 
 def explain(plan: LogicalNode, note: Callable[[LogicalNode], str] | None = None, types: bool = False) -> str:
-    """The text of a plan. `note` gives text to put behind a node's line (traits, say; empty for none); `types` writes the types of scanned columns."""
+    """The text of a plan. `note` gives text to put behind a node's line (traits, say; empty for none); `types` writes
+    the types of scanned columns."""
     return "\n".join(_Explainer(note, types).lines(plan, 0))
 
 

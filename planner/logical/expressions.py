@@ -1,7 +1,7 @@
 """The expressions that a logical node holds: read them all, or rewrite them all.
 
-One place knows where each node class keeps its expressions; rules, validation and display ask here. A new node class that holds
-expressions is added to both functions (`tests/unit/planner_rules/test_expressions.py` fails until it is).
+One place knows where each node class keeps its expressions; rules, validation and display ask here. A new node class
+that holds expressions is added to both functions (`tests/unit/planner_rules/test_expressions.py` fails until it is).
 """
 
 from __future__ import annotations
@@ -9,8 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from planner.logical.nodes import (
-    Aggregate, AssignWatermark, Deduplicate, DependentJoin, Except, Expand, Filter, Intersect, IntervalJoin, Join, Limit, LogicalNode, LookupJoin, Over,
-    Project, Scan, Sink, Sort, TemporalJoin, TopN, Union, Unnest, Values, WindowAggregate, WindowJoin, WindowTable, WindowTopN,
+    Aggregate,
+    AssignWatermark,
+    Deduplicate,
+    DependentJoin,
+    Except,
+    Expand,
+    Filter,
+    Intersect,
+    IntervalJoin,
+    Join,
+    Limit,
+    LogicalNode,
+    LookupJoin,
+    Over,
+    Project,
+    Scan,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+    WindowTopN,
 )
 from runtime.core.errors import InternalError
 from runtime.expr.nodes import AggregateCall, ColumnRef, Expr, OuterRef, SortKey, SubqueryExpr, WindowCall, transform, walk
@@ -68,7 +93,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
 def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> LogicalNode:
     """The node with `change` applied to each of its expressions; the same object when nothing changed.
 
-    Where the node holds a column reference (group columns, sort and partition columns, windows), `change` must give a column reference again.
+    Where the node holds a column reference (group columns, sort and partition columns, windows), `change` must give a
+    column reference again.
     """
     match node:
         case Scan() | Union() | Intersect() | Except() | Limit() | Sink():
@@ -119,7 +145,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
 
 
 def walk_plan(plan: LogicalNode) -> list[LogicalNode]:
-    """The node and all nodes below it, inputs left to right, parents first; not the plans inside subquery expressions."""
+    """The node and all nodes below it, inputs left to right, parents first; not the plans inside subquery
+    expressions."""
     found = [plan]
     for source in plan.inputs:
         found.extend(walk_plan(source))
@@ -139,7 +166,8 @@ def all_expressions(plan: LogicalNode) -> list[Expr]:
 
 
 def outer_ids(plan: LogicalNode) -> frozenset[int]:
-    """Ids of the columns of enclosing queries that the plan refers to and does not resolve itself: free outer references."""
+    """Ids of the columns of enclosing queries that the plan refers to and does not resolve itself: free outer
+    references."""
     free: set[int] = set()
     for expression in node_expressions(plan):
         for expr in walk(expression):
@@ -157,8 +185,8 @@ def outer_ids(plan: LogicalNode) -> frozenset[int]:
 
 
 def map_outer(plan: LogicalNode, change: Callable[[OuterRef], Expr]) -> LogicalNode:
-    """The plan with its outer references replaced, in subqueries inside its expressions too (those that refer further in are passed to `change` as
-    well: it tells them apart by id)."""
+    """The plan with its outer references replaced, in subqueries inside its expressions too (those that refer further
+    in are passed to `change` as well: it tells them apart by id)."""
 
     def in_expression(expr: Expr) -> Expr:
         def at(e: Expr) -> Expr:

@@ -13,7 +13,7 @@ from typing import Self
 from runtime.core.errors import Span
 from runtime.core.node import Node, node
 from runtime.core.types import DataType
-from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, SortKey, WindowCall
+from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.windows import WindowSpec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable

@@ -1,6 +1,7 @@
 """Checks that a logical plan hangs together: every reference finds its column, types agree, ids are not used twice.
 
-The optimizer runs it after every rule. Problems are sentences for developers; a plan of a user never has one unless we have a bug.
+The optimizer runs it after every rule. Problems are sentences for developers; a plan of a user never has one unless
+we have a bug.
 """
 
 from __future__ import annotations
@@ -9,7 +10,21 @@ from collections.abc import Sequence
 
 from planner.logical.expressions import node_expressions
 from planner.logical.nodes import (
-    Binary, DependentJoin, Except, Filter, Intersect, IntervalJoin, Join, LogicalNode, LookupJoin, Project, Sink, TemporalJoin, TopN, Union, Values,
+    Binary,
+    DependentJoin,
+    Except,
+    Filter,
+    Intersect,
+    IntervalJoin,
+    Join,
+    LogicalNode,
+    LookupJoin,
+    Project,
+    Sink,
+    TemporalJoin,
+    TopN,
+    Union,
+    Values,
     WindowJoin,
 )
 from runtime.core.errors import InternalError
@@ -27,13 +42,15 @@ def validate(plan: LogicalNode) -> None:
 
 
 class Validator:
-    """Remembers sub-plans that were found valid, so that only new nodes are looked at when a plan is checked again and again."""
+    """Remembers sub-plans that were found valid, so that only new nodes are looked at when a plan is checked again
+    and again."""
 
     def __init__(self) -> None:
         self._valid: set[LogicalNode] = set()
 
     def problem(self, plan: LogicalNode) -> str | None:
-        """The first problem of the plan, inputs first, or None. References to enclosing queries (`OuterRef`) are not resolved here."""
+        """The first problem of the plan, inputs first, or None. References to enclosing queries (`OuterRef`) are not
+        resolved here."""
         if plan in self._valid:
             return None
         for source in plan.inputs:
@@ -112,7 +129,8 @@ def _positions(columns: Sequence[Column], produced: Sequence[Column]) -> str | N
 
 
 def _fits(actual: DataType, seen: DataType) -> bool:
-    """Whether a value of type `actual` may be referred to as `seen`: the same type, at most seen as nullable or as a plain timestamp."""
+    """Whether a value of type `actual` may be referred to as `seen`: the same type, at most seen as nullable or as a
+    plain timestamp."""
     if actual.root is TypeRoot.NULL or actual.materialized() == seen.materialized():
         return True
     return actual.same_ignoring_nullability(seen) and (seen.nullable or not actual.nullable)

@@ -4,8 +4,9 @@
     Filter y.v > 3 (Join FULL c X Y)         →   Filter y.v > 3 (Join RIGHT c X Y)
     Join INNER y.v = z.v (Join LEFT c X Y) Z →   Join INNER y.v = z.v (Join INNER c X Y) Z
 
-The condition is never TRUE when all columns of the padded side are NULL. Streaming: an inner join of append-only inputs is append-only, an outer join
-retracts; and it keeps no match counts. Not for conditions that NULL may pass: `y.v IS NULL`, `COALESCE(y.v, 9) > 3`.
+The condition is never TRUE when all columns of the padded side are NULL. Streaming: an inner join of append-only
+inputs is append-only, an outer join retracts; and it keeps no match counts. Not for conditions that NULL may pass:
+`y.v IS NULL`, `COALESCE(y.v, 9) > 3`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from planner.logical.nodes import (
-    Aggregate, AssignWatermark, Filter, Join, Limit, LogicalNode, Over, Project, Sort, TopN, Unnest, WindowTable,
+    Aggregate,
+    AssignWatermark,
+    Filter,
+    Join,
+    Limit,
+    LogicalNode,
+    Over,
+    Project,
+    Sort,
+    TopN,
+    Unnest,
+    WindowTable,
 )
 from runtime.expr.analysis import columns_of, conjuncts
 from runtime.expr.nodes import ColumnRef, Expr

@@ -3,7 +3,8 @@
     (a = b AND c) OR (a = b AND d)   →   a = b AND (c OR d)
     (a = b AND c) OR a = b           →   a = b
 
-Streaming: an equality inside an OR cannot be a join key; taken out, the join need not compare every pair of rows (TPC-H 19).
+Streaming: an equality inside an OR cannot be a join key; taken out, the join need not compare every pair of rows
+(TPC-H 19).
 """
 
 from __future__ import annotations

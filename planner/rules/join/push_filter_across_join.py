@@ -3,10 +3,11 @@
     Join INNER a = b (Filter a > 5 X) Y               →   Join INNER a = b (Filter a > 5 X) (Filter b > 5 Y)
     Join INNER (p(x) AND q(y)) OR (r(x) AND s(y)) X Y →   the same over (Filter p OR r X) (Filter q OR s Y)
 
-From left to right also for LEFT and ANTI, from right to left for RIGHT; not for FULL. The stage runs it once: what it adds moves on and could be
-inferred again for ever.
+From left to right also for LEFT and ANTI, from right to left for RIGHT; not for FULL. The stage runs it once: what it
+adds moves on and could be inferred again for ever.
 
-Streaming: less state on the other side. Only conditions over one column that cannot fail; not for FLOAT and DOUBLE (0.0 = -0.0).
+Streaming: less state on the other side. Only conditions over one column that cannot fail; not for FLOAT and DOUBLE
+(0.0 = -0.0).
 """
 
 from __future__ import annotations

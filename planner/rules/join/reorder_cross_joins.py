@@ -2,8 +2,8 @@
 
     Join s = l (Join INNER part supplier) lineitem   →   Join s = … (Join p = l part lineitem) supplier
 
-Relations are taken in the written order, each as soon as an equality ties it to those before it. Streaming: a cross product keeps every pair. Not
-applied when the written order has no cross product, or when no order is without one.
+Relations are taken in the written order, each as soon as an equality ties it to those before it. Streaming: a cross
+product keeps every pair. Not applied when the written order has no cross product, or when no order is without one.
 """
 
 from __future__ import annotations

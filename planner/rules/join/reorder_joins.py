@@ -2,8 +2,8 @@
 
     Join (Join lineitem orders) (Filter customer)   →   Join lineitem (Join orders (Filter customer))
 
-Streaming: what counts is state and intermediate changes, then rows; any order is right. How it is found, and when the written order stays:
-`planner/cost/join_order.py`.
+Streaming: what counts is state and intermediate changes, then rows; any order is right. How it is found, and when the
+written order stays: `planner/cost/join_order.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How each class of node is narrowed to the columns that are wanted of it.
 
-`prune(plan, wanted)` gives a plan with at least the wanted columns, under the same ids; it may have more, where leaving them out would cost a
-projection that saves nothing.
+`prune(plan, wanted)` gives a plan with at least the wanted columns, under the same ids; it may have more, where
+leaving them out would cost a projection that saves nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,32 @@ from functools import singledispatch
 from planner.logical.build import passing, projected
 from planner.logical.expressions import node_expressions
 from planner.logical.nodes import (
-    Aggregate, AssignWatermark, Deduplicate, Except, Expand, Filter, Intersect, IntervalJoin, Join, Limit, LogicalNode, LookupJoin, Over, Project, Scan, Sink,
-    Sort, TemporalJoin, TopN, Union, Unnest, Values, WindowAggregate, WindowJoin, WindowTable, WindowTopN,
+    Aggregate,
+    AssignWatermark,
+    Deduplicate,
+    Except,
+    Expand,
+    Filter,
+    Intersect,
+    IntervalJoin,
+    Join,
+    Limit,
+    LogicalNode,
+    LookupJoin,
+    Over,
+    Project,
+    Scan,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
+    WindowTopN,
 )
 from runtime.core.errors import InternalError
 from runtime.expr.analysis import columns_of

@@ -2,12 +2,14 @@
 
     Project a (Join k1 = k2 (Scan x(a, b, k1)) (Scan y(k2, c)))   →   Project a (Join k1 = k2 (Scan x(a, k1)) (Scan y(k2)))
 
-From the root down: each node is told which of its columns are wanted, adds what it reads itself, and asks its inputs for those. Aggregate calls, OVER calls and
-rank columns that nobody wants are not computed; sources that can leave out columns do; inputs of whatever keeps rows in state are narrowed by a projection.
-How each node class does it: `narrowing.py`.
+From the root down: each node is told which of its columns are wanted, adds what it reads itself, and asks its inputs
+for those. Aggregate calls, OVER calls and rank columns that nobody wants are not computed; sources that can leave out
+columns do; inputs of whatever keeps rows in state are narrowed by a projection. How each node class does it:
+`narrowing.py`.
 
-Streaming: state and changes get narrower; an update of a column that nobody reads is no update. Kept though unread: the rowtime column of AssignWatermark, keys
-of sources that send upserts, keys and times of the versioned side of a temporal join, and one column where a node would have none.
+Streaming: state and changes get narrower; an update of a column that nobody reads is no update. Kept though unread:
+the rowtime column of AssignWatermark, keys of sources that send upserts, keys and times of the versioned side of a
+temporal join, and one column where a node would have none.
 """
 
 from __future__ import annotations

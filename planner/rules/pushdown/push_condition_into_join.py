@@ -5,7 +5,8 @@
     Join SEMI  (c AND p(x) AND q(y)) X Y   →   Join SEMI c (Filter p X) (Filter q Y)
     Join ANTI  (c AND q(y)) X Y            →   Join ANTI c X (Filter q Y)
 
-Streaming: less state. Not applied to the kept side of an outer or anti join: its row comes out also when `p` is false. FULL keeps both sides.
+Streaming: less state. Not applied to the kept side of an outer or anti join: its row comes out also when `p` is
+false. FULL keeps both sides.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@
     Filter p(x) (Join SEMI/ANTI c X Y)                      →   Join SEMI/ANTI c (Filter p X) Y
     Filter p(x) (TemporalJoin c X Y)                        →   TemporalJoin c (Filter p X) Y
 
-Streaming: rows that cannot contribute never enter the join's state. Not applied to the padded side of an outer join (a row that `q` removes from Y
-would come out padded), to the versioned side of a temporal join (the version before would be seen), nor to a condition that may fail on rows
-without a partner.
+Streaming: rows that cannot contribute never enter the join's state. Not applied to the padded side of an outer join
+(a row that `q` removes from Y would come out padded), to the versioned side of a temporal join (the version before
+would be seen), nor to a condition that may fail on rows without a partner.
 """
 
 from __future__ import annotations

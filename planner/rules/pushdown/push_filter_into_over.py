@@ -3,8 +3,8 @@
     Filter (team = 'a' AND rn <= 3) (Over rn = ROW_NUMBER() OVER (PARTITION BY team …) X)
       →   Filter rn <= 3 (Over rn = … (Filter team = 'a' X))
 
-Also for top-n and deduplication. Streaming: partitions that nobody sees keep no state. Only conditions over columns that every call partitions by: any
-other removes rows that count for their neighbours.
+Also for top-n and deduplication. Streaming: partitions that nobody sees keep no state. Only conditions over columns
+that every call partitions by: any other removes rows that count for their neighbours.
 """
 
 from __future__ import annotations

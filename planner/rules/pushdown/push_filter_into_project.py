@@ -2,7 +2,8 @@
 
     Filter q > 10 (Project price * 2 AS q X)   →   Project price * 2 AS q (Filter price * 2 > 10 X)
 
-Streaming: no state, keeps the changelog mode. Not for conditions over columns whose value depends on chance or the clock.
+Streaming: no state, keeps the changelog mode. Not for conditions over columns whose value depends on chance or the
+clock.
 """
 
 from __future__ import annotations

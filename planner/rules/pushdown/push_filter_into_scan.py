@@ -2,8 +2,9 @@
 
     Filter (p AND q) (Scan t)   →   Filter q (Scan t with p)
 
-Streaming: rows that the source drops do not exist for the engine. Therefore never below AssignWatermark (a filter stays above it): a row that is
-filtered out still moves event time, and a source that dropped it would close windows later. The connector decides which conditions it takes.
+Streaming: rows that the source drops do not exist for the engine. Therefore never below AssignWatermark (a filter
+stays above it): a row that is filtered out still moves event time, and a source that dropped it would close windows
+later. The connector decides which conditions it takes.
 """
 
 from __future__ import annotations

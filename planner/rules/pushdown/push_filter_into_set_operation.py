@@ -3,7 +3,8 @@
     Filter p(u) (Union u X Y)       →   Union u (Filter p(x) X) (Filter p(y) Y)
     Filter p(u) (Intersect u X Y)   →   Intersect u (Filter p(x) X) (Filter p(y) Y)      Except too
 
-Streaming: less state in INTERSECT and EXCEPT; UNION ALL has none. Rows are compared whole, so a row that `p` removes has no equal that `p` keeps.
+Streaming: less state in INTERSECT and EXCEPT; UNION ALL has none. Rows are compared whole, so a row that `p` removes
+has no equal that `p` keeps.
 """
 
 from __future__ import annotations

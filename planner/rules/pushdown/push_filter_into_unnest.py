@@ -2,7 +2,8 @@
 
     Filter (id > 3 AND tag = 'x') (Unnest tags AS tag X)   →   Filter tag = 'x' (Unnest tags AS tag (Filter id > 3 X))
 
-Streaming: no state, keeps the changelog mode. Only conditions over the input's columns; not one that may fail on rows with an empty collection.
+Streaming: no state, keeps the changelog mode. Only conditions over the input's columns; not one that may fail on rows
+with an empty collection.
 """
 
 from __future__ import annotations

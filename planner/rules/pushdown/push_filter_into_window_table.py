@@ -2,8 +2,9 @@
 
     Filter price > 10 (WindowTable TUMBLE of ts X)   →   WindowTable TUMBLE of ts (Filter price > 10 X)
 
-Streaming: the watermark is assigned further down and does not change; late rows that the filter removes are no longer counted as late. Not for conditions
-over the window columns. A SESSION window ends where a row is missing, so only conditions over its partition columns may pass it.
+Streaming: the watermark is assigned further down and does not change; late rows that the filter removes are no longer
+counted as late. Not for conditions over the window columns. A SESSION window ends where a row is missing, so only
+conditions over its partition columns may pass it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     Limit 3 offset 2 (Scan t)   →   Limit 3 offset 2 (Scan t with limit 5)
 
-Streaming: only for append-only sources; one whose rows may be taken back must go on. Never below AssignWatermark or a filter.
+Streaming: only for append-only sources; one whose rows may be taken back must go on. Never below AssignWatermark or a
+filter.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     Limit 3 offset 2 (Union X Y)   →   Limit 3 offset 2 (Union (Limit 5 X) (Limit 5 Y))
 
-Streaming: each limit keeps at most its rows while its input is append-only. Not applied to parts that have such a limit already, nor to updating parts:
-there a limit keeps every row, to have another when one of the first is taken back.
+Streaming: each limit keeps at most its rows while its input is append-only. Not applied to parts that have such a
+limit already, nor to updating parts: there a limit keeps every row, to have another when one of the first is taken
+back.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     Filter price > 10 * 10   →   Filter price > 100
 
-Streaming: no state, keeps the changelog mode. Not for functions that read the clock or chance, nor for what fails (`CAST('x' AS INT)`, `1 / 0`): that fails
-when a row needs it, as Flink's does, and not when no row does. Arrays, maps and rows stay as they are written.
+Streaming: no state, keeps the changelog mode. Not for functions that read the clock or chance, nor for what fails
+(`CAST('x' AS INT)`, `1 / 0`): that fails when a row needs it, as Flink's does, and not when no row does. Arrays, maps
+and rows stay as they are written.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Filter p (Filter q X)   →   Filter (q AND p) X
 
-Streaming: no state, keeps the changelog mode. Not applied when `p` may fail on rows that `q` removes (`WHERE x <> 0` below `10 / x > 1`): AND
-evaluates both on all rows.
+Streaming: no state, keeps the changelog mode. Not applied when `p` may fail on rows that `q` removes (`WHERE x <> 0`
+below `10 / x > 1`): AND evaluates both on all rows.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Project p * 2 AS q (Project price + 1 AS p X)   →   Project (price + 1) * 2 AS q X
 
-Streaming: no state, keeps the changelog mode. Not applied when an expression that costs something would be computed twice, or when one that is not
-deterministic would give two values where there was one.
+Streaming: no state, keeps the changelog mode. Not applied when an expression that costs something would be computed
+twice, or when one that is not deterministic would give two values where there was one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     Aggregate by (id, name) (Scan t key (id))   →   Project id, name (Scan t)
 
-Streaming: saves the state of the group aggregate, and an append-only input stays append-only. Not applied when there are calls, or no unique key
-of the input is among the columns.
+Streaming: saves the state of the group aggregate, and an append-only input stays append-only. Not applied when there
+are calls, or no unique key of the input is among the columns.
 """
 
 from __future__ import annotations

@@ -3,15 +3,29 @@
     Filter p none, Project … none, Aggregate by (a) none, Join INNER X none, Join SEMI X none, Limit 0 X   →   none
     Join LEFT X none → Project X, NULL …        Join ANTI X none → X        Union X none Y → Union X Y
 
-Streaming: the sources of what is dropped are not read, so they do not hold back a watermark either. Not applied to an aggregate that has a row
-over no input (`scalar`).
+Streaming: the sources of what is dropped are not read, so they do not hold back a watermark either. Not applied to an
+aggregate that has a row over no input (`scalar`).
 """
 
 from __future__ import annotations
 
 from planner.logical.build import null, passing
 from planner.logical.nodes import (
-    Aggregate, Except, Filter, Intersect, Join, Limit, LogicalNode, Over, Project, Sort, TopN, Union, Unnest, Values, WindowTable,
+    Aggregate,
+    Except,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    LogicalNode,
+    Over,
+    Project,
+    Sort,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowTable,
 )
 from planner.rule import Rule, RuleContext
 from runtime.plan.nodes import JoinKind

@@ -2,8 +2,8 @@
 
     Aggregate … (Sort k X)   →   Aggregate … X
 
-A sort without LIMIT matters only at the root of a query. Streaming: a table has no order; the sort would only delay. Not applied at the root, nor to a sort
-with LIMIT or OFFSET: those choose rows.
+A sort without LIMIT matters only at the root of a query. Streaming: a table has no order; the sort would only delay.
+Not applied at the root, nor to a sort with LIMIT or OFFSET: those choose rows.
 """
 
 from __future__ import annotations

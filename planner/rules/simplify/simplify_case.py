@@ -3,7 +3,8 @@
     CASE WHEN TRUE THEN a … → a         CASE WHEN FALSE THEN a ELSE b END → b       CASE WHEN c THEN a ELSE a END → a
     CASE WHEN c THEN TRUE ELSE FALSE END → c IS TRUE
 
-Streaming: no state, keeps the changelog mode. A branch after the first that is always taken is dropped, also if it would fail.
+Streaming: no state, keeps the changelog mode. A branch after the first that is always taken is dropped, also if it
+would fail.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     Sink (Sort price X)   →   PlanningError
 
-A sort without LIMIT is possible over insert-only rows by ascending event time first: rows come out in time order as the watermark passes them. Of a query
-that is shown, any order is accepted, because whoever shows the final rows sorts them. Streaming: changes nothing.
+A sort without LIMIT is possible over insert-only rows by ascending event time first: rows come out in time order as
+the watermark passes them. Of a query that is shown, any order is accepted, because whoever shows the final rows sorts
+them. Streaming: changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Refuse temporal joins that cannot be answered.
 
-`left JOIN right FOR SYSTEM_TIME AS OF left.time` needs event time on the left, a versioned table on the right (a key and event time), and the key covered
-by equalities. PlanningError says which is missing. Streaming: changes nothing.
+`left JOIN right FOR SYSTEM_TIME AS OF left.time` needs event time on the left, a versioned table on the right (a key
+and event time), and the key covered by equalities. PlanningError says which is missing. Streaming: changes nothing.
 """
 
 from __future__ import annotations

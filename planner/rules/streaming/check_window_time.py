@@ -2,7 +2,8 @@
 
     WindowTable TUMBLE of ts (Join … )   →   PlanningError
 
-Streaming: changes nothing. A regular join or an aggregate gives rows in no relation to the watermark, so no window over them could ever be closed.
+Streaming: changes nothing. A regular join or an aggregate gives rows in no relation to the watermark, so no window
+over them could ever be closed.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@
     Aggregate by (window_start, window_end) c (any rows that carry their window)
       →  WindowAggregate ATTACHED(window_start, window_end) c, …
 
-Streaming: one final row per window and key, when the watermark passes the window's end; append-only; state is freed then. The first form assigns windows
-inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows that have their window columns from an earlier window operator, and for
-what the first cannot do: expressions over window columns, and SESSION windows whose partition is not the group.
-Not applied when only one of the two columns is grouped: that is an ordinary, updating aggregate, as in Flink.
+Streaming: one final row per window and key, when the watermark passes the window's end; append-only; state is freed
+then. The first form assigns windows inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows
+that have their window columns from an earlier window operator, and for what the first cannot do: expressions over
+window columns, and SESSION windows whose partition is not the group. Not applied when only one of the two columns is
+grouped: that is an ordinary, updating aggregate, as in Flink.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def _assigning(node: Aggregate, columns: dict[int, Column]) -> WindowAggregate |
 
 @dataclass(frozen=True, slots=True)
 class _Stripped:
-    """A chain of filters and projections without the window function below it. `properties`: which of the chain's columns were window columns;
-    `names`: what the function's input columns are called at the top."""
+    """A chain of filters and projections without the window function below it. `properties`: which of the chain's
+    columns were window columns; `names`: what the function's input columns are called at the top."""
 
     plan: LogicalNode
     table: WindowTable

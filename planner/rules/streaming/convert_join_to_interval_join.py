@@ -2,9 +2,10 @@
 
     Join k (c AND l.ts >= r.ts - 5 s AND l.ts <= r.ts + 5 s) X Y   →   IntervalJoin k l.ts - r.ts in [-5000, 5000] on c X Y
 
-Streaming: rows are kept only until the other side's watermark passes their bound; append-only, also for outer joins (unmatched rows come out when they
-expire). Both inputs must be append-only, both times event time or both processing time, bounded below and above; a strict bound is 1 ms narrower.
-Not for SEMI and ANTI, nor for times that lost their watermark in a regular join or an aggregate: those stay regular joins.
+Streaming: rows are kept only until the other side's watermark passes their bound; append-only, also for outer joins
+(unmatched rows come out when they expire). Both inputs must be append-only, both times event time or both processing
+time, bounded below and above; a strict bound is 1 ms narrower. Not for SEMI and ANTI, nor for times that lost their
+watermark in a regular join or an aggregate: those stay regular joins.
 """
 
 from __future__ import annotations

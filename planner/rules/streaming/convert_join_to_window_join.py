@@ -2,8 +2,9 @@
 
     Join k (a.window_start = b.window_start AND a.window_end = b.window_end AND c) X Y   →   WindowJoin k (window of a) = (window of b) on c X Y
 
-Streaming: pairs come out once, when the watermark passes the window's end; append-only, also for outer and anti joins; state is freed then.
-Both sides must be append-only and have their windows from the same function with the same parameters; else it stays a regular join.
+Streaming: pairs come out once, when the watermark passes the window's end; append-only, also for outer and anti
+joins; state is freed then. Both sides must be append-only and have their windows from the same function with the same
+parameters; else it stays a regular join.
 """
 
 from __future__ import annotations

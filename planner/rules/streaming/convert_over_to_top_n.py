@@ -2,12 +2,13 @@
 
     Filter rn <= 3 (Over rn = ROW_NUMBER() OVER (PARTITION BY team ORDER BY pts DESC) X)   →   TopN 1..3 by team order pts DESC as rn X
 
-`<`, `<=`, `=`, `>`, `>=`, BETWEEN and IN one number; RANK and DENSE_RANK too. Other conditions stay above, other calls stay below:
+`<`, `<=`, `=`, `>`, `>=`, BETWEEN and IN one number; RANK and DENSE_RANK too. Other conditions stay above, other
+calls stay below:
 
     Filter rn = 1 AND s > 5 (Over rn = ROW_NUMBER() …, s = SUM(x) … X)   →   Filter s > 5 (TopN 1..1 … as rn (Over s = SUM(x) … X))
 
-Streaming: only the first rows are kept and followed; the output retracts. Not applied without an upper bound (`rn >= 2`, `rn <= n`): that stays an OVER
-aggregate whose rows are all numbered.
+Streaming: only the first rows are kept and followed; the output retracts. Not applied without an upper bound (`rn >=
+2`, `rn <= n`): that stays an OVER aggregate whose rows are all numbered.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     Sort a DESC limit 3 offset 2 X   →   TopN ROW_NUMBER 3..5 order a DESC X
 
-Streaming: an updating table of the first rows; keeps the rows that may move up. Not applied to a sort without LIMIT and OFFSET: that is about order only.
+Streaming: an updating table of the first rows; keeps the rows that may move up. Not applied to a sort without LIMIT
+and OFFSET: that is about order only.
 """
 
 from __future__ import annotations

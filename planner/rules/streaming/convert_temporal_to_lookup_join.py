@@ -2,9 +2,10 @@
 
     TemporalJoin k as of proctime (d.uid = l.uid AND c) X (Scan d)   →   LookupJoin k d(uid = l.uid) on c X
 
-Equalities of a plain column of the table with the left row or a constant are the keys that the table is asked by; filters and other conditions are tested on
-what comes back. Streaming: no state; changes of the table do not change rows that are out. A retraction asks again and may get another answer.
-PlanningError when no equality gives a key, UnsupportedError when the table cannot be asked by key.
+Equalities of a plain column of the table with the left row or a constant are the keys that the table is asked by;
+filters and other conditions are tested on what comes back. Streaming: no state; changes of the table do not change
+rows that are out. A retraction asks again and may get another answer. PlanningError when no equality gives a key,
+UnsupportedError when the table cannot be asked by key.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) ->
 
 
 def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
-    """The scan below the right side, the filters on the way in terms of its columns, and what each column of the right side is."""
+    """The scan below the right side, the filters on the way in terms of its columns, and what each column of the
+    right side is."""
     chain: list[LogicalNode] = []
     source = node.right
     while isinstance(source, Project | Filter | AssignWatermark):

@@ -3,8 +3,9 @@
     TopN ROW_NUMBER 1..1 by (k) order ts X        →   Deduplicate first by (k) of ts X
     TopN ROW_NUMBER 1..1 by (k) order ts DESC X   →   Deduplicate last by (k) of ts X
 
-Streaming: one row per key in state; keeping the first is append-only, keeping the last updates. Only for a single time attribute as the order and an
-append-only input; by any other column it stays a top-1. Where the row number itself is read, it is the constant 1.
+Streaming: one row per key in state; keeping the first is append-only, keeping the last updates. Only for a single
+time attribute as the order and an append-only input; by any other column it stays a top-1. Where the row number
+itself is read, it is the constant 1.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     TopN 1..2 by (window_start, window_end, item) order price DESC X   →   WindowTopN 1..2 window (window_start, window_end) by (item) order price DESC X
 
-Window deduplication (`= 1` ordered by time) is the same. Streaming: append-only, emitted once per window; state is freed then. The input must be append-only and
-carry its window from a window function, aggregate or join; else the top-n is followed row by row.
+Window deduplication (`= 1` ordered by time) is the same. Streaming: append-only, emitted once per window; state is
+freed then. The input must be append-only and carry its window from a window function, aggregate or join; else the
+top-n is followed row by row.
 """
 
 from __future__ import annotations

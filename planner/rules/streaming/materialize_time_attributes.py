@@ -3,8 +3,9 @@
     Join l.k = r.k X Y                    →   Project ts (plain), … (Join l.k = r.k X Y)
     Aggregate by (ts) …                   →   Project ts (plain), … (Aggregate by (ts) …)
 
-Lost in regular joins, unwindowed aggregates, INTERSECT, EXCEPT, grouping sets, in a UNION where a part has none, and on the looked-up or versioned side of a join
-(reference 3.1). Streaming: no state; who reads the type (sorting by time, sinks, the schema of the result) then sees what is true. The values do not change.
+Lost in regular joins, unwindowed aggregates, INTERSECT, EXCEPT, grouping sets, in a UNION where a part has none, and
+on the looked-up or versioned side of a join (reference 3.1). Streaming: no state; who reads the type (sorting by
+time, sinks, the schema of the result) then sees what is true. The values do not change.
 """
 
 from __future__ import annotations

@@ -1,14 +1,29 @@
 """Which columns still are time attributes: event time that a watermark follows, or processing time.
 
-The binder types a column `*ROWTIME*` wherever a query passes it on; but regular joins and unwindowed aggregates lose the connection between rows and
-watermark (reference 3.1), and which joins are regular is only known here.
+The binder types a column `*ROWTIME*` wherever a query passes it on; but regular joins and unwindowed aggregates lose
+the connection between rows and watermark (reference 3.1), and which joins are regular is only known here.
 """
 
 from __future__ import annotations
 
 from planner.logical.nodes import (
-    Aggregate, DependentJoin, Except, Expand, Intersect, IntervalJoin, Join, LogicalNode, LookupJoin, Project, Scan, TemporalJoin, Union, Values,
-    WindowAggregate, WindowJoin, WindowTable,
+    Aggregate,
+    DependentJoin,
+    Except,
+    Expand,
+    Intersect,
+    IntervalJoin,
+    Join,
+    LogicalNode,
+    LookupJoin,
+    Project,
+    Scan,
+    TemporalJoin,
+    Union,
+    Values,
+    WindowAggregate,
+    WindowJoin,
+    WindowTable,
 )
 from planner.rule import RuleContext
 from planner.traits.context import TraitContext

@@ -12,7 +12,8 @@ __all__ = ["TimeBound", "time_bound"]
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """`lower <= left - right <= upper` in milliseconds, for two columns; None is no bound. `exact` is false when the comparison says more than that."""
+    """`lower <= left - right <= upper` in milliseconds, for two columns; None is no bound. `exact` is false when the
+    comparison says more than that."""
 
     left: ColumnRef
     right: ColumnRef

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from planner.logical.nodes import (
-    Expand, Filter, LogicalNode, LookupJoin, Over, Project, TemporalJoin, Unnest, WindowAggregate, WindowJoin, WindowProperty, WindowTable, WindowTopN,
+    Expand,
+    Filter,
+    LogicalNode,
+    LookupJoin,
+    Over,
+    Project,
+    TemporalJoin,
+    Unnest,
+    WindowAggregate,
+    WindowJoin,
+    WindowProperty,
+    WindowTable,
+    WindowTopN,
 )
 from planner.rule import RuleContext
 from planner.traits.context import TraitContext

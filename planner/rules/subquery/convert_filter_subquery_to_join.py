@@ -5,9 +5,10 @@
     Filter p AND x IN (S)  X            DependentJoin SEMI x = s    (Filter p X)  S
     Filter p AND x NOT IN (S)  X        up to three ANTI joins, see below
 
-NOT IN follows SQL's NULL rule. A row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As plain anti joins, so that each is
-kept up to date by the ordinary join operator: no s equals x; no s is NULL; and, where x itself is NULL, no row in S at all. The second falls
-away when s cannot be NULL, the third when x cannot be. Several operands (`(a, b) NOT IN ...`) use one anti join on "not surely different".
+NOT IN follows SQL's NULL rule. A row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As
+plain anti joins, so that each is kept up to date by the ordinary join operator: no s equals x; no s is NULL; and,
+where x itself is NULL, no row in S at all. The second falls away when s cannot be NULL, the third when x cannot be.
+Several operands (`(a, b) NOT IN ...`) use one anti join on "not surely different".
 
 Streaming: both sides stay in state as long as they live. SEMI of append-only inputs is append-only, ANTI retracts.
 Not for subqueries below OR, CASE or in the SELECT list: `convert_subquery_to_join` does those.
@@ -81,7 +82,8 @@ def _not_surely_different(x: Expr, s: Expr) -> Expr:
 
 
 def _any_row(plan: LogicalNode) -> LogicalNode:
-    """One row when the plan has any: an anti join without keys then touches each left row once, not once per right row."""
+    """One row when the plan has any: an anti join without keys then touches each left row once, not once per right
+    row."""
     if outer_ids(plan):
         return plan
     there = fresh_column("found", BOOLEAN.not_null())

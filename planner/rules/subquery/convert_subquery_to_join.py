@@ -1,14 +1,16 @@
 """A subquery anywhere inside an expression becomes a column that a join brings.
 
     Project a, (S) X                →  Project a, s      (DependentJoin LEFT X S)
-    Filter p OR EXISTS (S)  X       →  Filter p OR n > 0 (DependentJoin LEFT X (Aggregate scalar COUNT(*) S))
-    Filter p OR x IN (S)  X         →  Filter p OR n > 0 (DependentJoin LEFT X (Aggregate scalar COUNT(*) (Filter s = x S)))
+    Filter p OR EXISTS (S)  X       →  Filter p OR n > 0 (DependentJoin INNER X (Aggregate scalar COUNT(*) S))
+    Filter p OR x IN (S)  X         →  Filter p OR n > 0 (DependentJoin INNER X (Aggregate scalar COUNT(*) (Filter s = x S)))
 
-A scalar subquery that could have many rows gets SINGLE_VALUE around it, which fails on the second row. An aggregate without GROUP BY at the top of it has
-a row even over no input (`scalar`): COUNT is 0 there. IN keeps its three values: NULL when there is no match but x or some s is NULL, unless S is
-empty; where only TRUE counts (below AND and OR of a WHERE) the match alone is asked.
+A scalar subquery that could have many rows gets SINGLE_VALUE around it, which fails on the second row. An aggregate
+without GROUP BY at the top of it has a row even over no input (`scalar`): COUNT is 0 there. IN keeps its three
+values: NULL when there is no match but x or some s is NULL, unless S is empty; where only TRUE counts (below AND and
+OR of a WHERE) the match alone is asked.
 
-Streaming: a LEFT join, so every left row comes out at once and again when its subquery's answer changes: the output retracts.
+Streaming: a LEFT join, so every left row comes out at once and again when its subquery's answer changes: the output
+retracts.
 """
 
 from __future__ import annotations
@@ -20,7 +22,19 @@ from planner.rule import Rule, RuleContext
 from planner.traits.keys import unique_keys
 from runtime.core.types import BIGINT, BOOLEAN
 from runtime.expr.analysis import contains_subquery
-from runtime.expr.nodes import TRUE, AggregateCall, Call, Case, Expr, Literal, OuterRef, SubqueryExpr, SubqueryKind, fresh_column, map_children
+from runtime.expr.nodes import (
+    TRUE,
+    AggregateCall,
+    Call,
+    Case,
+    Expr,
+    Literal,
+    OuterRef,
+    SubqueryExpr,
+    SubqueryKind,
+    fresh_column,
+    map_children,
+)
 from runtime.expr.rewrite import FALSE, conjunction, disjunction
 from runtime.plan.nodes import JoinKind
 
@@ -81,8 +95,9 @@ class _Joins:
         """The number of rows of a subquery (in which an argument is not NULL)."""
         count = fresh_column("n", BIGINT.not_null())
         aggregate = Aggregate(plan, (), ((count, AggregateCall("COUNT", args, count.type)),), scalar=True)
-        self.plan = DependentJoin(self.plan, aggregate, JoinKind.LEFT, TRUE)
-        return count.with_type(BIGINT).ref()
+        # A count has exactly one row, so no left row is lost.
+        self.plan = DependentJoin(self.plan, aggregate, JoinKind.INNER, TRUE)
+        return count.ref()
 
     @staticmethod
     def _positive(count: Expr) -> Expr:
@@ -113,7 +128,8 @@ def _null_outer(x: Expr) -> list[Expr]:
 
 
 def _with_scalar_aggregate(plan: LogicalNode) -> LogicalNode:
-    """The plan with its topmost aggregate without GROUP BY marked: in a scalar subquery it has a row even over no input."""
+    """The plan with its topmost aggregate without GROUP BY marked: in a scalar subquery it has a row even over no
+    input."""
     match plan:
         case Aggregate(group=(), scalar=False):
             return plan.with_(scalar=True)

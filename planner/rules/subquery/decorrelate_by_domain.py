@@ -4,8 +4,9 @@
 
 How Y is computed for each d: `domain.py`. The copy of X below D is the same operator as X, so X is read once.
 
-Streaming: keeps the distinct outer values in state, and what Y keeps per value; retracts when X or Y do. The simpler forms come first because they keep
-less: this one is for what they leave (inequalities below an aggregate, outer columns in a SELECT list or in UNNEST).
+Streaming: keeps the distinct outer values in state, and what Y keeps per value; retracts when X or Y do. The simpler
+forms come first because they keep less: this one is for what they leave (inequalities below an aggregate, outer
+columns in a SELECT list or in UNNEST).
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 
     DependentJoin k c X (… (Filter y = outer(x) Y))   →   Join k (c AND y = x) X (… Y)
 
-A condition passes filters, projections (which then keep its columns), inner joins, and the left side of other joins as it is. An equality `y = outer(x)` also
-passes what works per group, and adds y to the group: GROUP BY, DISTINCT, OVER, and ORDER BY with LIMIT, which becomes a top-n per y.
+A condition passes filters, projections (which then keep its columns), inner joins, and the left side of other joins
+as it is. An equality `y = outer(x)` also passes what works per group, and adds y to the group: GROUP BY, DISTINCT,
+OVER, and ORDER BY with LIMIT, which becomes a top-n per y.
 
     DependentJoin INNER X (Sort a DESC limit 3 (Filter y = outer(x) Y))   →   Join INNER y = x X (TopN 1..3 by y order a DESC Y)
 
-Streaming: the right side is computed for every y, also those that no left row asks for; in exchange no copy of the left side is kept in state.
-Not applied when another condition would have to pass an aggregate or a limit, or when an expression other than a condition reads the left row:
-`decorrelate_by_domain` does that.
+Streaming: the right side is computed for every y, also those that no left row asks for; in exchange no copy of the
+left side is kept in state. Not applied when another condition would have to pass an aggregate or a limit, or when an
+expression other than a condition reads the left row: `decorrelate_by_domain` does that.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def decorrelate_by_predicate(node: DependentJoin, context: RuleContext) -> Logic
 
 @dataclass(frozen=True, slots=True)
 class _Pulled:
-    """A plan that no longer depends on the outer row, with at least the columns it had, and the conditions taken out of it."""
+    """A plan that no longer depends on the outer row, with at least the columns it had, and the conditions taken out
+    of it."""
 
     plan: LogicalNode
     conditions: tuple[Expr, ...]
@@ -107,7 +109,8 @@ def _above(plan: LogicalNode, inner: _Pulled, outer: frozenset[int]) -> _Pulled 
 
 
 def _keyed(inner: _Pulled, outer: frozenset[int]) -> tuple[LogicalNode, tuple[ColumnRef, ...], tuple[Expr, ...]] | None:
-    """The input with one column per equality, those columns, and the conditions over them; None when a condition is no such equality."""
+    """The input with one column per equality, those columns, and the conditions over them; None when a condition is
+    no such equality."""
     plan = inner.plan
     keys: list[ColumnRef] = []
     conditions: list[Expr] = []

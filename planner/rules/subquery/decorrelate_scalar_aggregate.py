@@ -1,12 +1,15 @@
-"""An aggregate that has a row even over no input is joined as one that has not, and its missing row is made above the join.
+"""An aggregate that has a row even over no input is joined as one that has not, and its missing row is made above the
+join.
 
     DependentJoin LEFT X (Project f(n) (Aggregate scalar n = COUNT(*) Y))
       →  Project X, f(n) (Project X, n = (0 where m is NULL, else m) (DependentJoin LEFT X (Aggregate m = COUNT(*) Y)))
 
-This is the right answer to the "count bug": a left row without rows in Y has COUNT 0 (and SUM NULL), and expressions over them are computed from
-that. What stands between (projections, HAVING) moves above the join; a HAVING that fails makes the whole row NULL for LEFT, and removes it for INNER.
+This is the right answer to the "count bug": a left row without rows in Y has COUNT 0 (and SUM NULL), and expressions
+over them are computed from that. What stands between (projections, HAVING) moves above the join; a HAVING that fails
+makes the whole row NULL for LEFT, and removes it for INNER.
 
-Streaming: a LEFT join and a group aggregate per correlation key; retracts. Not for SEMI and ANTI: `decorrelate_by_domain` does those.
+Streaming: a LEFT join and a group aggregate per correlation key; retracts. Not for SEMI and ANTI:
+`decorrelate_by_domain` does those.
 """
 
 from __future__ import annotations
@@ -78,12 +81,18 @@ def _kept(tests: list[Expr]) -> tuple[list[Expr], tuple[tuple[Column, Expr], ...
 
 
 def _padded(plan: LogicalNode, node: DependentJoin, test: Expr) -> LogicalNode:
+    """The right columns as NULL where the test is not true."""
     if test == TRUE:
         return projected(plan, node.columns)
-    right = tuple(
-        (c, Case(((test, c.ref()),), null(c.type), c.type.with_nullable(True))) for c in node.columns[len(node.left.columns):]
+    left, right = node.left.columns, node.right.columns
+    passed = fresh_column("having", test.type)
+    inner = tuple(fresh_column(c.name, c.type) for c in right)
+    tested = Project(plan, (*passing(left), *((f, c.ref()) for f, c in zip(inner, right, strict=True)), (passed, test)))
+    items = tuple(
+        (c, Case(((passed.ref(), f.ref()),), null(c.type), c.type.with_nullable(True)))
+        for c, f in zip(node.columns[len(left):], inner, strict=True)
     )
-    return Project(plan, (*passing(node.left.columns), *right))
+    return Project(tested, (*passing(left), *items))
 
 
 RULE = Rule("decorrelate_scalar_aggregate", DependentJoin, decorrelate_scalar_aggregate, essential=True)

@@ -1,8 +1,9 @@
 """The general way to make a subquery independent of the outer row: compute it for all outer rows at once.
 
-The *domain* is the set of distinct values of the outer columns that the subquery reads. `Unnesting.push` joins the domain to the subquery's leaves and
-carries its columns upwards through every operator (to group by, to partition by, to join on), so that the result holds the subquery's rows for each value.
-After T. Neumann and A. Kemper, "Unnesting Arbitrary Queries" (BTW 2015).
+The *domain* is the set of distinct values of the outer columns that the subquery reads. `Unnesting.push` joins the
+domain to the subquery's leaves and carries its columns upwards through every operator (to group by, to partition by,
+to join on), so that the result holds the subquery's rows for each value. After T. Neumann and A. Kemper, "Unnesting
+Arbitrary Queries" (BTW 2015).
 """
 
 from __future__ import annotations
@@ -12,7 +13,22 @@ from dataclasses import dataclass
 from planner.logical.build import coalesce, not_distinct, passing, renaming, resolve_outer
 from planner.logical.expressions import map_expressions, node_expressions, outer_ids
 from planner.logical.nodes import (
-    Aggregate, Except, Expand, Filter, Intersect, Join, Limit, LogicalNode, Over, Project, Sort, TopN, Union, Unnest, Values, WindowTable,
+    Aggregate,
+    Except,
+    Expand,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    LogicalNode,
+    Over,
+    Project,
+    Sort,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowTable,
 )
 from planner.rule import RuleContext
 from runtime.core.errors import UnsupportedError
@@ -27,7 +43,8 @@ __all__ = ["Bound", "Unnesting"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A plan that holds the rows of a subquery for every value of the domain: `columns` tells by the id of an outer column where its value is."""
+    """A plan that holds the rows of a subquery for every value of the domain: `columns` tells by the id of an outer
+    column where its value is."""
 
     plan: LogicalNode
     columns: dict[int, Column]
@@ -38,7 +55,8 @@ class Bound:
 
 
 class Unnesting:
-    """Joins one domain to one subquery. `domain` has one row per combination of values, `columns` its columns by the id of the outer column."""
+    """Joins one domain to one subquery. `domain` has one row per combination of values, `columns` its columns by the
+    id of the outer column."""
 
     def __init__(self, domain: LogicalNode, columns: dict[int, Column], context: RuleContext) -> None:
         self._domain = domain

@@ -4,8 +4,8 @@
     Join LEFT  (c AND sub over Y) X Y     →  Join LEFT c X (Filter sub Y)        (RIGHT the other way round)
     Join SEMI/ANTI (c AND sub over Y) X Y →  Join SEMI/ANTI c X (Filter sub Y)
 
-Streaming: no state of its own, keeps the changelog mode.
-Other places (a subquery over the kept side of an outer join, over both sides of one, in FULL) have no such form: UnsupportedError.
+Streaming: no state of its own, keeps the changelog mode. Other places (a subquery over the kept side of an outer
+join, over both sides of one, in FULL) have no such form: UnsupportedError.
 """
 
 from __future__ import annotations
