@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,7 +32,7 @@ def _choose(condition: Value, yes: Value, no: Value, length: int) -> Value:
         yes, no = as_array(yes, length), as_array(no, length)
         condition = as_array(condition, length)
         source = pa.concat_arrays([yes, no])
-        rows = pa.array(range(length), pa.int64())
+        rows = pa.array(np.arange(length, dtype=np.int64))
         return source.take(pc.if_else(condition, rows, pc.add(rows, length)))
     return pc.if_else(condition, yes, no)
 
