@@ -22,7 +22,7 @@ from runtime.operators.sink_materialize import SinkMaterializeOperator
 from runtime.operators.sort import SortOperator
 from runtime.operators.stateless import DropUpdateBeforeOperator, UnionOperator, ValuesOperator
 from runtime.operators.temporal_join import TemporalJoinOperator
-from runtime.operators.top_n import TopNOperator
+from runtime.operators.top_n import top_n_operator
 from runtime.operators.unnest import UnnestOperator
 from runtime.operators.watermark import WatermarkOperator
 from runtime.operators.window_aggregate import WindowAggregateOperator
@@ -49,7 +49,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], Callable[[Any, OperatorContext], Opera
     plan.WindowJoinExec: WindowJoinOperator,
     plan.LookupJoinExec: LookupJoinOperator,
     plan.SetOperationExec: SetOperationOperator,
-    plan.TopNExec: TopNOperator,
+    plan.TopNExec: top_n_operator,
     plan.WindowTopNExec: WindowTopNOperator,
     plan.DeduplicateExec: deduplicate_operator,
     plan.ExpandExec: ExpandOperator,

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.operators.append_top_n import AppendTopNOperator, keeps_few
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.plan.nodes import TopNExec
@@ -19,7 +20,12 @@ from runtime.state.keyed import KeyIndex
 from runtime.state.ordered import OrderedRows
 from runtime.state.rows import Identity
 
-__all__ = ["TopNOperator"]
+__all__ = ["TopNOperator", "top_n_operator"]
+
+
+def top_n_operator(node: TopNExec, context: OperatorContext) -> Operator:
+    """The operator that fits the input: rows that are never taken back need far less state."""
+    return AppendTopNOperator(node, context) if keeps_few(node) else TopNOperator(node, context)
 
 
 class TopNOperator(Operator):

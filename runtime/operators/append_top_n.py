@@ -1,0 +1,181 @@
+"""Top-n of rows that are never taken back: only the best n of each partition are kept, as a small matrix of row slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.kernels.columns import ColumnStore, SlotAllocator
+from runtime.kernels.grow import grown
+from runtime.kernels.order_words import OrderEncoder
+from runtime.kernels.sort import sort_words
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.nodes import RankFunction, TopNExec
+from runtime.state.keyed import KeyIndex
+
+__all__ = ["MOST_KEPT", "AppendTopNOperator", "keeps_few"]
+
+MOST_KEPT = 128
+"""Beyond this n a matrix with n places for every partition would waste more than it saves."""
+
+
+def keeps_few(node: TopNExec) -> bool:
+    """Whether this operator can run the node: ROW_NUMBER up to a small n, over rows that are never taken back."""
+    return (
+        node.input.mode.is_append_only and node.function is RankFunction.ROW_NUMBER and node.end is not None and node.end <= MOST_KEPT
+    )
+
+
+class AppendTopNOperator(Operator):
+    """Per epoch: drop rows that are no better than the n-th of their partition, take the best n of the rest, merge them with those kept.
+
+    Costs a sort of the rows that survive the first step. Ties rank by arrival, so a row equal to the n-th is dropped.
+    Output as `TopNOperator`'s.
+    """
+
+    def __init__(self, node: TopNExec, context: OperatorContext) -> None:
+        del context
+        assert node.end is not None
+        self._node = node
+        self._n = node.end
+        schema = node.input.schema
+        self._keys = KeyIndex.of(schema, node.partition)
+        self._best = np.full((0, self._n), -1, dtype=np.int64)
+        self._rows = ColumnStore([f.type.arrow for f in schema])
+        self._slots = SlotAllocator()
+        order = node.order
+        self._encoder = OrderEncoder(
+            [schema[s.index].type.arrow for s in order], [s.descending for s in order], [s.nulls_last for s in order]
+        )
+        self._words = np.zeros((0, self._encoder.width), dtype=np.uint64)
+
+    @property
+    def state_size(self) -> StateSize:
+        size = self._rows.nbytes + self._keys.nbytes + self._best.nbytes + self._words.nbytes
+        return StateSize(len(self._slots), size)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        keys, is_new = self._keys.insert([batch.column(i) for i in self._node.partition], len(batch))
+        self._grow(keys[is_new])
+        words = self._encode(batch)
+        rows, owners, words = self._contenders(keys, words)
+        if not len(rows):
+            return None
+        touched, owner = np.unique(owners, return_inverse=True)
+        before = self._best[touched]
+        after = self._merged(batch, rows, owner, words, before)
+        self._best[touched] = after
+        output = self._ranks_that_changed(before, after) if self._node.rank_column else self._rows_that_changed(before, after)
+        gone = np.setdiff1d(before[before >= 0], after[after >= 0])
+        self._rows.free(gone)
+        self._slots.free(gone)
+        return output
+
+    def _grow(self, fresh: np.ndarray) -> None:
+        size = self._keys.capacity
+        if size > len(self._best):
+            wider = np.full((max(size, 2 * len(self._best)), self._n), -1, dtype=np.int64)
+            wider[: len(self._best)] = self._best
+            self._best = wider
+        self._best[fresh] = -1
+
+    def _encode(self, batch: ChangelogBatch) -> np.ndarray:
+        words = self._encoder.encode([batch.column(s.index) for s in self._node.order])
+        if words.shape[1] != self._words.shape[1]:
+            self._words = self._encoder.adapt(self._words)
+        return words
+
+    def _contenders(self, keys: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of the batch that may be among the best n: (positions, partition slots, order words), sorted by partition and order."""
+        worst = self._best[keys, self._n - 1]
+        full = np.flatnonzero(worst >= 0)
+        beaten = np.zeros(len(keys), dtype=bool)
+        if len(full):
+            beaten[full] = ~_less(words[full], self._words[worst[full]])
+        rows = np.flatnonzero(~beaten)
+        keys, words = keys[rows], words[rows]
+        order = sort_words(np.concatenate((keys.astype(np.uint64).reshape(-1, 1), words), axis=1))
+        keys = keys[order]
+        place = _place_in_run(keys)
+        chosen = order[place < self._n]
+        return rows[chosen], keys[place < self._n], words[chosen]
+
+    def _merged(self, batch: ChangelogBatch, rows: np.ndarray, owner: np.ndarray, words: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """The best n of each touched partition after the batch; stores the rows that come in."""
+        old_owner, old_place = np.nonzero(before >= 0)
+        old = before[old_owner, old_place]
+        owners = np.concatenate((old_owner, owner))
+        all_words = np.concatenate((self._words[old], words))
+        order = sort_words(np.concatenate((owners.astype(np.uint64).reshape(-1, 1), all_words), axis=1))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = _place_in_run(owners[order])
+        kept = place < self._n
+        new = kept[len(old):]
+        slots = self._slots.allocate(int(new.sum()))
+        self._words = grown(self._words, self._slots.high)
+        self._words[slots] = words[new]
+        self._rows.put(slots, batch.take(rows[new]).columns)
+        after = np.full_like(before, -1)
+        old_kept = kept[: len(old)]
+        after[old_owner[old_kept], place[: len(old)][old_kept]] = old[old_kept]
+        after[owner[new], place[len(old):][new]] = slots
+        return after
+
+    def _ranks_that_changed(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
+        changed = before != after
+        changed[:, : self._node.start - 1] = False
+        owner, place = np.nonzero(changed)
+        if not len(owner):
+            return None
+        old, new = before[owner, place], after[owner, place]
+        kinds = np.where(old >= 0, UPDATE_AFTER, INSERT).astype(np.int8)
+        if not self._node.mode.update_before:
+            return self._batch(new, kinds, place + 1)
+        was = np.flatnonzero(old >= 0)
+        slots = np.concatenate((old[was], new))
+        ranks = np.concatenate((place[was], place)) + 1
+        all_kinds = np.concatenate((np.full(len(was), UPDATE_BEFORE, dtype=np.int8), kinds))
+        order = np.argsort(np.concatenate((was * 2, np.arange(len(new)) * 2 + 1)), kind="stable")
+        return self._batch(slots[order], all_kinds[order], ranks[order])
+
+    def _rows_that_changed(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
+        old, new = before[:, self._node.start - 1 :], after[:, self._node.start - 1 :]
+        left = (old >= 0) & ~np.isin(old, new)
+        entered = (new >= 0) & ~np.isin(new, old)
+        slots = np.concatenate((old[left], new[entered]))
+        if not len(slots):
+            return None
+        kinds = np.concatenate((np.full(int(left.sum()), DELETE, np.int8), np.full(int(entered.sum()), INSERT, np.int8)))
+        owner = np.concatenate((np.nonzero(left)[0], np.nonzero(entered)[0]))
+        order = np.argsort(owner, kind="stable")
+        return self._batch(slots[order], kinds[order], None)
+
+    def _batch(self, slots: np.ndarray, kinds: np.ndarray, ranks: np.ndarray | None) -> ChangelogBatch:
+        columns = self._rows.take(slots)
+        if ranks is not None:
+            columns.append(pa.array(ranks.astype(np.int64)))
+        return ChangelogBatch.of(columns, self._node.schema, kinds)
+
+
+def _less(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Row by row, whether the words on the left come before those on the right."""
+    less = np.zeros(len(left), dtype=bool)
+    equal = np.ones(len(left), dtype=bool)
+    for column in range(left.shape[1]):
+        less |= equal & (left[:, column] < right[:, column])
+        equal &= left[:, column] == right[:, column]
+    return less
+
+
+def _place_in_run(sorted_keys: np.ndarray) -> np.ndarray:
+    """0, 1, 2, ... within each run of equal keys."""
+    positions = np.arange(len(sorted_keys))
+    starts = np.ones(len(sorted_keys), dtype=bool)
+    starts[1:] = sorted_keys[1:] != sorted_keys[:-1]
+    return positions - np.maximum.accumulate(np.where(starts, positions, 0))
