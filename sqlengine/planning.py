@@ -54,9 +54,9 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
     bound = bind_query(query, Binding(session, live))
     plan, order_keys = _without_top_sort(bound.plan)
     optimized, trace = _optimize(session, plan, displayed=True)
-    physical = lower(optimized, lower_context(session))
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields):]]
+    physical = lower(optimized, lower_context(session), [f.name for f in fields])
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
     return PlannedQuery(bound.plan, optimized, physical, trace, Schema(tuple(fields)), len(bound.names), order)

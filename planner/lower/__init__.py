@@ -24,14 +24,17 @@ __all__ = ["LowerContext", "lower", "lower_statement_set"]
 FAMILIES = (aggregate, calc, join, rank, sink, window)
 
 
-def lower(plan: LogicalNode, context: LowerContext) -> PhysicalNode:
-    """The physical plan of one query or INSERT.
+def lower(plan: LogicalNode, context: LowerContext, names: Sequence[str] | None = None) -> PhysicalNode:
+    """The physical plan of one query or INSERT. `names` are those of a query's columns, where rules have lost them.
 
     Raises:
         PlanningError: no correct plan exists, for example updates into a table that takes only insertions (E1701).
         UnsupportedError: the plan holds a form that streams cannot have, for example a sort without an end (E1602).
     """
-    return lower_statement_set([plan], context)[0]
+    (root,) = lower_statement_set([plan], context)
+    if names is None or isinstance(plan, Sink) or len(names) != len(root.schema):
+        return root
+    return renamed(root, tuple(names))
 
 
 def lower_statement_set(plans: Sequence[LogicalNode], context: LowerContext) -> tuple[PhysicalNode, ...]:
