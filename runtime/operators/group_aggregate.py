@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,10 +15,13 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import GroupAggregateExec
 
 __all__ = ["GroupAggregateOperator"]
+
+_POOL_SLACK = 4096
 
 
 class GroupAggregateOperator(Operator):
@@ -46,12 +48,12 @@ class GroupAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._next_seq = 0
-        self._touched_at = np.zeros(0, np.int64)
-        self._touches: deque[tuple[int, np.ndarray]] = deque()
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        if self._node.ttl:
-            self._expire(time.processing_time)
+        if self._idle is not None:
+            # Without a change downstream: Flink's rule.
+            self._forget(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -97,8 +99,8 @@ class GroupAggregateOperator(Operator):
         output = self._changes(touched, fresh, gone, old, new)
         if gone.any():
             self._forget(touched[gone])
-        if self._node.ttl:
-            self._touch(touched[~gone], time.processing_time)
+        if self._idle is not None:
+            self._idle.touch(touched[~gone], time.processing_time)
         return output
 
     def _changes(self, touched: np.ndarray, fresh: np.ndarray, gone: np.ndarray, old: list[pa.Array],
@@ -131,28 +133,17 @@ class GroupAggregateOperator(Operator):
         return ChangelogBatch.of([*self._key_store.take(touched[group]), *values], self._node.schema, kinds[sent])
 
     def _forget(self, slots: np.ndarray) -> None:
+        if not len(slots):
+            return
         self._aggregates.release(slots)
         self._key_store.free(slots)
         self._index.remove(slots)
         if self._live is not None:
             self._live.release(slots)
-
-    def _touch(self, slots: np.ndarray, now: int) -> None:
-        high = self._index.capacity
-        if len(self._touched_at) < high:
-            larger = np.full(max(high, 2 * len(self._touched_at)), -1, np.int64)
-            larger[:len(self._touched_at)] = self._touched_at
-            self._touched_at = larger
-        self._touched_at[slots] = now
-        self._touches.append((now, slots))
-
-    def _expire(self, now: int) -> None:
-        """Forgets groups not touched for longer than the time to live, without a change downstream (Flink's rule)."""
-        while self._touches and self._touches[0][0] + self._node.ttl < now:
-            then, slots = self._touches.popleft()
-            idle = np.unique(slots[self._touched_at[slots] == then])
-            self._touched_at[idle] = -1
-            self._forget(idle)
+        if self._idle is not None:
+            self._idle.forget(slots)
+        if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
+            self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
 
 
 def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.ndarray:

@@ -15,13 +15,14 @@ from runtime.eval.aggregates.accumulator import clear_at, values_at
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
 
-__all__ = ["ExactSums", "divide", "multiply", "subtract", "two_product"]
+__all__ = ["ExactSums", "decimal_parts", "divide", "float_parts", "multiply", "subtract", "two_product"]
 
 _M32 = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)
 _BIAS = 1074
 _ADDS_BEFORE_CARRY = 1 << 30
 _SPLITTER = 134217729.0
+_NAN, _PLUS, _MINUS = -1, -2, -3
 
 
 class ExactSums:
@@ -50,28 +51,12 @@ class ExactSums:
         if not finite.all():
             self._add_special(slots[~finite], values[~finite], None if signs is None else signs[~finite])
             slots, values, signs = slots[finite], values[finite], None if signs is None else signs[finite]
-        mantissa, exponent = np.frexp(values)
-        # Doubles below 2**-1022 have fewer bits: then shift less, so that the exponent stays at the unit.
-        place = exponent.astype(np.int64) - 53 + _BIAS
-        short = np.minimum(place, 0)
-        integer = np.ldexp(mantissa, (53 + short).astype(np.int32)).astype(np.int64)
-        place -= short
-        sign = np.where(integer < 0, -1, 1)
-        if signs is not None:
-            sign = sign * signs
-        magnitude = np.abs(integer).astype(np.uint64)
-        index = place >> 5
-        shift = (place & 31).astype(np.uint64)
-        parts = (
-            (magnitude << shift) & _M32,
-            (magnitude >> (_S32 - shift)) & _M32,
-            (magnitude >> (np.uint64(63) - shift)) >> np.uint64(1),
-        )
+        index, parts = _pieces(values)
         for low in np.unique(index).tolist():
             rows = index == low
             every = bool(rows.all())
             for offset, part in enumerate(parts):
-                signed = part.astype(np.int64) * sign
+                signed = part if signs is None else part * signs
                 chosen = signed if every else signed[rows]
                 if chosen.any():
                     np.add.at(self._limb(low + offset), slots if every else slots[rows], chosen)
@@ -82,13 +67,7 @@ class ExactSums:
         if len(slots) == 0:
             return
         self._reserve(slots)
-        words = fixed_values(values)
-        low, high = words[:, 0], words[:, 1].view(np.int64)
-        if np.array_equal(high, low.view(np.int64) >> 63):
-            pieces = [(low & _M32).astype(np.int64), low.view(np.int64) >> 32]
-        else:
-            pieces = [(low & _M32).astype(np.int64), (low >> _S32).astype(np.int64), high & 0xFFFFFFFF, high >> 32]
-        for index, piece in enumerate(pieces):
+        for index, piece in decimal_parts(values).items():
             np.add.at(self._limb(index), slots, piece if signs is None else piece * signs)
         self._count_adds(len(slots))
 
@@ -103,6 +82,16 @@ class ExactSums:
         if other._special is not None:
             np.add.at(self._specials(), targets, values_at(other._special, sources))
         self._count_adds(len(targets))
+
+    @staticmethod
+    def of(parts: dict[int, np.ndarray], size: int) -> ExactSums:
+        """Sums from limb columns as `float_parts` or `decimal_parts` give them, added up by the caller: slot i is row i."""
+        sums = ExactSums()
+        sums._size = size
+        sums._limbs = {index: values for index, values in parts.items() if index >= 0}
+        if _NAN in parts:
+            sums._special = np.stack([parts[kind] for kind in (_NAN, _PLUS, _MINUS)], axis=1)
+        return sums
 
     def release(self, slots: np.ndarray) -> None:
         """Sets sums to zero."""
@@ -190,6 +179,51 @@ class ExactSums:
             every = np.arange(self._size, dtype=np.int64)
             self._limbs = self._canonical(every)
             self._adds = 0
+
+
+def float_parts(values: np.ndarray) -> dict[int, np.ndarray]:
+    """What each double adds to each limb, int64 columns by limb; NaN and infinities to columns of their own."""
+    finite = np.isfinite(values)
+    columns: dict[int, np.ndarray] = {}
+    if not finite.all():
+        columns = {_NAN: np.isnan(values).astype(np.int64), _PLUS: (values == np.inf).astype(np.int64),
+                   _MINUS: (values == -np.inf).astype(np.int64)}
+        values = np.where(finite, values, 0.0)
+    index, parts = _pieces(values)
+    for low in np.unique(index).tolist():
+        rows = index == low
+        for offset, part in enumerate(parts):
+            column = columns.setdefault(low + offset, np.zeros(len(values), np.int64))
+            column[rows] += part[rows]
+    return columns
+
+
+def decimal_parts(values: pa.Array) -> dict[int, np.ndarray]:
+    """What each decimal128 (no NULLs) adds to each limb."""
+    words = fixed_values(values)
+    low, high = np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]).view(np.int64)
+    if np.array_equal(high, low.view(np.int64) >> 63):
+        return {0: (low & _M32).astype(np.int64), 1: low.view(np.int64) >> 32}
+    return {0: (low & _M32).astype(np.int64), 1: (low >> _S32).astype(np.int64), 2: high & 0xFFFFFFFF, 3: high >> 32}
+
+
+def _pieces(values: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Finite doubles as three neighbouring limbs each: the index of the lowest, and the signed limbs."""
+    mantissa, exponent = np.frexp(values)
+    # Doubles below 2**-1022 have fewer bits: then shift less, so that the exponent stays at the unit.
+    place = exponent.astype(np.int64) - 53 + _BIAS
+    short = np.minimum(place, 0)
+    integer = np.ldexp(mantissa, (53 + short).astype(np.int32)).astype(np.int64)
+    place -= short
+    sign = np.where(integer < 0, -1, 1)
+    magnitude = np.abs(integer).astype(np.uint64)
+    shift = (place & 31).astype(np.uint64)
+    parts = (
+        ((magnitude << shift) & _M32).astype(np.int64) * sign,
+        ((magnitude >> (_S32 - shift)) & _M32).astype(np.int64) * sign,
+        ((magnitude >> (np.uint64(63) - shift)) >> np.uint64(1)).astype(np.int64) * sign,
+    )
+    return place >> 5, parts
 
 
 def _add_to_pair(high: np.ndarray, low: np.ndarray, term: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
 from runtime.kernels.sorted_runs import SortedRuns
 
-__all__ = ["AnyExtreme", "FixedExtreme", "RetractableExtreme", "extreme_accumulator"]
+__all__ = ["AnyExtreme", "FixedExtreme", "RetractableExtreme", "extreme_accumulator", "ordered_keys"]
 
 
 def extreme_accumulator(function: str, type_: DataType, retract: bool) -> Accumulator:
@@ -186,6 +186,11 @@ class RetractableExtreme(Accumulator):
             self._live[entries] = False
             self._index.remove(entries)
             self._store.free(entries)
+
+
+def ordered_keys(values: pa.Array) -> np.ndarray | None:
+    """int64 in the order of the values (no NULLs among them); None for types of more than 64 bits."""
+    return _ordered(values) if _one_word(values.type) else None
 
 
 def _ordered(values: pa.Array) -> np.ndarray:

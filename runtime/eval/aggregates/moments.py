@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
 from runtime.eval.aggregates.decimals import decimal_array
-from runtime.eval.aggregates.exact_sums import ExactSums, divide, multiply, subtract, two_product
-from runtime.eval.aggregates.sums import RowCounts
+from runtime.eval.aggregates.exact_sums import ExactSums, divide, float_parts, multiply, subtract, two_product
+from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts, RowCounts, sums_of
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 
 __all__ = ["Variance"]
@@ -26,7 +26,7 @@ _EXACT_SUM = float(1 << 31)
 _EXACT_SQUARES = float(1 << 62)
 
 
-class Variance(Accumulator):
+class Variance(AdditiveAccumulator):
     """VAR_POP, VAR_SAMP, VARIANCE, STDDEV_POP, STDDEV_SAMP, STDDEV of any numeric type, in the call's result type.
 
     NULL for no value; the sample forms also for one. Integers: each division is cut toward zero, as Flink's is.
@@ -52,6 +52,24 @@ class Variance(Accumulator):
         self._squares.add_floats(slots, product, signs)
         if error.any():
             self._squares.add_floats(slots, error, signs)
+
+    def parts(self, args: Sequence[pa.Array], kept: np.ndarray) -> Parts:
+        values, valid = args[0], kept
+        if values.null_count:
+            valid = valid & values.is_valid().to_numpy(zero_copy_only=False)
+            values = values.fill_null(0)
+        numbers = np.where(valid, self._doubles(values), 0.0)
+        product, error = two_product(numbers, numbers)
+        parts: Parts = {("n", 0): valid.astype(np.int64)}
+        parts.update({("s", index): part for index, part in float_parts(numbers).items()})
+        parts.update({("q", index): part for index, part in float_parts(product).items()})
+        for index, part in float_parts(error).items():
+            parts["q", index] = parts["q", index] + part if ("q", index) in parts else part
+        return parts
+
+    def load(self, parts: Parts, size: int) -> None:
+        self._counts.values = parts["n", 0]
+        self._sums, self._squares = sums_of(parts, "s", size), sums_of(parts, "q", size)
 
     def result(self, slots: np.ndarray) -> pa.Array:
         counts = self._counts.at(slots)

@@ -10,11 +10,29 @@ import pyarrow as pa
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.aggregates.accumulator import Accumulator, clear_at, keep_valid, values_at
 from runtime.eval.aggregates.decimals import average_decimals, sum_decimals
-from runtime.eval.aggregates.exact_sums import ExactSums
+from runtime.eval.aggregates.exact_sums import ExactSums, decimal_parts, float_parts
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.grow import grown
 
-__all__ = ["Counter", "DecimalSum", "FloatSum", "IntegerSum", "RowCounts", "sum_accumulator"]
+__all__ = [
+    "AdditiveAccumulator", "Counter", "DecimalSum", "FloatSum", "IntegerSum", "Parts", "RowCounts", "sum_accumulator", "sums_of",
+]
+
+
+Parts = dict[tuple[str, int], np.ndarray]
+"""Additive state as int64 columns: what a row adds, or what rows added up to (`AdditiveAccumulator`)."""
+
+
+class AdditiveAccumulator(Accumulator):
+    """State that is nothing but integer sums, so that the state of a run of rows is the difference of two running sums."""
+
+    def parts(self, args: Sequence[pa.Array], kept: np.ndarray) -> Parts:
+        """What each row adds to each column of the state; rows that are not `kept` (FILTER) and those with NULL add nothing."""
+        raise NotImplementedError
+
+    def load(self, parts: Parts, size: int) -> None:
+        """Replaces the state: slot i holds row i of the columns."""
+        raise NotImplementedError
 
 
 class RowCounts:
@@ -38,7 +56,7 @@ class RowCounts:
         self.add(targets, other.at(sources))
 
 
-class Counter(Accumulator):
+class Counter(AdditiveAccumulator):
     """COUNT: rows in which no argument is NULL; all rows without arguments. BIGINT."""
 
     def __init__(self) -> None:
@@ -47,6 +65,12 @@ class Counter(Accumulator):
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         slots, signs, _, _ = keep_valid(slots, signs, args, seqs)
         self._counts.add(slots, signs)
+
+    def parts(self, args: Sequence[pa.Array], kept: np.ndarray) -> Parts:
+        return {("n", 0): _valid(args, kept).astype(np.int64)}
+
+    def load(self, parts: Parts, size: int) -> None:
+        self._counts.values = parts["n", 0]
 
     def result(self, slots: np.ndarray) -> pa.Array:
         return pa.array(self._counts.at(slots))
@@ -63,7 +87,7 @@ class Counter(Accumulator):
         return self._counts.values.nbytes
 
 
-class _Sum(Accumulator):
+class _Sum(AdditiveAccumulator):
     """What SUM, SUM0 and AVG share: the count of values, where it is needed to tell no value from zero."""
 
     def __init__(self, function: str, type_: DataType, counted: bool) -> None:
@@ -78,6 +102,15 @@ class _Sum(Accumulator):
             if self._counts is not None:
                 self._counts.add(slots, signs)
             self._add(slots, signs, values)
+
+    def parts(self, args: Sequence[pa.Array], kept: np.ndarray) -> Parts:
+        valid = _valid(args[:1], kept)
+        return {("n", 0): valid.astype(np.int64), **self._parts(args[0], valid)}
+
+    def load(self, parts: Parts, size: int) -> None:
+        if self._counts is not None:
+            self._counts.values = parts["n", 0]
+        self._load(parts, size)
 
     def result(self, slots: np.ndarray) -> pa.Array:
         if self._counts is None:
@@ -110,6 +143,12 @@ class _Sum(Accumulator):
     def _release(self, slots: np.ndarray) -> None:
         raise NotImplementedError
 
+    def _parts(self, values: pa.Array, valid: np.ndarray) -> Parts:
+        raise NotImplementedError
+
+    def _load(self, parts: Parts, size: int) -> None:
+        raise NotImplementedError
+
     def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
         raise NotImplementedError
 
@@ -136,6 +175,12 @@ class IntegerSum(_Sum):
             whole = sums // divisor
             sums = whole + ((sums < 0) & (whole * divisor != sums))
         return fixed_array(sums.astype(self._type.to_pandas_dtype()), self._type, missing)
+
+    def _parts(self, values: pa.Array, valid: np.ndarray) -> Parts:
+        return {("s", 0): np.where(valid, fixed_values(values).astype(np.int64, copy=False), 0)}
+
+    def _load(self, parts: Parts, size: int) -> None:
+        self._sums = parts["s", 0]
 
     def _release(self, slots: np.ndarray) -> None:
         clear_at(self._sums, slots)
@@ -173,6 +218,13 @@ class FloatSum(_Sum):
         with np.errstate(over="ignore"):
             return fixed_array(sums.astype(self._type.to_pandas_dtype()), self._type, missing)
 
+    def _parts(self, values: pa.Array, valid: np.ndarray) -> Parts:
+        numbers = np.where(valid, fixed_values(values).astype(np.float64, copy=False), 0.0)
+        return {("s", index): part for index, part in float_parts(numbers).items()}
+
+    def _load(self, parts: Parts, size: int) -> None:
+        self._exact = sums_of(parts, "s", size)
+
     def _release(self, slots: np.ndarray) -> None:
         clear_at(self._sums, slots)
         if self._exact is not None:
@@ -207,6 +259,14 @@ class DecimalSum(_Sum):
             return average_decimals(words, self._scale, counts, self._type, missing)
         return sum_decimals(words, self._scale, self._type, missing)
 
+    def _parts(self, values: pa.Array, valid: np.ndarray) -> Parts:
+        if values.null_count:
+            values = values.fill_null(0)
+        return {("s", index): np.where(valid, part, 0) for index, part in decimal_parts(values).items()}
+
+    def _load(self, parts: Parts, size: int) -> None:
+        self._sums = sums_of(parts, "s", size)
+
     def _release(self, slots: np.ndarray) -> None:
         self._sums.release(slots)
 
@@ -225,3 +285,16 @@ def sum_accumulator(function: str, argument: DataType, type_: DataType, counted:
     if argument.is_approximate:
         return FloatSum(function, type_, counted, retract)
     return IntegerSum(function, type_, counted)
+
+
+def sums_of(parts: Parts, name: str, size: int) -> ExactSums:
+    """The exact sums among the columns of a state."""
+    return ExactSums.of({index: values for (kind, index), values in parts.items() if kind == name}, size)
+
+
+def _valid(args: Sequence[pa.Array], kept: np.ndarray) -> np.ndarray:
+    valid = kept
+    for argument in args:
+        if argument.null_count:
+            valid = valid & argument.is_valid().to_numpy(zero_copy_only=False)
+    return valid

@@ -1,0 +1,1 @@
+"""Functions with OVER: calls evaluated over frames of sorted rows."""

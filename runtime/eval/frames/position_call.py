@@ -1,0 +1,124 @@
+"""Window functions that ask where a row stands: ROW_NUMBER, ranks, NTILE, LAG and LEAD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.types import DataType
+from runtime.eval.aggregates.accumulator import clear_at, values_at
+from runtime.eval.frames.frame_call import Columns, FrameCall, frame_call
+from runtime.eval.frames.layout import FrameLayout
+from runtime.kernels.arrow_buffers import fixed_values
+from runtime.kernels.grow import grown
+from runtime.plan.nodes import AggregateSpec
+
+__all__ = ["WHOLE_PARTITION", "PositionCall", "ShiftCall", "window_call"]
+
+_RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+WHOLE_PARTITION = frozenset({"PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
+"""Functions whose value depends on rows after the present one."""
+
+
+class PositionCall(FrameCall):
+    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE; the first three also go on from rows that are past."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        super().__init__(spec)
+        self._name = spec.function.upper()
+        self.carries = self._name in _RANKS
+        self._before = np.zeros(0, np.int64)
+
+    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
+               rows: np.ndarray) -> pa.Array:
+        start = layout.start[rows]
+        size = layout.end[rows] - start
+        match self._name:
+            case "PERCENT_RANK":
+                return pa.array((layout.peer_start[rows] - start) / np.maximum(size - 1, 1))
+            case "CUME_DIST":
+                return pa.array((layout.peer_end[rows] - start) / size)
+            case "NTILE":
+                parts = np.maximum(fixed_values(columns[self.spec.args[0]])[rows].astype(np.int64), 1)
+                least, larger = np.divmod(size, parts)
+                place = rows - start
+                # The first `larger` parts have one row more.
+                border = larger * (least + 1)
+                tile = np.where(place < border, place // (least + 1), larger + (place - border) // np.maximum(least, 1))
+                return pa.array(tile + 1)
+            case _:
+                return pa.array(self._rank(layout, rows, start) + 1)
+
+    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
+            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        segment = layout.segment[rows]
+        before = values_at(self._before, slots)
+        result = self._rank(layout, rows, first[segment]) + before[segment] + 1
+        heads = np.flatnonzero(np.diff(layout.segment, prepend=-1))
+        last = layout.end[heads] - 1
+        passed = self._rank(layout, last, first) + 1 if self._name == "DENSE_RANK" else last + 1 - first
+        self._before = grown(self._before, int(slots.max()) + 1)
+        self._before[slots] = before + passed
+        return pa.array(result)
+
+    def release(self, slots: np.ndarray) -> None:
+        clear_at(self._before, slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self._before.nbytes
+
+    def _rank(self, layout: FrameLayout, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """How many rows (or peer groups) lie between `first` and each row."""
+        match self._name:
+            case "ROW_NUMBER":
+                return rows - first
+            case "RANK":
+                return np.maximum(layout.peer_start[rows], first) - first
+            case _:
+                groups = np.cumsum(layout.peer_start == np.arange(len(layout)))
+                return groups[rows] - groups[first]
+
+
+class ShiftCall(FrameCall):
+    """LAG and LEAD: the value a number of rows before or after, else the default (NULL when not given)."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        super().__init__(spec)
+        self._back = spec.function.upper() == "LAG"
+        self.history = 1
+
+    def look_at(self, columns: Columns) -> None:
+        """Notes how far back the rows at hand look: so many rows must be kept."""
+        if self._back and len(self.spec.args) > 1:
+            offsets = columns[self.spec.args[1]]
+            if len(offsets) - offsets.null_count:
+                self.history = max(self.history, int(fixed_values(offsets.drop_null()).max()))
+
+    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
+               rows: np.ndarray) -> pa.Array:
+        args = self.args(columns)
+        offset = np.ones(len(rows), np.int64) if len(args) < 2 else fixed_values(args[1].fill_null(0))[rows].astype(np.int64)
+        place = rows - offset if self._back else rows + offset
+        outside = (place < layout.start[rows]) | (place >= layout.end[rows])
+        if len(args) < 3:
+            return args[0].take(pa.array(place, mask=outside))
+        count = len(args[0])
+        both = pa.concat_arrays([args[0], args[2].cast(args[0].type)])
+        return both.take(pa.array(np.where(outside, count + rows, place)))
+
+    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
+            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        return self.values(layout, columns, kept, low, high, rows)
+
+
+def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool) -> FrameCall:
+    """How a call with OVER is evaluated."""
+    name = spec.function.upper()
+    if name in ("LAG", "LEAD"):
+        return ShiftCall(spec)
+    if name in _RANKS or name in WHOLE_PARTITION:
+        return PositionCall(spec)
+    return frame_call(spec, types, from_start)

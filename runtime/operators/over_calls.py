@@ -1,0 +1,119 @@
+"""What the OVER operators share: the calls of a node, their filters and frames, and the numbers that RANGE offsets count in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from runtime.core.errors import UnsupportedError
+from runtime.eval.frames.frame_call import FrameCall
+from runtime.eval.frames.layout import FrameLayout, frame_bounds
+from runtime.eval.frames.position_call import PositionCall, ShiftCall, window_call
+from runtime.expr.nodes import Frame, FrameBound
+from runtime.kernels.arrow_buffers import fixed_values
+from runtime.operators.window_assign import milliseconds
+from runtime.plan.nodes import OverAggregateExec
+
+__all__ = ["OverCalls", "range_numbers"]
+
+
+class OverCalls:
+    """The calls of an OVER node.
+
+    Args:
+        node: the plan node.
+        frame: its frame, or what stands for it.
+    """
+
+    def __init__(self, node: OverAggregateExec, frame: Frame | None) -> None:
+        types = node.input.schema.types
+        self.frame = frame
+        self.from_start = frame is None or frame.lower is FrameBound.UNBOUNDED_PRECEDING
+        self.calls: list[FrameCall] = [window_call(spec, types, self.from_start) for spec in node.calls]
+        columns = {i for spec in node.calls for i in (*spec.args, *(o.index for o in spec.order_by))}
+        columns |= {spec.filter for spec in node.calls if spec.filter is not None}
+        self.needed = sorted(columns)
+        """The columns of the input that the calls read."""
+
+    @property
+    def history(self) -> int:
+        """How many rows before the present one LAG looks at."""
+        return max((call.history for call in self.calls), default=0)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(call.nbytes for call in self.calls)
+
+    def look_at(self, columns: Sequence[pa.Array]) -> None:
+        """Notes how far back the rows at hand look."""
+        for call in self.calls:
+            if isinstance(call, ShiftCall):
+                call.look_at(columns)
+
+    def bounds(self, layout: FrameLayout, numbers: np.ndarray | None,
+               missing: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The frames of all rows; see `frame_bounds`."""
+        return frame_bounds(layout, self.frame, numbers, missing)
+
+    def values(self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray,
+               rows: np.ndarray) -> list[pa.Array]:
+        """One column per call for the rows at positions `rows` with the given frames."""
+        return [
+            _typed(call, call.values(layout, columns, _kept(call, columns, len(layout)), low, high, rows)) for call in self.calls]
+
+    def run(self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray, rows: np.ndarray,
+            slots: np.ndarray, first: np.ndarray, carries: bool) -> list[pa.Array]:
+        """The same with what partitions carry over: all calls if `carries` (then `low` is at `first`), else only those that count
+        positions, because the rows past may be gone."""
+        results: list[pa.Array] = []
+        for call in self.calls:
+            kept = _kept(call, columns, len(layout))
+            if carries or isinstance(call, PositionCall):
+                values = call.run(layout, columns, kept, low, high, rows, slots, first)
+            else:
+                values = call.values(layout, columns, kept, low, high, rows)
+            results.append(_typed(call, values))
+        return results
+
+    def release(self, slots: np.ndarray) -> None:
+        for call in self.calls:
+            call.release(slots)
+
+
+def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """The numbers that RANGE offsets count in (milliseconds for times, negated when descending), and where they are NULL.
+
+    Raises:
+        UnsupportedError: the order column has no distances.
+    """
+    missing = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    if pt.is_timestamp(column.type):
+        numbers = milliseconds(column)
+    elif pt.is_date(column.type):
+        numbers = fixed_values(column).astype(np.int64) * 86_400_000
+    elif pt.is_integer(column.type) or pt.is_time(column.type) or pt.is_duration(column.type):
+        numbers = fixed_values(column).astype(np.int64)
+    elif pt.is_floating(column.type) or pt.is_decimal(column.type):
+        numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    else:
+        raise UnsupportedError("RANGE with an offset needs a number or a time to order by", hint="use ROWS, or order by another column")
+    if missing is not None:
+        # NULLs stand at one end of their partition, at a number that no offset reaches.
+        numbers = np.where(missing, np.iinfo(np.int64).min // 2 if numbers.dtype.kind == "i" else -np.inf, numbers)
+    return (-numbers if descending else numbers), missing
+
+
+def _kept(call: FrameCall, columns: Sequence[pa.Array], count: int) -> np.ndarray:
+    condition = call.spec.filter
+    if condition is None:
+        return np.ones(count, np.bool_)
+    return columns[condition].fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _typed(call: FrameCall, values: pa.Array) -> pa.Array:
+    wanted = call.spec.type.arrow
+    return values if values.type == wanted else values.cast(wanted)

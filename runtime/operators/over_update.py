@@ -1,0 +1,193 @@
+"""OVER in any order, over rows that come and go: what changes is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.eval.frames.layout import lay_out
+from runtime.kernels.block_lists import BlockLists
+from runtime.kernels.cancel import consolidate
+from runtime.kernels.columns import ColumnStore, SlotAllocator
+from runtime.kernels.grow import grown
+from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.kernels.order_words import OrderEncoder
+from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.column_equality import equal_columns
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.over_calls import OverCalls, range_numbers
+from runtime.plan.nodes import OverAggregateExec
+
+__all__ = ["OverUpdateOperator"]
+
+_POOL_SLACK = 4096
+
+
+class OverUpdateOperator(Operator):
+    """Input columns, then one column per call. State: all rows in order, with the values that were sent for them.
+
+    An epoch reads the partitions that it changes, computes their values anew, and sends what differs: `-D` of rows taken back,
+    `-U` and `+U` (only `+U` when nobody needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the
+    order stand as they arrived; a row taken back is the oldest equal one. So the cost follows the size of the changed
+    partitions, which is what an unbounded frame may have to send again.
+    """
+
+    def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
+        del context
+        self._node = node
+        self._calls = OverCalls(node, node.frame)
+        source = node.input.schema
+        types = [t.arrow for t in source.types]
+        partition = [source[i].type for i in node.partition]
+        self._partitions = KeyEncoder([t.arrow for t in partition], [t.nullable for t in partition])
+        self._partition_index = HashIndex(self._partitions.width)
+        self._equal = KeyEncoder(types, [t.nullable for t in source.types])
+        self._equal_index = HashIndex(self._equal.width)
+        self._equal_rows = BlockLists()
+        self._key_of, self._partition_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._rows = SlotAllocator()
+        self._store = ColumnStore(types)
+        self._sent = ColumnStore([spec.type.arrow for spec in node.calls])
+        self._order: OrderEncoder | None = None
+        if node.order:
+            self._order = OrderEncoder(
+                [types[o.index] for o in node.order], [o.descending for o in node.order], [o.nulls_last for o in node.order])
+        self._sorted = SortedRuns(self._order.width if self._order is not None else 0)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        columns = batch.columns
+        words = self._equal.encode(columns)
+        kept, net = consolidate(words, batch.signs())
+        removed = self._find(words[kept[net < 0]], -net[net < 0])
+        added = np.repeat(kept[net > 0], net[net > 0])
+        touched = [self._partition_of[removed]]
+        gone = [*self._store.take(removed), *self._sent.take(removed)]
+        if len(added):
+            fresh, partitions = self._add([c.take(pa.array(added)) for c in columns], words[added])
+            touched.append(partitions)
+        else:
+            fresh = np.empty(0, np.int64)
+        self._remove(removed)
+        slots = np.unique(np.concatenate(touched))
+        output = self._refresh(slots, gone, len(removed), fresh)
+        self._forget(slots)
+        return output
+
+    @property
+    def state_size(self) -> StateSize:
+        parts = (self._partitions, self._partition_index, self._equal, self._equal_index, self._equal_rows, self._rows, self._store,
+                 self._sent, self._sorted)
+        return StateSize(len(self._rows), sum(part.nbytes for part in parts) + self._key_of.nbytes + self._partition_of.nbytes)
+
+    def _find(self, words: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """The oldest rows equal to each of the key words, as many as wanted; none for rows that are not there."""
+        index, rows = self._equal_rows.probe(self._equal_index.find(words))
+        rank = np.arange(len(index)) - np.searchsorted(index, index)
+        return rows[rank < wanted[index]]
+
+    def _add(self, columns: list[pa.Array], words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows = self._rows.allocate(len(words))
+        partitions, _ = self._partition_index.insert(
+            self._partitions.encode([columns[i] for i in self._node.partition], len(rows)))
+        keys, _ = self._equal_index.insert(words)
+        high = self._rows.high
+        self._key_of, self._partition_of = grown(self._key_of, high), grown(self._partition_of, high)
+        self._key_of[rows], self._partition_of[rows] = keys, partitions
+        self._equal_rows.append(keys, rows)
+        self._store.put(rows, columns)
+        order = np.empty((len(rows), 0), np.uint64)
+        if self._order is not None:
+            order = self._order.encode([columns[o.index] for o in self._node.order])
+            if self._sorted.width != self._order.width:
+                self._sorted.widen(self._order.adapt)
+        self._sorted.insert(partitions, order, None, rows)
+        return rows, partitions
+
+    def _remove(self, rows: np.ndarray) -> None:
+        if len(rows) == 0:
+            return
+        keys = self._key_of[rows]
+        self._equal_rows.remove(keys, rows)
+        distinct = np.unique(keys)
+        self._equal_index.remove(distinct[self._equal_rows.counts(distinct) == 0])
+        self._sorted.remove(rows)
+        self._store.free(rows)
+        self._sent.free(rows)
+        self._rows.free(rows)
+
+    def _refresh(self, slots: np.ndarray, gone: list[pa.Array], gone_count: int, fresh: np.ndarray) -> ChangelogBatch | None:
+        """Computes the values of partitions and tells what to send."""
+        segment, rows = self._sorted.range(slots, None, None)
+        is_new = np.zeros(self._rows.high, np.bool_)
+        is_new[fresh] = True
+        new = is_new[rows]
+        values = self._values(segment, rows) if len(rows) else []
+        old = [c.slice(0, 0) for c in values]
+        changed = np.zeros(len(rows), np.bool_)
+        if values:
+            known = np.flatnonzero(~new)
+            take = pa.array(known)
+            old = self._sent.take(rows[known])
+            changed[known] = ~equal_columns(old, [v.take(take) for v in values], len(known))
+            old = [o.filter(pa.array(changed[known])) for o in old]
+            written = np.flatnonzero(changed | new)
+            self._sent.put(rows[written], [v.take(pa.array(written)) for v in values])
+        parts: list[tuple[list[pa.Array], np.ndarray]] = []
+        if gone_count:
+            parts.append((gone, np.full(gone_count, DELETE, np.int8)))
+        if changed.any():
+            parts.append(self._updates(rows[changed], old, [v.filter(pa.array(changed)) for v in values]))
+        if new.any():
+            # New rows in order of arrival.
+            place = np.empty(self._rows.high, np.int64)
+            place[rows] = np.arange(len(rows))
+            chosen = pa.array(place[fresh])
+            parts.append(([*self._store.take(fresh), *(v.take(chosen) for v in values)], np.full(len(fresh), INSERT, np.int8)))
+        if not parts:
+            return None
+        columns = [pa.concat_arrays([part[0][i] for part in parts]) for i in range(len(self._node.schema))]
+        return ChangelogBatch.of(columns, self._node.schema, np.concatenate([kinds for _, kinds in parts]))
+
+    def _updates(self, rows: np.ndarray, old: list[pa.Array], new: list[pa.Array]) -> tuple[list[pa.Array], np.ndarray]:
+        """Old and new images of rows, in pairs."""
+        count = len(rows)
+        if not self._node.mode.update_before:
+            return [*self._store.take(rows), *new], np.full(count, UPDATE_AFTER, np.int8)
+        pairs = pa.array(np.stack((np.arange(count), np.arange(count) + count), axis=1).reshape(-1))
+        values = [pa.concat_arrays([o, n]).take(pairs) for o, n in zip(old, new, strict=True)]
+        return [*self._store.take(np.repeat(rows, 2)), *values], np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), count)
+
+    def _values(self, segment: np.ndarray, rows: np.ndarray) -> list[pa.Array]:
+        """One column per call for rows in order."""
+        new_peer = np.zeros(len(rows), np.bool_)
+        if self._order is not None:
+            words = self._sorted.order_words_of(rows)
+            new_peer[1:] = (words[1:] != words[:-1]).any(axis=1)
+        layout = lay_out(segment, new_peer)
+        numbers = missing = None
+        frame = self._calls.frame
+        if frame is not None and not frame.rows and (frame.lower_offset is not None or frame.upper_offset is not None):
+            order = self._node.order[0]
+            numbers, missing = range_numbers(self._store.take_column(order.index, rows), order.descending)
+        low, high = self._calls.bounds(layout, numbers, missing)
+        needed = set(self._calls.needed)
+        nothing = pa.nulls(0)
+        columns = [self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))]
+        return self._calls.values(layout, columns, low, high, np.arange(len(rows), dtype=np.int64))
+
+    def _forget(self, slots: np.ndarray) -> None:
+        """Forgets partitions without rows, and interned values that no row has."""
+        found, _ = self._sorted.first(slots, 1)
+        empty = np.ones(len(slots), np.bool_)
+        empty[found] = False
+        self._partition_index.remove(slots[empty])
+        for encoder, index in ((self._partitions, self._partition_index), (self._equal, self._equal_index)):
+            if encoder.pooled > 4 * len(self._rows) + _POOL_SLACK:
+                index.rekey(encoder.retain(index.keys(index.live_slots())))
