@@ -31,7 +31,7 @@ lint: $(READY)   ## ruff, and files of at most 500 lines
 	@find sqlengine planner runtime connectors tests -name '*.py' | xargs wc -l | awk '$$1 > 500 && $$2 != "total" {print $$2 ": " $$1 " lines, 500 is the most"; bad = 1} END {exit bad}'
 
 types: $(READY)  ## pyright, strict where pyproject.toml says so
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 imports: $(READY) ## the directions of imports
 	$(BIN)/lint-imports

@@ -11,6 +11,7 @@ from planner.lower import LowerContext, lower, lower_statement_set
 from planner.optimizer import optimize
 from planner.rule import RuleContext
 from planner.trace import Trace
+from planner.traits.changes import ordered_by_time
 from planner.traits.context import TraitContext
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Field, Schema
@@ -71,9 +72,12 @@ def _column_id(key: SortKey) -> int:
 def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ...]]:
     """The plan without an ORDER BY at its top, with what that sorts by kept as extra columns behind the visible ones.
 
-    ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible.
+    ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible. ORDER BY event time stays, too: it
+    works on a stream without an end.
     """
     match plan:
+        case Sort(keys=keys) | Project(input=Sort(keys=keys)) if ordered_by_time(keys):
+            return plan, ()
         case Sort(input=source, keys=keys, limit=None, offset=0):
             return source, keys
         case Sort(keys=keys):

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MIN_WATERMARK
 from runtime.kernels.sort import sort_indices
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
@@ -17,7 +18,7 @@ __all__ = ["SortOperator"]
 
 
 class SortOperator(Operator):
-    """Rows whose time the watermark has passed come out sorted; late rows (at or before the previous watermark) are rejected.
+    """Rows whose time the watermark has passed come out sorted; late rows (at or before the last time that was sent) are rejected.
 
     Buffered rows are kept in sorted runs of batches, each run cut at the watermark, so a row is moved a constant number of times.
     """
@@ -27,6 +28,7 @@ class SortOperator(Operator):
         self._context = context
         self._time = node.order[0].index
         self._waiting: list[pa.RecordBatch] = []
+        self._sent_until = MIN_WATERMARK
 
     @property
     def state_size(self) -> StateSize:
@@ -43,6 +45,7 @@ class SortOperator(Operator):
             end = int(np.searchsorted(times, time.watermark, side="right"))
             if end:
                 ready.append(run.slice(0, end))
+                self._sent_until = max(self._sent_until, int(times[end - 1]))
             if end < run.num_rows:
                 rest.append(run.slice(end))
         self._waiting = _merged(rest, self._sorted)
@@ -56,7 +59,7 @@ class SortOperator(Operator):
             self._context.reject("NULL event time", rows.filter(column.is_null()))
             rows = rows.filter(column.is_valid())
             column = rows.column(self._time)
-        late = milliseconds(column) <= time.previous_watermark
+        late = milliseconds(column) <= self._sent_until
         if late.any():
             mask = pa.array(late)
             self._context.reject("late", rows.filter(mask), time.previous_watermark, column.filter(mask))
