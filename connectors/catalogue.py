@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from connectors.blackhole.table import BLACKHOLE
 from connectors.filesystem.table import FILESYSTEM
 from connectors.formats.csv import CSV
+from connectors.formats.debezium import DEBEZIUM_JSON
 from connectors.formats.json import JSON
+from connectors.lookup.table import LOOKUP_JSONL
+from connectors.printing.table import PRINT
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry
 
 __all__ = ["CONNECTORS", "FORMATS", "standard_registry"]
 
-CONNECTORS: tuple[ConnectorFactory, ...] = (FILESYSTEM,)
-FORMATS: tuple[FormatFactory, ...] = (CSV, JSON)
+CONNECTORS: tuple[ConnectorFactory, ...] = (BLACKHOLE, FILESYSTEM, LOOKUP_JSONL, PRINT)
+FORMATS: tuple[FormatFactory, ...] = (CSV, DEBEZIUM_JSON, JSON)
 
 
 def standard_registry() -> Registry:

@@ -14,7 +14,7 @@ from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
 from runtime.spi.registry import FormatFactory
 
-__all__ = ["JSON", "JSON_OPTIONS", "JsonFormat", "read_spelling"]
+__all__ = ["IGNORE", "JSON", "JSON_OPTIONS", "JsonFormat", "read_spelling"]
 
 WITH_OFFSET = "ISO-8601-WITH-OFFSET"
 

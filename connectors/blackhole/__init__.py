@@ -1,0 +1,1 @@
+"""The connector `blackhole`: takes everything and keeps nothing, for measurements."""

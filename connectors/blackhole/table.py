@@ -1,0 +1,55 @@
+"""The sink `blackhole`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.options import TableOptions
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.schema import Schema
+from runtime.spi.registry import ConnectorFactory, TableRequest
+
+__all__ = ["BLACKHOLE", "BlackholeSink"]
+
+
+@dataclass(frozen=True)
+class BlackholeSink:
+    """Takes all row kinds and forgets them."""
+
+    schema: Schema
+    primary_key: tuple[str, ...]
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        return requested
+
+    def open_writer(self) -> _Writer:
+        return _Writer()
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "blackhole"}
+
+
+class _Writer:
+    def write(self, batch: ChangelogBatch) -> None:
+        """Nothing is kept."""
+
+    def flush(self, epoch: int) -> None:
+        """Nothing is shown."""
+
+    def commit(self) -> None:
+        """Nothing is published."""
+
+    def abort(self) -> None:
+        """Nothing is left."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _sink(request: TableRequest) -> BlackholeSink:
+    TableOptions(request.options, "connector 'blackhole'", ())
+    return BlackholeSink(request.schema, request.primary_key)
+
+
+BLACKHOLE = ConnectorFactory(name="blackhole", document="takes everything and keeps nothing", sink=_sink)

@@ -1,0 +1,1 @@
+"""The connector `print`: every change as a line on standard output."""
