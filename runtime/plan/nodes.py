@@ -7,14 +7,13 @@ Times are milliseconds since the epoch; lengths of time are milliseconds.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import Node, node
 from runtime.core.schema import Schema
-from runtime.core.types import DataType
 from runtime.expr.nodes import Expr, Frame
+from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.windows import WindowSpec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
@@ -24,70 +23,6 @@ __all__ = [
     "SetOperationExec", "SinkExec", "SinkMaterializeExec", "SortExec", "SortSpec", "SourceExec", "TemporalJoinExec", "TopNExec", "UnionExec",
     "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec", "WindowTopNExec",
 ]
-
-
-class JoinKind(enum.Enum):
-    """SEMI and ANTI give left columns only."""
-
-    INNER = "inner"
-    LEFT = "left"
-    RIGHT = "right"
-    FULL = "full"
-    SEMI = "semi"
-    ANTI = "anti"
-
-    @property
-    def keeps_left(self) -> bool:
-        """Left rows without a match come out padded with NULL."""
-        return self in (JoinKind.LEFT, JoinKind.FULL)
-
-    @property
-    def keeps_right(self) -> bool:
-        return self in (JoinKind.RIGHT, JoinKind.FULL)
-
-    @property
-    def left_only(self) -> bool:
-        return self in (JoinKind.SEMI, JoinKind.ANTI)
-
-
-class RankFunction(enum.Enum):
-    ROW_NUMBER = "ROW_NUMBER"
-    RANK = "RANK"
-    DENSE_RANK = "DENSE_RANK"
-
-
-class WindowProperty(enum.Enum):
-    """Columns a window operator adds. TIME is end - 1 ms and a time attribute."""
-
-    START = "window_start"
-    END = "window_end"
-    TIME = "window_time"
-
-
-@node
-class SortSpec(Node):
-    """One sort column by position."""
-
-    index: int
-    descending: bool = False
-    nulls_last: bool = False
-
-
-@node
-class AggregateSpec(Node):
-    """One aggregate call over columns of the input.
-
-    `args` and `filter` are positions (filter a BOOLEAN column); `retract` says that the input may take rows back.
-    """
-
-    function: str
-    args: tuple[int, ...]
-    arg_types: tuple[DataType, ...]
-    type: DataType
-    distinct: bool = False
-    filter: int | None = None
-    retract: bool = False
-    order_by: tuple[SortSpec, ...] = ()
 
 
 class PhysicalNode(Node):
