@@ -36,7 +36,7 @@ from planner.rules.simplify import (
     remove_empty,
     remove_identity_project,
     remove_sort,
-    remove_trivial_filter,
+    remove_trivial_filter, remove_trivial_join,
     simplify_boolean,
     simplify_case,
     simplify_cast,
@@ -63,6 +63,7 @@ from planner.rules.subquery import (
     convert_subquery_to_join,
     decorrelate_by_domain,
     decorrelate_by_predicate,
+    decorrelate_projection,
     decorrelate_scalar_aggregate,
     pull_subquery_from_join,
 )
@@ -72,6 +73,7 @@ __all__ = ["STAGES"]
 _EXPRESSIONS = (fold_constants.RULE, simplify_boolean.RULE, simplify_case.RULE, simplify_cast.RULE, simplify_comparison.RULE)
 _TIDYING = (
     merge_filters.RULE, remove_trivial_filter.RULE, merge_projects.RULE, remove_identity_project.RULE, merge_unions.RULE, remove_empty.RULE,
+    remove_trivial_join.RULE,
 )
 _FILTERS = (
     push_filter_into_project.RULE, push_filter_into_join.RULE, push_condition_into_join.RULE, push_filter_into_aggregate.RULE,
@@ -87,7 +89,7 @@ STAGES = (
     ),
     Stage(
         "decorrelate",
-        (convert_dependent_to_join.RULE, decorrelate_scalar_aggregate.RULE, decorrelate_by_predicate.RULE, decorrelate_by_domain.RULE), Direction.BOTTOM_UP,
+        (convert_dependent_to_join.RULE, decorrelate_scalar_aggregate.RULE, decorrelate_projection.RULE, decorrelate_by_predicate.RULE, decorrelate_by_domain.RULE), Direction.BOTTOM_UP,
         "Innermost first: an outer query's references then pass joins, not dependent joins. The general form comes last because it keeps most.",
     ),
     Stage(
