@@ -16,6 +16,7 @@ from runtime.operators.interval_join import IntervalJoinOperator
 from runtime.operators.limit import LimitOperator
 from runtime.operators.lookup_join import LookupJoinOperator
 from runtime.operators.operator import Operator, OperatorContext
+from runtime.operators.over_aggregate import OverAggregateOperator
 from runtime.operators.set_operation import SetOperationOperator
 from runtime.operators.sink import SinkOperator
 from runtime.operators.sink_materialize import SinkMaterializeOperator
@@ -53,6 +54,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], Callable[[Any, OperatorContext], Opera
     plan.WindowTopNExec: WindowTopNOperator,
     plan.DeduplicateExec: deduplicate_operator,
     plan.ExpandExec: ExpandOperator,
+    plan.OverAggregateExec: OverAggregateOperator,
     plan.WindowTableExec: WindowTableOperator,
     plan.SortExec: SortOperator,
     plan.LimitExec: LimitOperator,

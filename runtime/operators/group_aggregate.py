@@ -27,13 +27,12 @@ _POOL_SLACK = 4096
 class GroupAggregateOperator(Operator):
     """Key columns, then one column per call.
 
-    State: a hash index of the groups, their keys, and the accumulators; where the input takes rows back, also a count of
-    live rows per group. Output, once per touched group and epoch, in order of first touch: `+I` when the group appears,
-    `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last row is taken back.
-    An unchanged result is not sent again, unless state expires (`ttl`): then downstream state must stay fresh. Without
-    calls (DISTINCT) a group only appears and vanishes. A row taken back from a group that is not there (it expired) is
-    ignored, as in Flink.
-    """
+    State: a hash index of the groups, their keys, and the accumulators; where the input takes rows back, also a count
+        of live rows per group. Output, once per touched group and epoch, in order of first touch: `+I` when the group
+        appears, `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last
+        row is taken back. An unchanged result is not sent again, unless state expires (`ttl`): then downstream state
+        must stay fresh. Without calls (DISTINCT) a group only appears and vanishes. A row taken back from a group
+        that is not there (it expired) is ignored, as in Flink. """
 
     def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
         source = node.input.schema
@@ -147,8 +146,8 @@ class GroupAggregateOperator(Operator):
 
 
 def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """False for the rows that take back from a group that has none: those at which a new group's running count sinks lower
-    than ever below zero."""
+    """False for the rows that take back from a group that has none: those at which a new group's running count sinks
+    lower than ever below zero."""
     new_slots = slots[is_new]
     mark = np.zeros(int(slots.max()) + 1, np.bool_)
     mark[new_slots] = True

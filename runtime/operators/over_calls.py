@@ -1,4 +1,5 @@
-"""What the OVER operators share: the calls of a node, their filters and frames, and the numbers that RANGE offsets count in."""
+"""What the OVER operators share: the calls of a node, their filters and frames, and the numbers that RANGE offsets
+count in."""
 
 from __future__ import annotations
 
@@ -67,8 +68,8 @@ class OverCalls:
 
     def run(self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray, rows: np.ndarray,
             slots: np.ndarray, first: np.ndarray, carries: bool) -> list[pa.Array]:
-        """The same with what partitions carry over: all calls if `carries` (then `low` is at `first`), else only those that count
-        positions, because the rows past may be gone."""
+        """The same with what partitions carry over: all calls if `carries` (then `low` is at `first`), else only
+        those that count positions, because the rows past may be gone."""
         results: list[pa.Array] = []
         for call in self.calls:
             kept = _kept(call, columns, len(layout))
@@ -85,7 +86,8 @@ class OverCalls:
 
 
 def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """The numbers that RANGE offsets count in (milliseconds for times, negated when descending), and where they are NULL.
+    """The numbers that RANGE offsets count in (milliseconds for times, negated when descending), and where they are
+    NULL.
 
     Raises:
         UnsupportedError: the order column has no distances.

@@ -37,14 +37,13 @@ _POOL_SLACK = 4096
 class OverTimeOperator(Operator):
     """Input columns, then one column per call; append-only in and out.
 
-    Event time: rows wait for the watermark and come out by time, then arrival; rows not above the watermark of the epoch before
-    are late and rejected. Rows of equal time are peers. Processing time: rows come out at once, each after the one before it
-    (no peers).
+    Event time: rows wait for the watermark and come out by time, then arrival; rows not above the watermark of the
+    epoch before are late and rejected. Rows of equal time are peers. Processing time: rows come out at once, each
+    after the one before it (no peers).
 
-    State: waiting rows, and of rows past no more than frames still reach: the last n per partition (ROWS n PRECEDING, LAG), those of
-    the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions made of all values
-    (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame.
-    """
+    State: waiting rows, and of rows past no more than frames still reach: the last n per partition (ROWS n PRECEDING,
+        LAG), those of the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions
+        made of all values (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame. """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         self._node = node
@@ -193,7 +192,8 @@ class OverTimeOperator(Operator):
         self._free(rows[gone])
 
     def _expire(self, time: EpochTime) -> None:
-        """Lets go of rows past that no frame of time (RANGE) reaches any more, and of everything at the end of the input."""
+        """Lets go of rows past that no frame of time (RANGE) reaches any more, and of everything at the end of the
+        input."""
         if self._carries or not isinstance(self._span, float):
             return
         now = time.watermark if self._node.rowtime else time.processing_time
@@ -218,7 +218,8 @@ class OverTimeOperator(Operator):
             self._forget_partitions(self._without_rows(partitions))
 
     def _without_rows(self, partitions: np.ndarray) -> np.ndarray:
-        """The partitions with neither waiting rows nor rows past (for those that carry totals rows past do not count)."""
+        """The partitions with neither waiting rows nor rows past (for those that carry totals rows past do not
+        count)."""
         idle = partitions[self._waiting[partitions] == 0]
         if self._carries and len(idle):
             _, rows = self._past.probe(idle)

@@ -30,11 +30,10 @@ _POOL_SLACK = 4096
 class OverUpdateOperator(Operator):
     """Input columns, then one column per call. State: all rows in order, with the values that were sent for them.
 
-    An epoch reads the partitions that it changes, computes their values anew, and sends what differs: `-D` of rows taken back,
-    `-U` and `+U` (only `+U` when nobody needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the
-    order stand as they arrived; a row taken back is the oldest equal one. So the cost follows the size of the changed
-    partitions, which is what an unbounded frame may have to send again.
-    """
+    An epoch reads the partitions that it changes, computes their values anew, and sends what differs: `-D` of rows
+    taken back, `-U` and `+U` (only `+U` when nobody needs old images) of rows whose values changed, `+I` of new rows,
+    in this order. Ties in the order stand as they arrived; a row taken back is the oldest equal one. So the cost
+    follows the size of the changed partitions, which is what an unbounded frame may have to send again. """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         del context

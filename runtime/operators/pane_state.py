@@ -148,7 +148,8 @@ class PaneState:
         self._release(panes)
 
     def fold_into(self, slices: np.ndarray, bases: np.ndarray) -> None:
-        """Merges all panes of each slice into the pane of the same key of its base slice (another one), which then stands for both."""
+        """Merges all panes of each slice into the pane of the same key of its base slice (another one), which then
+        stands for both."""
         index, sources = self._lists.probe(slices)
         if len(sources):
             words = self._index.keys(sources).copy()

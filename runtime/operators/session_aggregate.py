@@ -23,12 +23,12 @@ __all__ = ["SessionWindowAggregateOperator"]
 
 
 class SessionWindowAggregateOperator(Operator):
-    """Key columns, one column per call, the window properties; a row per session when the watermark closes it. Append-only.
+    """Key columns, one column per call, the window properties; a row per session when the watermark closes it.
+    Append-only.
 
-    Rows may be taken back while their session is open: a session without live rows gives nothing. It is neither cut nor split when
-    a row between others goes (as in Flink, which keeps no rows). Late is a row whose session, as it would be with the row, was
-    closed before this epoch.
-    """
+    Rows may be taken back while their session is open: a session without live rows gives nothing. It is neither cut
+    nor split when a row between others goes (as in Flink, which keeps no rows). Late is a row whose session, as it
+    would be with the row, was closed before this epoch. """
 
     def __init__(self, node: WindowAggregateExec, context: OperatorContext) -> None:
         if not isinstance(node.window, SessionWindow):

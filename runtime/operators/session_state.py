@@ -1,7 +1,7 @@
 """Session windows: per key, rows no further apart than the gap stand in one session, which grows and joins others.
 
-A row opens [time, time + gap); windows that touch (start <= other end) are one, as in Flink: rows exactly a gap apart share a session.
-"""
+A row opens [time, time + gap); windows that touch (start <= other end) are one, as in Flink: rows exactly a gap apart
+share a session. """
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _POOL_SLACK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """What a batch did: the session of each row (-1: late), and the sessions `joined` that became part of `into` (pairwise).
+    """What a batch did: the session of each row (-1: late), and the sessions `joined` that became part of `into`
+    (pairwise).
 
     The owner moves what it keeps for `joined` and then calls `SessionState.drop(joined)`.
     """
@@ -41,7 +42,8 @@ class Assigned:
 
 
 class SessionState:
-    """The open sessions of all keys. Times are wall-clock milliseconds; `zone` maps ends back to instants for firing."""
+    """The open sessions of all keys. Times are wall-clock milliseconds; `zone` maps ends back to instants for
+    firing."""
 
     def __init__(self, keys: Sequence[DataType], gap: int, zone: str | None) -> None:
         arrow = [t.arrow for t in keys]
@@ -66,8 +68,8 @@ class SessionState:
         return sum(p.nbytes for p in parts) + 4 * self._start.nbytes
 
     def assign(self, keys: Sequence[pa.Array], times: np.ndarray, watermark: int) -> Assigned:
-        """Puts rows into sessions, opening, widening and joining them. `watermark` is that of the epoch before: rows whose session it
-        has closed are late."""
+        """Puts rows into sessions, opening, widening and joining them. `watermark` is that of the epoch before: rows
+        whose session it has closed are late."""
         key_slots, is_new = self._index.insert(self._encoder.encode(keys, len(times)))
         fresh = np.flatnonzero(is_new)
         self._keys.put(key_slots[fresh], [k.take(pa.array(fresh)) for k in keys])
@@ -118,7 +120,8 @@ class SessionState:
 
     def _targets(self, cluster: np.ndarray, known: np.ndarray, late: np.ndarray, first: np.ndarray, key_slots: np.ndarray,
                  group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The session of each cluster (-1 if late), made where there is none, and the known sessions that join another."""
+        """The session of each cluster (-1 if late), made where there is none, and the known sessions that join
+        another."""
         count = len(known)
         target = np.full(len(late), -1, np.int64)
         # Backwards: the first known session of a cluster stays.

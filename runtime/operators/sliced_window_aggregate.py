@@ -28,12 +28,12 @@ __all__ = ["SlicedWindowAggregateOperator"]
 
 
 class SlicedWindowAggregateOperator(Operator):
-    """Key columns, then one column per call, then the window properties; one row per window and key with a live row, when the
-    watermark reaches the window's last millisecond. Append-only.
+    """Key columns, then one column per call, then the window properties; one row per window and key with a live row,
+    when the watermark reaches the window's last millisecond. Append-only.
 
     State: accumulators per slice and key; windows are runs of slices (`SliceAssigner`), merged when they close. What a
-    CUMULATE window has already shown is kept merged in one pane. A slice is freed when the last of its windows has closed;
-    rows of such slices are late and rejected. Rows may be taken back as long as their slice is there.
+    CUMULATE window has already shown is kept merged in one pane. A slice is freed when the last of its windows has
+    closed; rows of such slices are late and rejected. Rows may be taken back as long as their slice is there.
     Order: by window end, then by first arrival of the key in the window's first slice that has it.
     """
 
@@ -100,7 +100,8 @@ class SlicedWindowAggregateOperator(Operator):
         self._panes.add(slices, [columns[i] for i in self._node.keys], signs, columns)
 
     def _locate(self, batch: ChangelogBatch, time: EpochTime) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, int] | None:
-        """The rows that have a time, the end and start of the slice of each, and what divides all differences of ends."""
+        """The rows that have a time, the end and start of the slice of each, and what divides all differences of
+        ends."""
         node = self._node
         if self._assigner is None:
             batch = reject_null_times(batch, node.start, self._context)
@@ -206,8 +207,8 @@ class SlicedWindowAggregateOperator(Operator):
             self._slices.close(slots[folded])
 
     def _base_ends(self, ends: np.ndarray) -> np.ndarray:
-        """The slices that rows of a CUMULATE window go to: what was already shown is in the window's first slice, and changes to it
-        must meet it there."""
+        """The slices that rows of a CUMULATE window go to: what was already shown is in the window's first slice, and
+        changes to it must meet it there."""
         assert self._assigner is not None
         if not self._shown(ends.min()):
             return ends

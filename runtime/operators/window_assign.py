@@ -1,9 +1,9 @@
 """Window arithmetic: which windows a time falls in, and when a window may be closed. Whole columns, milliseconds.
 
-TIMESTAMP columns are wall-clock times without a zone. TIMESTAMP_LTZ columns are instants: their windows are computed on the wall clock of
-the session's zone (daylight saving included), and window bounds are wall-clock times. So a window that spans the repeated
-hour holds an hour more, and windows inside the skipped hour stay empty. Source: Flink 2.3, "Time zone" and `TimeWindowUtil`.
-"""
+TIMESTAMP columns are wall-clock times without a zone. TIMESTAMP_LTZ columns are instants: their windows are computed
+on the wall clock of the session's zone (daylight saving included), and window bounds are wall-clock times. So a
+window that spans the repeated hour holds an hour more, and windows inside the skipped hour stay empty. Source: Flink
+2.3, "Time zone" and `TimeWindowUtil`. """
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def wall_milliseconds(column: pa.Array, zone: str | None) -> np.ndarray:
 
 
 def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
-    """Wall-clock milliseconds as instants: in the skipped hour the first instant after it, in the repeated one the later."""
+    """Wall-clock milliseconds as instants: in the skipped hour the first instant after it, in the repeated one the
+    later."""
     if zone is None or zone in _UTC or len(wall) == 0:
         return wall
     naive = fixed_array(np.ascontiguousarray(wall), pa.timestamp("ms"), None)
@@ -57,7 +58,8 @@ def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
 
 
 def firing_times(ends: np.ndarray, zone: str | None) -> np.ndarray:
-    """The watermark at which windows that end at wall-clock times `ends` close: the instant of their last millisecond."""
+    """The watermark at which windows that end at wall-clock times `ends` close: the instant of their last
+    millisecond."""
     return instants(ends - 1, zone)
 
 
@@ -68,7 +70,8 @@ def timestamps(wall: np.ndarray, type_: DataType) -> pa.Array:
 
 
 def window_time_column(ends: np.ndarray, type_: DataType, zone: str | None) -> pa.Array:
-    """The window_time of windows by their wall-clock ends: the last millisecond, an instant where the type is TIMESTAMP_LTZ."""
+    """The window_time of windows by their wall-clock ends: the last millisecond, an instant where the type is
+    TIMESTAMP_LTZ."""
     return timestamps(firing_times(ends, zone) if type_.arrow.tz is not None else ends - 1, type_)
 
 
@@ -102,8 +105,8 @@ class SliceAssigner:
         return _floor(times, self.offset, self.slice_size) + self.slice_size
 
     def last_ends(self, slice_ends: np.ndarray) -> np.ndarray:
-        """The end of the last window that each slice belongs to; with slides longer than the size possibly before the slice's end,
-        then it belongs to none."""
+        """The end of the last window that each slice belongs to; with slides longer than the size possibly before the
+        slice's end, then it belongs to none."""
         if self.cumulative:
             return _floor(slice_ends - 1, self.offset, self.size) + self.size
         return _floor(slice_ends - self.slice_size, self.offset, self._step) + self.size

@@ -18,8 +18,8 @@ __all__ = ["clock_time", "clock_watermark", "property_columns", "reject_null_tim
 
 
 def clock_watermark(time: EpochTime) -> int:
-    """The watermark of processing-time windows: a row may still come at this very millisecond, so only what ended before it is
-    over. At the end of a bounded input everything is."""
+    """The watermark of processing-time windows: a row may still come at this very millisecond, so only what ended
+    before it is over. At the end of a bounded input everything is."""
     return MAX_WATERMARK if time.watermark == MAX_WATERMARK else time.processing_time - 1
 
 

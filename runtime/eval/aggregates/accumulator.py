@@ -13,8 +13,8 @@ __all__ = ["Accumulator", "clear_at", "first_rows", "keep_valid", "last_rows", "
 class Accumulator:
     """The state of one aggregate call for all groups.
 
-    Groups are int64 slots that the caller hands out; a slot never updated (or released) is an empty group. `slots` of `update` may repeat.
-    """
+    Groups are int64 slots that the caller hands out; a slot never updated (or released) is an empty group. `slots` of
+    `update` may repeat. """
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Takes in rows, in order of arrival; NULL arguments are dealt with here, FILTER by the caller.
@@ -36,8 +36,8 @@ class Accumulator:
         raise NotImplementedError
 
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
-        """Adds what groups `sources` of `other` (same call; may be this object) hold to `targets`, pairwise; targets may repeat.
-        The sources stay as they are."""
+        """Adds what groups `sources` of `other` (same call; may be this object) hold to `targets`, pairwise; targets
+        may repeat. The sources stay as they are."""
         raise NotImplementedError
 
     @property

@@ -1,4 +1,5 @@
-"""LISTAGG, ARRAY_AGG, COLLECT, JSON_ARRAYAGG, JSON_OBJECTAGG and PERCENTILE: functions whose result is made of all values of the group.
+"""LISTAGG, ARRAY_AGG, COLLECT, JSON_ARRAYAGG, JSON_OBJECTAGG and PERCENTILE: functions whose result is made of all
+values of the group.
 
 Reading a group costs as much as it holds, which for all but PERCENTILE is the size of the result.
 """
@@ -26,7 +27,8 @@ __all__ = ["ArrayAgg", "Collect", "JsonArray", "JsonObject", "ListAgg", "Percent
 
 
 class _Collection(Accumulator):
-    """Keeps `kept` argument columns (and those of ORDER BY) of every row; `skip_nulls` leaves out rows whose first argument is NULL."""
+    """Keeps `kept` argument columns (and those of ORDER BY) of every row; `skip_nulls` leaves out rows whose first
+    argument is NULL."""
 
     def __init__(self, types: Sequence[DataType], kept: int, retract: bool, skip_nulls: bool, order_by: Sequence[SortSpec] = (),
                  order_types: Sequence[DataType] = ()) -> None:
@@ -67,7 +69,8 @@ class _Collection(Accumulator):
 
 
 class ListAgg(_Collection):
-    """Values joined by a separator; NULL for no value. The separator is a constant: that of the last row is taken for all."""
+    """Values joined by a separator; NULL for no value. The separator is a constant: that of the last row is taken for
+    all."""
 
     def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool, order_by: Sequence[SortSpec],
                  order_types: Sequence[DataType]) -> None:

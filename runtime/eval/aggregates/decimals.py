@@ -24,7 +24,8 @@ def decimal_array(unscaled: np.ndarray, type_: pa.DataType, missing: np.ndarray 
 
 
 def sum_decimals(words: np.ndarray, scale: int, type_: pa.DataType, missing: np.ndarray | None) -> pa.Array:
-    """256-bit sums of the given scale as a decimal128; NULL where they have too many digits, and where `missing` says so."""
+    """256-bit sums of the given scale as a decimal128; NULL where they have too many digits, and where `missing` says
+    so."""
     small = _small(words)
     if small is not None and type_.precision >= 19 and type_.scale == scale:
         return decimal_array(small, type_, missing)

@@ -18,8 +18,8 @@ __all__ = ["DistinctValues"]
 
 
 class DistinctValues:
-    """The different argument values of each group, with one count per call: calls with the same arguments share the index, each counts
-    the rows that its own FILTER lets through.
+    """The different argument values of each group, with one count per call: calls with the same arguments share the
+    index, each counts the rows that its own FILTER lets through.
 
     Args:
         types: the Arrow types of the arguments.
@@ -45,8 +45,8 @@ class DistinctValues:
                ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Counts rows; `weights` holds per call +n or -n for each row (0: not for this call).
 
-        Returns per call `(rows, signs)`: +1 where a value appears in the row's group, -1 where it vanishes; one row stands for its value.
-        """
+        Returns per call `(rows, signs)`: +1 where a value appears in the row's group, -1 where it vanishes; one row
+        stands for its value. """
         words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
         entries, is_new = self._index.insert(words)
         high = self._index.capacity
@@ -98,7 +98,8 @@ def _turn(counts: np.ndarray, entries: np.ndarray, first: np.ndarray, touched: n
     turned = before != after
     rows = first[turned]
     if (weight[rows] == 0).any():
-        # The first row of the value is not one of this call's: take the first that is, for its place in the order of arrival.
+        # The first row of the value is not one of this call's: take the first that is, for its place in the order of
+        # arrival.
         mine = np.flatnonzero(weight)
         own = mine[first_rows(entries[mine])]
         place = np.empty(int(entries.max()) + 1, np.int64)

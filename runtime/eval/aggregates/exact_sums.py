@@ -1,10 +1,10 @@
 """Exact sums per group, of doubles and of decimals, whatever the order and however much is taken back.
 
-A sum of doubles that adds and subtracts drifts: after 1e20 came and went, the 1 beside it is gone, and the answer is not the batch answer
-any more. Here a sum is a fixed-point number: limbs of 32 bits in int64 counters, one array per limb over all groups, allocated where
-values fall (a double touches three neighbours). Adding to a limb is integer addition, so it commutes and cancels exactly; carries are
-settled when a value is read. After R. M. Neal, "Fast exact summation using small and large superaccumulators" (2015).
-"""
+A sum of doubles that adds and subtracts drifts: after 1e20 came and went, the 1 beside it is gone, and the answer is
+not the batch answer any more. Here a sum is a fixed-point number: limbs of 32 bits in int64 counters, one array per
+limb over all groups, allocated where values fall (a double touches three neighbours). Adding to a limb is integer
+addition, so it commutes and cancels exactly; carries are settled when a value is read. After R. M. Neal, "Fast exact
+summation using small and large superaccumulators" (2015). """
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _NAN, _PLUS, _MINUS = -1, -2, -3
 class ExactSums:
     """One exact sum per slot. Feed it either doubles or decimals (by unscaled value), not both.
 
-    Limb k counts units of 2**(32 k - 1074) for doubles and of 2**(32 k) for decimals. NaN and infinities are counted apart, so that they can be
-    taken back too.
-    """
+    Limb k counts units of 2**(32 k - 1074) for doubles and of 2**(32 k) for decimals. NaN and infinities are counted
+    apart, so that they can be taken back too. """
 
     def __init__(self) -> None:
         self._limbs: dict[int, np.ndarray] = {}
@@ -85,7 +84,8 @@ class ExactSums:
 
     @staticmethod
     def of(parts: dict[int, np.ndarray], size: int) -> ExactSums:
-        """Sums from limb columns as `float_parts` or `decimal_parts` give them, added up by the caller: slot i is row i."""
+        """Sums from limb columns as `float_parts` or `decimal_parts` give them, added up by the caller: slot i is row
+        i."""
         sums = ExactSums()
         sums._size = size
         sums._limbs = {index: values for index, values in parts.items() if index >= 0}
@@ -99,7 +99,8 @@ class ExactSums:
             clear_at(values, slots)
 
     def floats(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The sums of doubles as unevaluated pairs (high, low): high is the sum rounded, low the rest (106 bits together)."""
+        """The sums of doubles as unevaluated pairs (high, low): high is the sum rounded, low the rest (106 bits
+        together)."""
         return self._scaled(slots, _BIAS)
 
     def integers(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

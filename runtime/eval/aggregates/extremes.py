@@ -1,4 +1,5 @@
-"""MIN and MAX: of values that only come, one value per group; of values that may be taken back, all of them in order."""
+"""MIN and MAX: of values that only come, one value per group; of values that may be taken back, all of them in
+order."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def _one_word(type_: pa.DataType) -> bool:
 
 
 class FixedExtreme(Accumulator):
-    """Values of at most 64 bits, kept as int64 whose order is the values' order (doubles: by their bits; NaN is the greatest)."""
+    """Values of at most 64 bits, kept as int64 whose order is the values' order (doubles: by their bits; NaN is the
+    greatest)."""
 
     def __init__(self, type_: pa.DataType, greatest: bool) -> None:
         self._type = type_
@@ -121,7 +123,8 @@ class AnyExtreme(Accumulator):
 
 
 class RetractableExtreme(Accumulator):
-    """All different values of each group with their counts, in order, so that the next one is known when the best is taken back."""
+    """All different values of each group with their counts, in order, so that the next one is known when the best is
+    taken back."""
 
     def __init__(self, type_: pa.DataType, greatest: bool) -> None:
         self._keys = KeyEncoder([type_], [False])

@@ -22,7 +22,8 @@ def json_key(keys: pa.Array) -> pa.Array:
 
 
 def json_text(values: pa.Array, type_: DataType) -> pa.Array:
-    """JSON text of each value, `null` for NULL: numbers and booleans bare, everything else in quotes, arrays and rows nested."""
+    """JSON text of each value, `null` for NULL: numbers and booleans bare, everything else in quotes, arrays and rows
+    nested."""
     return pc.fill_null(_text(values, type_), "null")
 
 

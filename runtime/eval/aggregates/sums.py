@@ -24,10 +24,12 @@ Parts = dict[tuple[str, int], np.ndarray]
 
 
 class AdditiveAccumulator(Accumulator):
-    """State that is nothing but integer sums, so that the state of a run of rows is the difference of two running sums."""
+    """State that is nothing but integer sums, so that the state of a run of rows is the difference of two running
+    sums."""
 
     def parts(self, args: Sequence[pa.Array], kept: np.ndarray) -> Parts:
-        """What each row adds to each column of the state; rows that are not `kept` (FILTER) and those with NULL add nothing."""
+        """What each row adds to each column of the state; rows that are not `kept` (FILTER) and those with NULL add
+        nothing."""
         raise NotImplementedError
 
     def load(self, parts: Parts, size: int) -> None:
@@ -157,7 +159,8 @@ class _Sum(AdditiveAccumulator):
 
 
 class IntegerSum(_Sum):
-    """SUM and AVG of integers: added in 64 bits, wrapping; SUM wraps again into its own type, AVG is cut toward zero, as in Flink."""
+    """SUM and AVG of integers: added in 64 bits, wrapping; SUM wraps again into its own type, AVG is cut toward zero,
+    as in Flink."""
 
     def __init__(self, function: str, type_: DataType, counted: bool) -> None:
         super().__init__(function, type_, counted)
@@ -195,8 +198,8 @@ class IntegerSum(_Sum):
 
 
 class FloatSum(_Sum):
-    """SUM and AVG of FLOAT and DOUBLE. Without retraction doubles added in order of arrival; with it exact sums, rounded when read,
-    so that what is taken back leaves no trace."""
+    """SUM and AVG of FLOAT and DOUBLE. Without retraction doubles added in order of arrival; with it exact sums,
+    rounded when read, so that what is taken back leaves no trace."""
 
     def __init__(self, function: str, type_: DataType, counted: bool, retract: bool) -> None:
         super().__init__(function, type_, counted)
@@ -243,7 +246,8 @@ class FloatSum(_Sum):
 
 
 class DecimalSum(_Sum):
-    """SUM and AVG of DECIMAL, exact. A sum of more than 38 digits is NULL (until values are taken back); AVG rounds half up."""
+    """SUM and AVG of DECIMAL, exact. A sum of more than 38 digits is NULL (until values are taken back); AVG rounds
+    half up."""
 
     def __init__(self, function: str, type_: DataType, counted: bool, scale: int) -> None:
         super().__init__(function, type_, counted)
@@ -279,7 +283,8 @@ class DecimalSum(_Sum):
 
 
 def sum_accumulator(function: str, argument: DataType, type_: DataType, counted: bool, retract: bool) -> Accumulator:
-    """The accumulator of SUM, SUM0 or AVG for a type. `counted`: a group may be without any value (NULLs, FILTER, retraction)."""
+    """The accumulator of SUM, SUM0 or AVG for a type. `counted`: a group may be without any value (NULLs, FILTER,
+    retraction)."""
     if argument.root is TypeRoot.DECIMAL:
         return DecimalSum(function, type_, counted, argument.scale)
     if argument.is_approximate:

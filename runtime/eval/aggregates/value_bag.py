@@ -1,4 +1,5 @@
-"""The values of each group, all of them, in order of arrival: what LISTAGG, ARRAY_AGG, COLLECT, FIRST_VALUE with retraction need."""
+"""The values of each group, all of them, in order of arrival: what LISTAGG, ARRAY_AGG, COLLECT, FIRST_VALUE with
+retraction need."""
 
 from __future__ import annotations
 
@@ -21,9 +22,8 @@ __all__ = ["ValueBag"]
 class ValueBag:
     """Rows of values by group slot, each with its arrival number.
 
-    Taking back a value removes the oldest equal one of the group, as Flink's list aggregates do; one that is not there is ignored.
-    With `ends` the first and the last row of a group are found without reading the group.
-    """
+    Taking back a value removes the oldest equal one of the group, as Flink's list aggregates do; one that is not
+    there is ignored. With `ends` the first and the last row of a group are found without reading the group. """
 
     def __init__(self, types: Sequence[pa.DataType], retract: bool, ends: bool = False) -> None:
         self._rows = SlotAllocator()
@@ -42,8 +42,9 @@ class ValueBag:
 
     @property
     def nbytes(self) -> int:
-        parts = (self._rows, self._store, self._seqs, self._groups, self._lists, self._equal, self._key_of, self._ends, self._keys, self._index)
-        return sum(part.nbytes for part in parts if part is not None)
+        always = (self._rows, self._store, self._seqs, self._groups, self._lists, self._equal, self._key_of)
+        sometimes = (self._ends, self._keys, self._index)
+        return sum(part.nbytes for part in always) + sum(part.nbytes for part in sometimes if part is not None)
 
     def add(self, slots: np.ndarray, signs: np.ndarray | None, columns: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Adds the rows with sign +1 and takes back those with -1."""

@@ -1,8 +1,7 @@
 """Aggregate calls over frames, with what they carry over where frames begin at the partition's start.
 
-`values` answers for frames inside the rows at hand. `run` answers for frames that begin before them: with what each partition
-carried over from earlier rows, which it then updates; so that a running total needs no row of the past.
-"""
+`values` answers for frames inside the rows at hand. `run` answers for frames that begin before them: with what each
+partition carried over from earlier rows, which it then updates; so that a running total needs no row of the past. """
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ Columns = Sequence[pa.Array]
 
 
 class FrameCall:
-    """One call. `columns` are the columns of the input for the rows of a layout, `kept` the rows that FILTER lets through, `rows` the
-    positions of the rows asked for, and `low`, `high` their frames."""
+    """One call. `columns` are the columns of the input for the rows of a layout, `kept` the rows that FILTER lets
+    through, `rows` the positions of the rows asked for, and `low`, `high` their frames."""
 
     carries = True
     """Whether `run` works: what is carried over does not grow with the rows."""
@@ -52,8 +51,8 @@ class FrameCall:
 
     def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
             rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
-        """`slots` are the partition slots of the segments, `first` the position of each segment's first row that is not carried over
-        yet."""
+        """`slots` are the partition slots of the segments, `first` the position of each segment's first row that is
+        not carried over yet."""
         raise NotImplementedError
 
     def release(self, slots: np.ndarray) -> None:
@@ -172,8 +171,8 @@ class ValueCall(FrameCall):
 
     def _places(self, layout: FrameLayout, values: pa.Array, valid: np.ndarray, low: np.ndarray, high: np.ndarray,
                 count: int | None = None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Per frame the position of its value, -1 if there is none; for extremes also the rank of every value (0 the best) and the
-        position of each rank. Only the first `count` values stand in the layout."""
+        """Per frame the position of its value, -1 if there is none; for extremes also the rank of every value (0 the
+        best) and the position of each rank. Only the first `count` values stand in the layout."""
         inside = valid if count is None else valid[:count]
         if self._name == "FIRST_VALUE":
             return first_valid(inside, low, high), None, None
@@ -229,8 +228,8 @@ class DistinctCall(FrameCall):
 
 
 class ExpandedCall(FrameCall):
-    """Any call, by going through all rows of all frames: for results that are made of all values anyway, and DISTINCT in frames
-    that move."""
+    """Any call, by going through all rows of all frames: for results that are made of all values anyway, and DISTINCT
+    in frames that move."""
 
     carries = False
 

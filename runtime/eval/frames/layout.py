@@ -13,8 +13,8 @@ __all__ = ["FrameLayout", "frame_bounds", "lay_out"]
 
 @dataclass(frozen=True, slots=True)
 class FrameLayout:
-    """Positions of sorted rows, int64 per row: `segment` numbers the partitions 0, 1, ... ascending; [start, end) is the row's
-    partition, [peer_start, peer_end) the rows of it that are equal in the order."""
+    """Positions of sorted rows, int64 per row: `segment` numbers the partitions 0, 1, ... ascending; [start, end) is
+    the row's partition, [peer_start, peer_end) the rows of it that are equal in the order."""
 
     segment: np.ndarray
     start: np.ndarray
@@ -31,7 +31,8 @@ class FrameLayout:
 
 
 def lay_out(partitions: np.ndarray, new_peer: np.ndarray) -> FrameLayout:
-    """The layout of rows whose partitions stand together; `new_peer` is true where a row differs in order from the one before."""
+    """The layout of rows whose partitions stand together; `new_peer` is true where a row differs in order from the
+    one before."""
     count = len(partitions)
     begins = np.ones(count, np.bool_)
     begins[1:] = partitions[1:] != partitions[:-1]
@@ -91,9 +92,8 @@ def _bound(layout: FrameLayout, frame: Frame, bound: FrameBound, offset: float |
 def _search(layout: FrameLayout, keys: np.ndarray, wanted: np.ndarray, *, after_equal: bool) -> np.ndarray:
     """For each row the position in its partition before (or after) all keys equal to `wanted`.
 
-    Rows and requests are sorted together by (partition, key), requests before or after equal rows: the number of rows before a
-    request is its position.
-    """
+    Rows and requests are sorted together by (partition, key), requests before or after equal rows: the number of rows
+    before a request is its position. """
     count = len(keys)
     is_row = np.concatenate((np.ones(count, np.bool_), np.zeros(count, np.bool_)))
     tie = ~is_row if after_equal else is_row

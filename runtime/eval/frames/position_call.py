@@ -23,7 +23,8 @@ WHOLE_PARTITION = frozenset({"PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
 
 
 class PositionCall(FrameCall):
-    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE; the first three also go on from rows that are past."""
+    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE; the first three also go on from rows that are
+    past."""
 
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec)

@@ -10,9 +10,8 @@ __all__ = ["first_valid", "last_valid", "range_min", "running_min"]
 def range_min(values: np.ndarray, low: np.ndarray, high: np.ndarray, none: int) -> np.ndarray:
     """The least of `values[low:high]` for each request, `none` for an empty range.
 
-    A sparse table, one level at a time: level k holds the least of each 2**k neighbours, and two overlapping blocks of the
-    greatest level that fits cover a range. O(n log longest range).
-    """
+    A sparse table, one level at a time: level k holds the least of each 2**k neighbours, and two overlapping blocks
+    of the greatest level that fits cover a range. O(n log longest range). """
     result = np.full(len(low), none, values.dtype)
     lengths = high - low
     if len(low) == 0 or not lengths.any():

@@ -50,8 +50,8 @@ def calls(retract: bool) -> list[AggregateSpec]:
 
 
 def expected(rows: list[tuple[Any, ...]], arrived: dict[int, list[Any]]) -> list[Any]:
-    """The answers in the order of `calls`. `arrived`: values of columns 1 and 4 in order of arrival, from which the oldest
-    equal value goes when one is taken back."""
+    """The answers in the order of `calls`. `arrived`: values of columns 1 and 4 in order of arrival, from which the
+    oldest equal value goes when one is taken back."""
     def values(i: int, only: bool = False) -> list[Any]:
         return [r[i] for r in rows if r[i] is not None and (not only or r[5])]
     i, d, m, s = (values(n) for n in (1, 2, 3, 4))

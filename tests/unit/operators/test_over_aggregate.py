@@ -153,16 +153,16 @@ def test_processing_time_comes_out_at_once() -> None:
     assert shown == [("a", 1, 1), ("b", 10, 1), ("a", 3, 2), ("a", 4, 3), ("b", 20, 2), ("a", 6, 4), ("a", 7, 5), ("b", 30, 3), ("a", 9, 6)]
 
 
-ANY_FRAMES = [None, Frame(True, START, C), Frame(True, P, F, 1, 2), Frame(False, P, C, 3), Frame(False, P, F, 2, 1), Frame(False, START, END),
-              Frame(True, F, F, 1, 2), Frame(False, C, END)]
+ANY_FRAMES = [None, Frame(True, START, C), Frame(True, P, F, 1, 2), Frame(False, P, C, 3), Frame(False, P, F, 2, 1),
+              Frame(False, START, END), Frame(True, F, F, 1, 2), Frame(False, C, END)]
 
 
 @pytest.mark.parametrize("frame", ANY_FRAMES, ids=str)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_with_updates(frame: Frame | None, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    calls = [*aggregates(), window("RANK", BIGINT), window("DENSE_RANK", BIGINT), window("PERCENT_RANK", DOUBLE), window("CUME_DIST", DOUBLE),
-             window("ROW_NUMBER", BIGINT), window("LEAD", INT, 5), window("NTILE", BIGINT, 5)]
+    calls = [*aggregates(), window("RANK", BIGINT), window("DENSE_RANK", BIGINT), window("PERCENT_RANK", DOUBLE),
+             window("CUME_DIST", DOUBLE), window("ROW_NUMBER", BIGINT), window("LEAD", INT, 5), window("NTILE", BIGINT, 5)]
     operator = OverAggregateOperator(node(calls, frame, (SortSpec(1),), True), context())
     live: Counter[str] = Counter()
     rows: list[Row] = []
