@@ -1,7 +1,7 @@
 """What a plan costs: rows, changes and state, estimated from statistics and from its form.
 
-In a stream the lasting costs are the rows kept in state and the changes that flow; rows of the final answer come third. Where a table's size
-is not known it counts as 10,000 rows with as many values in a key column; the estimate is then good for comparing forms, not sizes.
+In a stream the lasting costs are the rows kept in state and the changes that flow; rows of the final answer come third. Where a table's
+size is not known it counts as 10,000 rows with as many values in a key column; the estimate is then good for comparing forms, not sizes.
 """
 
 from __future__ import annotations

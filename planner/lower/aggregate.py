@@ -13,7 +13,14 @@ from runtime.core.errors import UnsupportedError
 from runtime.expr.function import AggregateFunction
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.plan.nodes import (
-    AggregateSpec, ExpandExec, GroupAggregateExec, JoinKind, SetOperationExec, SortSpec, UnionExec, UnnestExec,
+    AggregateSpec,
+    ExpandExec,
+    GroupAggregateExec,
+    JoinKind,
+    SetOperationExec,
+    SortSpec,
+    UnionExec,
+    UnnestExec,
 )
 
 __all__ = ["aggregate_input"]

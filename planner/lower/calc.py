@@ -12,7 +12,12 @@ from runtime.core.options import bool_option, duration_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import TRUE
 from runtime.plan.nodes import (
-    ChangelogNormalizeExec, DropUpdateBeforeExec, PhysicalNode, SourceExec, ValuesExec, WatermarkExec,
+    ChangelogNormalizeExec,
+    DropUpdateBeforeExec,
+    PhysicalNode,
+    SourceExec,
+    ValuesExec,
+    WatermarkExec,
 )
 from runtime.spi.table import SourceTable
 

@@ -16,7 +16,13 @@ from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
 from runtime.expr.nodes import AggregateCall, Column, Expr, Frame, FrameBound, SortKey, WindowCall
 from runtime.plan.nodes import (
-    DeduplicateExec, LimitExec, OverAggregateExec, RankFunction, SortExec, TopNExec, WindowTopNExec,
+    DeduplicateExec,
+    LimitExec,
+    OverAggregateExec,
+    RankFunction,
+    SortExec,
+    TopNExec,
+    WindowTopNExec,
 )
 
 __all__: list[str] = []

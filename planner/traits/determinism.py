@@ -1,4 +1,4 @@
-"""Non-deterministic updates: expressions that may give another value for the retraction of a row than they gave for the row (reference 7.5).
+"""Non-deterministic updates: expressions that may give another value when a row is taken back than they gave for the row (reference 7.5).
 
 A row of an updating stream passes an expression twice, when it comes and when it is taken back. RAND(), NOW() or a lookup of a table that
 changes may answer differently, and the retraction then cancels nothing. Insert-only streams have no such problem.

@@ -242,7 +242,8 @@ def _(plan: n.WindowAggregate, context: TraitContext, upsert: bool) -> Iterable[
             return [group | {shown[WindowProperty.START], shown[WindowProperty.END]}]
         return []
     # The end of a window tells it from all others of its assigner; its start does not for CUMULATE.
-    return [group | {column} for kind, column in shown.items() if kind is not WindowProperty.START or not isinstance(plan.window, CumulateWindow)]
+    by_start = not isinstance(plan.window, CumulateWindow)
+    return [group | {column} for kind, column in shown.items() if by_start or kind is not WindowProperty.START]
 
 
 @_keys.register

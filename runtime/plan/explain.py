@@ -31,7 +31,7 @@ def explain(
 ) -> str:
     """The text of one plan, or of several that share operators.
 
-    `modes` adds the row kinds of each edge, `state` the state tables and what bounds them, `names` each operator's name, `note` anything else.
+    `modes` adds the row kinds of each edge, `state` the state tables and their bounds, `names` each operator's name, `note` anything else.
     """
     plans = [roots] if isinstance(roots, PhysicalNode) else list(roots)
     writer = _Writer(plans, modes, state, names, note)
@@ -271,7 +271,8 @@ def _window_top_n(node: p.WindowTopNExec) -> str:
     schema = node.input.schema
     rank = f" AS {node.schema.names[-1]}" if node.rank_column else ""
     window = f" window ({_columns(node.window, schema)})"
-    return f"{node.function.value} {node.start}..{node.end}{rank}{window}{_by(node.partition, schema)} order by {_order(node.order, schema)}"
+    order = f" order by {_order(node.order, schema)}"
+    return f"{node.function.value} {node.start}..{node.end}{rank}{window}{_by(node.partition, schema)}{order}"
 
 
 def _over(node: p.OverAggregateExec) -> str:
@@ -308,5 +309,6 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.WindowTopNExec: _window_top_n, p.OverAggregateExec: _over, p.SortExec: lambda n: f"by {_order(n.order, n.input.schema)}",
     p.LimitExec: _limit, p.SetOperationExec: lambda n: f"{n.kind}{' ALL' if n.all else ''}", p.UnnestExec: _unnest,
     p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})", p.DropUpdateBeforeExec: _drop,
-    p.SinkMaterializeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})", p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)})",
+    p.SinkMaterializeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
+    p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)})",
 }

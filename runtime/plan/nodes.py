@@ -20,8 +20,9 @@ from runtime.spi.table import LookupTable, SinkTable, SourceTable
 __all__ = [
     "AggregateSpec", "CalcExec", "ChangelogNormalizeExec", "DeduplicateExec", "DropUpdateBeforeExec", "ExpandExec", "GroupAggregateExec",
     "HashJoinExec", "IntervalJoinExec", "JoinKind", "LimitExec", "LookupJoinExec", "OverAggregateExec", "PhysicalNode", "RankFunction",
-    "SetOperationExec", "SinkExec", "SinkMaterializeExec", "SortExec", "SortSpec", "SourceExec", "TemporalJoinExec", "TopNExec", "UnionExec",
-    "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec", "WindowTopNExec",
+    "SetOperationExec", "SinkExec", "SinkMaterializeExec", "SortExec", "SortSpec", "SourceExec", "TemporalJoinExec", "TopNExec",
+    "UnionExec", "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec",
+    "WindowTopNExec",
 ]
 
 
@@ -64,8 +65,7 @@ class ValuesExec(PhysicalNode):
 
 @node
 class CalcExec(PhysicalNode):
-    """Filter, then project. `condition` None passes all. `filters_updates`: a `-U`/`+U` pair may be split by the filter, so kinds
-    are turned into `-D`/`+I` where only one half passes."""
+    """Filter, then project; row kinds pass unchanged. `condition` None passes all. An update of which only one half passes stays a half."""
 
     input: PhysicalNode
     condition: Expr | None
@@ -189,8 +189,8 @@ class HashJoinExec(PhysicalNode):
 class IntervalJoinExec(PhysicalNode):
     """Join rows whose times lie close: lower <= left time - right time <= upper (milliseconds), keys equal, `condition` true.
 
-    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when the other side's watermark
-    passes their bound. `proctime`: the times are the clock's.
+    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when the other side's
+    watermark passes their bound. `proctime`: the times are the clock's.
     """
 
     left: PhysicalNode
@@ -321,9 +321,11 @@ class WindowTopNExec(PhysicalNode):
 class OverAggregateExec(PhysicalNode):
     """Aggregates and window functions with OVER: input columns, then one column per call.
 
-    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them, late rows are rejected.
+    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them, late ones
+    are rejected.
     `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
-    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST, FIRST_VALUE, LAST_VALUE.
+    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST, FIRST_VALUE,
+    LAST_VALUE.
     """
 
     input: PhysicalNode
@@ -363,7 +365,8 @@ class LimitExec(PhysicalNode):
 class SetOperationExec(PhysicalNode):
     """INTERSECT and EXCEPT, with and without ALL: rows compared with NULL equal to NULL. `kind` is `INTERSECT` or `EXCEPT`.
 
-    Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT gives 1 where l > 0 and r = 0.
+    Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT gives 1 where l > 0
+    and r = 0.
     """
 
     left: PhysicalNode
@@ -376,8 +379,8 @@ class SetOperationExec(PhysicalNode):
 
 @node
 class UnnestExec(PhysicalNode):
-    """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row element; map: 2), then
-    the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with NULL."""
+    """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row element; map: 2),
+    then the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with NULL."""
 
     input: PhysicalNode
     collection: Expr

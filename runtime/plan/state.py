@@ -77,7 +77,8 @@ def _group(node: p.GroupAggregateExec) -> tuple[StateTable, ...]:
     for call in node.calls:
         if call.distinct or (call.retract and call.function in _BAGS):
             argument = ", ".join(names[a] for a in call.args) or "*"
-            tables.append(StateTable(f"values of {call.function}({'DISTINCT ' if call.distinct else ''}{argument})", "values with counts", _ttl(node.ttl, NOTHING)))
+            values = f"values of {call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
+            tables.append(StateTable(values, "values with counts", _ttl(node.ttl, NOTHING)))
     return tuple(tables)
 
 

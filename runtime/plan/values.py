@@ -19,11 +19,11 @@ from runtime.core import changelog, schema, types
 from runtime.core.errors import FormatError
 from runtime.core.node import Node
 from runtime.expr import nodes as expressions
-from runtime.plan import nodes, windows
+from runtime.plan import nodes, parts, windows
 
 __all__ = ["class_named", "decode_value", "encode_value"]
 
-_MODULES: tuple[ModuleType, ...] = (nodes, windows, expressions, types, schema, changelog)
+_MODULES: tuple[ModuleType, ...] = (nodes, parts, windows, expressions, types, schema, changelog)
 _CLASSES: dict[str, type] = {
     name: cls for module in _MODULES for name, cls in vars(module).items()
     if isinstance(cls, type) and issubclass(cls, Node | enum.Enum) and cls.__module__ == module.__name__

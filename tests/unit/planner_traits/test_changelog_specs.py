@@ -1,7 +1,7 @@
 """Golden specs of changelog modes: `tests/specs/changelog/*.spec`.
 
-A spec is a command line, a logical plan, `----`, and the physical plan with the row kinds of every edge. The command is `changelog`, with the
-sink that the plan is written to: `sink=append`, `upsert`, `keys` (takes deletes by key alone) or `retract`, `key=a,b` its primary key,
+A spec is a command line, a logical plan, `----`, and the physical plan with the row kinds of every edge. The command is `changelog`, with
+the sink that the plan is written to: `sink=append`, `upsert`, `keys` (takes deletes by key alone) or `retract`, `key=a,b` its primary key,
 `conflict=DEDUPLICATE`, and options as `name=value`. Without a sink the rows are shown, which wants all kinds. An error stands as it is
 reported. Set SQLENGINE_REWRITE=1 to write the outputs anew.
 """

@@ -5,7 +5,22 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from trait_plans import ROWTIME, bids, call, col, context, count_by, eq, join, lit, products, project, scan, sink, traits
+from trait_plans import (
+    ROWTIME,
+    bids,
+    call,
+    col,
+    context,
+    count_by,
+    eq,
+    join,
+    lit,
+    products,
+    project,
+    scan,
+    sink,
+    traits,
+)
 
 from planner.logical import nodes as n
 from planner.lower import lower, lower_statement_set
@@ -128,7 +143,8 @@ def test_sink_key_that_contains_the_query_key_moves_rows_between_keys() -> None:
 
 def test_filters_and_projections_merge_into_one_calc() -> None:
     source = bids()
-    inner = project(n.Filter(source, call(">", col(source, "price"), lit(1))), "item", twice=call("*", col(source, "price"), lit(2), type_=INT))
+    twice = call("*", col(source, "price"), lit(2), type_=INT)
+    inner = project(n.Filter(source, call(">", col(source, "price"), lit(1))), "item", twice=twice)
     plan = project(n.Filter(inner, call("<", col(inner, "twice"), lit(9))), "twice", "item")
     assert shown(plan)[0] == "Calc [price * 2 AS twice, item] where price > 1 AND price * 2 < 9  [I]"
 
@@ -150,7 +166,8 @@ def test_random_value_is_drawn_once() -> None:
 
 def test_computed_join_keys_get_columns_that_do_not_show_above() -> None:
     left, right = bids(), products()
-    plan = join(left, right, eq(call("+", col(left, "price"), lit(1), type_=INT), col(right, "id")), call(">", col(left, "price"), col(right, "price")))
+    key = call("+", col(left, "price"), lit(1), type_=INT)
+    plan = join(left, right, eq(key, col(right, "id")), call(">", col(left, "price"), col(right, "price")))
     physical = lower(plan, context())
     assert physical.schema.names == ("item", "price", "ts", "id", "cat", "price")
     assert "HashJoin INNER on $f3 = id AND price > price0, right unique (id)  [I,UB,UA,D]" in shown(plan)

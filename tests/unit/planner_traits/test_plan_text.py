@@ -67,7 +67,8 @@ def test_names_follow_meaning_not_place_or_alias() -> None:
     counted = lower(count_by(bids(), "item"), context())
     renamed_plan = project(count_by(bids(), "item"), "item")
     inner = count_by(bids(), "item")
-    aliased = lower(inner.with_(calls=((inner.calls[0][0].with_type(inner.calls[0][0].type).with_(name="total"), inner.calls[0][1]),)), context())
+    (column, call_), = inner.calls
+    aliased = lower(inner.with_(calls=((column.with_(name="total"), call_),)), context())
     assert uid(counted) == uid(aliased)
     names = set(uids([lower(renamed_plan, context())]).values())
     assert uid(counted) in names
