@@ -14,7 +14,12 @@ from runtime.expr.library import (
     logical,
     math,
     randomness,
+    regex,
     rounding,
+    string,
+    string_encoding,
+    string_format,
+    string_search,
     window,
 )
 
@@ -29,6 +34,11 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     randomness.FAMILY.functions,
     conditional.FAMILY.functions,
     conversion.FAMILY.functions,
+    string.FAMILY.functions,
+    string_search.FAMILY.functions,
+    string_encoding.FAMILY.functions,
+    string_format.FAMILY.functions,
+    regex.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )

@@ -1,0 +1,147 @@
+"""Functions of regular expressions, in Java's language (`runtime/expr/java_regex.py`).
+
+A constant pattern that RE2 takes runs in Arrow; other patterns once per distinct text. A pattern that Java refuses gives
+NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.types import BOOLEAN, INT, STRING, array
+from runtime.expr.columns import as_array, from_numpy, validity
+from runtime.expr.distinct import map_distinct
+from runtime.expr.function import EvalContext, Nulls, Value
+from runtime.expr.java_regex import JavaRegex, java_regex
+from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
+from runtime.expr.library.string import null_or_fail
+from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
+
+__all__ = ["FAMILY"]
+
+FAMILY = Family("regular expressions")
+_NULL = pa.scalar(None, pa.string())
+_TEXTS = array(STRING)
+
+
+def _constant(pattern: Value) -> JavaRegex | None:
+    """A pattern to run in Arrow; None for anything else."""
+    if not isinstance(pattern, pa.Scalar) or not pattern.is_valid:
+        return None
+    regex = java_regex(pattern.as_py())
+    return regex if regex is not None and regex.in_re2 else None
+
+
+@FAMILY.scalar("REGEXP", [CHARACTER, CHARACTER], BOOLEAN, "Whether the expression matches somewhere; FALSE for a wrong or empty one.",
+               syntax="REGEXP(text, pattern)")
+def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
+    regex = _constant(pattern)
+    if regex is not None and pattern.as_py():
+        return pc.match_substring_regex(text, regex.re2())
+
+    def find(given: str, expression: str) -> bool:
+        read = java_regex(expression) if expression else None
+        return read is not None and read.python.search(given) is not None
+
+    return map_distinct(find, [text, pattern], pa.bool_(), context.num_rows)
+
+
+@FAMILY.scalar("REGEXP_REPLACE", [CHARACTER, CHARACTER, CHARACTER], STRING, "The text with every match replaced by a plain text.",
+               can_fail=True)
+def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacement: Value) -> Value:
+    regex = _constant(pattern)
+    if nothing(replacement):
+        return _NULL
+    if regex is not None and not regex.matches_empty and isinstance(replacement, pa.Scalar):
+        return pc.replace_substring_regex(text, pattern=regex.re2(), replacement=replacement.as_py().replace("\\", "\\\\"))
+
+    def change(given: str, expression: str, new: str) -> str | None:
+        read = java_regex(expression)
+        if read is None:
+            return null_or_fail(context, f"the regular expression '{expression}' is wrong")
+        return read.python.sub(lambda _: new, given)
+
+    return map_distinct(change, [text, pattern, replacement], pa.string(), context.num_rows)
+
+
+def _group(text: Value, regex: JavaRegex, group: int, length: int) -> Value:
+    """A group of the first match: Arrow gives '' for a group that took no part, so those rows are asked again."""
+
+    def groups(texts: pa.Array) -> pa.Array:
+        rows = pc.extract_regex(texts, pattern=regex.re2(group))
+        found = pc.struct_field(rows, [0])
+        if group == 0:
+            return found
+        blank = pc.fill_null(pc.equal(found, ""), False)
+        if not pc.any(blank).as_py():
+            return found
+        asked = map_distinct(regex.first_group, [texts.filter(blank), pa.scalar(group)], pa.string(), len(texts))
+        return pc.replace_with_mask(found, blank, asked)
+
+    return on_rows(groups, text, length)
+
+
+@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INT_)], STRING, "A group of the first match, 0 (the default) for all of it.",
+               nulls=Nulls.MAYBE)
+def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(0, pa.int32())) -> Value:  # noqa: B008
+    regex = _constant(pattern)
+    if regex is not None and isinstance(group, pa.Scalar):
+        wanted = group.as_py()
+        if wanted is None or not 0 <= wanted <= regex.groups:
+            return _NULL
+        return _group(text, regex, wanted, context.num_rows)
+
+    def first(given: str, expression: str, number: int) -> str | None:
+        read = java_regex(expression)
+        return None if read is None or not 0 <= number <= read.groups else read.first_group(given, number)
+
+    return map_distinct(first, [text, pattern, group], pa.string(), context.num_rows)
+
+
+@FAMILY.scalar("REGEXP_SUBSTR", [CHARACTER, CHARACTER], STRING, "The first match.", nulls=Nulls.MAYBE)
+def regexp_substr(context: EvalContext, text: Value, pattern: Value) -> Value:
+    return regexp_extract(context, text, pattern)
+
+
+@FAMILY.scalar("REGEXP_EXTRACT_ALL", [CHARACTER, CHARACTER, optional(INT_)], _TEXTS, "A group (1) of all matches.", nulls=Nulls.MAYBE)
+def regexp_extract_all(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(1, pa.int32())) -> Value:  # noqa: B008
+    def every(given: str, expression: str, number: int) -> list[str | None] | None:
+        read = java_regex(expression)
+        if read is None or not 0 <= number <= read.groups:
+            return None
+        return [m.group(number) for m in read.python.finditer(given)]
+
+    return map_distinct(every, [text, pattern, group], _TEXTS.arrow, context.num_rows)
+
+
+def _number(context: EvalContext, text: Value, pattern: Value, kernel: Any, otherwise: Any) -> Value:
+    """A count or a position: by a kernel over the texts, or by a Python function of the expression and a text."""
+    regex = _constant(pattern)
+    if regex is not None and not regex.matches_empty:
+        return on_rows(lambda texts: kernel(texts, regex.re2()), text, context.num_rows)
+
+    def compute(given: str, expression: str) -> int | None:
+        read = java_regex(expression)
+        return None if read is None else otherwise(read.python, given)
+
+    return map_distinct(compute, [text, pattern], pa.int32(), context.num_rows)
+
+
+@FAMILY.scalar("REGEXP_COUNT", [CHARACTER, CHARACTER], INT, "The number of matches.", nulls=Nulls.MAYBE)
+def regexp_count(context: EvalContext, text: Value, pattern: Value) -> Value:
+    return _number(context, text, pattern, pc.count_substring_regex, lambda p, t: sum(1 for _ in p.finditer(t)))
+
+
+def _instr(texts: pa.Array, pattern: str) -> pa.Array:
+    at = pc.find_substring_regex(texts, pattern)
+    if not is_ascii(texts):
+        at = from_numpy(character_index(texts, pc.fill_null(at, -1).to_numpy(zero_copy_only=False)), validity(texts), pa.int32())
+    return pc.add(as_array(at, len(texts)), pa.scalar(1, pa.int32()))
+
+
+@FAMILY.scalar("REGEXP_INSTR", [CHARACTER, CHARACTER], INT, "Where the first match begins, from 1; 0 when there is none.", nulls=Nulls.MAYBE)
+def regexp_instr(context: EvalContext, text: Value, pattern: Value) -> Value:
+    return _number(context, text, pattern, _instr, lambda p, t: (m := p.search(t)) and m.start() + 1 or 0)

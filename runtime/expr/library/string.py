@@ -1,0 +1,301 @@
+"""Texts: case, length, joining, trimming, padding, parts by position. Lengths and positions count characters.
+
+Types are Flink's: case and INITCAP keep the type, parts give VARCHAR of the argument's length, `||` adds the lengths up
+(CHAR stays CHAR), the rest gives STRING. Only spaces are trimmed unless characters are given. LEFT, RIGHT and SUBSTRING
+are nullable because SUBSTRING of a negative length is NULL.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.errors import ExpressionError
+from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
+from runtime.expr.columns import as_array, from_numpy, numbers, validity
+from runtime.expr.distinct import map_distinct
+from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
+from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
+from runtime.expr.texts import change_text, nothing, on_rows, text_bytes, with_bytes
+
+__all__ = ["FAMILY", "null_or_fail", "varying"]
+
+FAMILY = Family("string")
+_R = TypeRoot
+_VARYING = {_R.CHAR: _R.VARCHAR, _R.BINARY: _R.VARBINARY}
+
+
+def varying(types: CallTypes) -> DataType:
+    """VARCHAR of the length of the first argument."""
+    return varchar(types[0].precision)
+
+
+def null_or_fail(context: EvalContext, message: str) -> None:
+    """Raises where Flink derives NOT NULL and still computes NULL (its sink then fails); does nothing for nullable results."""
+    if not context.result_type.nullable:
+        raise ExpressionError(message, code="E2001")
+
+
+def _fitted(context: EvalContext, texts: Value) -> Value:
+    """Texts cut to the declared length: a change of case may make them longer."""
+    length = context.result_type.precision
+    return texts if length >= STRING_LENGTH else pc.utf8_slice_codeunits(texts, 0, length)
+
+
+@FAMILY.scalar("UPPER", [CHARACTER], lambda t: t[0], "The text in upper case.")
+def upper(context: EvalContext, text: Value) -> Value:
+    return _fitted(context, change_text(text, context.num_rows, pc.ascii_upper, str.upper))
+
+
+@FAMILY.scalar("LOWER", [CHARACTER], lambda t: t[0], "The text in lower case.")
+def lower(context: EvalContext, text: Value) -> Value:
+    return _fitted(context, change_text(text, context.num_rows, pc.ascii_lower, str.lower))
+
+
+@FAMILY.scalar("INITCAP", [CHARACTER], lambda t: t[0], "The first letter of each word in upper case, the others in lower case.")
+def initcap(context: EvalContext, text: Value) -> Value:
+    """Only ASCII letters and digits make words, as in Flink: byte arithmetic."""
+    return on_rows(_initcap, text, context.num_rows)
+
+
+def _initcap(texts: pa.Array) -> pa.Array:
+    data, offsets = text_bytes(texts)
+    is_upper = (data >= 65) & (data <= 90)
+    is_lower = (data >= 97) & (data <= 122)
+    word = is_upper | is_lower | ((data >= 48) & (data <= 57))
+    starts = np.ones(len(data), np.bool_)
+    starts[1:] = ~word[:-1]
+    first = offsets[:-1]
+    starts[first[first < len(data)]] = True
+    return with_bytes(texts, np.where(is_lower & starts, data - 32, np.where(is_upper & ~starts, data + 32, data)).astype(np.uint8))
+
+
+@FAMILY.scalar("CHAR_LENGTH", [CHARACTER], INT, "The number of characters.", aliases=["CHARACTER_LENGTH"])
+def char_length(_: EvalContext, text: Value) -> Value:
+    return pc.utf8_length(text)
+
+
+@FAMILY.scalar("REVERSE", [CHARACTER], STRING, "The text back to front.", nulls=Nulls.MAYBE)
+def reverse(_: EvalContext, text: Value) -> Value:
+    return pc.utf8_reverse(text)
+
+
+# Joining
+
+
+def _joined_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
+    if len(types) != 2:
+        return None
+    given = [t if t.root is not _R.NULL else STRING for t in types]
+    if not (all(t.is_character for t in given) or all(t.is_binary for t in given)):
+        return None
+    root = given[0].root if given[0].root is given[1].root else _VARYING.get(given[0].root, given[0].root)
+    length = min(given[0].precision + given[1].precision, STRING_LENGTH)
+    return tuple(given), DataType(root, length)
+
+
+@FAMILY.special("||", _joined_rule, "Two texts, or two byte strings, one after the other.", form=("CHARACTER", "CHARACTER"),
+                syntax="a || b")
+def joined(_: EvalContext, a: Value, b: Value) -> Value:
+    return pc.binary_join_element_wise(a, b, pa.scalar("", a.type))
+
+
+@FAMILY.scalar("CONCAT", [CHARACTER], STRING, "The texts one after the other; NULL when one is NULL.", variadic=True)
+def concat(_: EvalContext, *texts: Value) -> Value:
+    return pc.binary_join_element_wise(*texts, "")
+
+
+def _ws_type(types: CallTypes) -> DataType:
+    return STRING.with_nullable(types[0].nullable)
+
+
+@FAMILY.scalar("CONCAT_WS", [CHARACTER, CHARACTER], _ws_type, "The texts that are not NULL, with a separator between.", variadic=True,
+               nulls=Nulls.RULE)
+def concat_ws(context: EvalContext, separator: Value, *texts: Value) -> Value:
+    if nothing(separator):
+        return separator.cast(pa.string())
+    return pc.binary_join_element_wise(*texts, separator, null_handling="skip") if texts else pa.scalar("", pa.string())
+
+
+@FAMILY.scalar("REPEAT", [CHARACTER, INT_], STRING, "The text n times.")
+def repeat(_: EvalContext, text: Value, times: Value) -> Value:
+    return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
+
+
+# Trimming and padding
+
+_TRIMS = {"BOTH": pc.utf8_trim, "LEADING": pc.utf8_ltrim, "TRAILING": pc.utf8_rtrim}
+
+
+def _trimmed(context: EvalContext, side: str, text: Value, characters: Value) -> Value:
+    if isinstance(characters, pa.Scalar):
+        if not characters.is_valid:
+            return pa.scalar(None, pa.string())
+        return _TRIMS[side](text, characters=characters.as_py())
+    strip = {"BOTH": str.strip, "LEADING": str.lstrip, "TRAILING": str.rstrip}[side]
+    return map_distinct(lambda t, c: strip(t, c) if c else t, [text, characters], pa.string(), context.num_rows)
+
+
+_SPACE = pa.scalar(" ", pa.string())
+
+
+def _trim_type(types: CallTypes) -> DataType:
+    return varchar(types[2 if len(types) == 3 else 0].precision)
+
+
+@FAMILY.scalar("TRIM", [CHARACTER], _trim_type, "The text without spaces, or without the given characters, at its ends.",
+               also=[([CHARACTER, CHARACTER, CHARACTER], _trim_type)], syntax="TRIM([BOTH|LEADING|TRAILING] [chars] FROM text)")
+def trim(context: EvalContext, *args: Value) -> Value:
+    """TRIM(text), or TRIM(side, characters, text) as the parser arranges it."""
+    if len(args) == 1:
+        return _trimmed(context, "BOTH", args[0], _SPACE)
+    return _trimmed(context, args[0].as_py(), args[2], args[1])
+
+
+@FAMILY.scalar("LTRIM", [CHARACTER, optional(CHARACTER)], varying, "The text without leading spaces, or without leading characters of a set.")
+def ltrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
+    return _trimmed(context, "LEADING", text, characters)
+
+
+@FAMILY.scalar("RTRIM", [CHARACTER, optional(CHARACTER)], varying, "The text without trailing spaces, or without trailing characters of a set.")
+def rtrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
+    return _trimmed(context, "TRAILING", text, characters)
+
+
+@FAMILY.scalar("BTRIM", [CHARACTER, optional(CHARACTER)], STRING, "The text without spaces, or characters of a set, at its ends.")
+def btrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
+    return _trimmed(context, "BOTH", text, characters)
+
+
+def _padded(context: EvalContext, name: str, text: Value, length: Value, padding: Value) -> Value:
+    wanted, fill = (v.as_py() if isinstance(v, pa.Scalar) else ... for v in (length, padding))
+    if wanted is None or fill is None:
+        return pa.scalar(None, pa.string())
+    if fill == "" or (wanted is not ... and wanted < 0):
+        null_or_fail(context, f"{name} has nothing to pad with, or a negative length")
+        return pa.scalar(None, pa.string())
+    if wanted is not ... and fill is not ... and len(fill) == 1:
+        kernel = pc.utf8_lpad if name == "LPAD" else pc.utf8_rpad
+        return pc.utf8_slice_codeunits(kernel(text, wanted, fill), 0, wanted)
+
+    def pad(base: str, size: int, using: str) -> str | None:
+        if size < 0 or not using:
+            return null_or_fail(context, f"{name} has nothing to pad with, or a negative length")
+        missing = max(size - len(base), 0)
+        more = (using * (missing // len(using) + 1))[:missing]
+        return more + base[:size] if name == "LPAD" else base[:size] + more
+
+    return map_distinct(pad, [text, length, padding], pa.string(), context.num_rows)
+
+
+@FAMILY.scalar("LPAD", [CHARACTER, INT_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True)
+def lpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
+    return _padded(context, "LPAD", text, length, padding)
+
+
+@FAMILY.scalar("RPAD", [CHARACTER, INT_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True)
+def rpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
+    return _padded(context, "RPAD", text, length, padding)
+
+
+# Parts by position
+
+
+def _part(text: Value, start: int, length: int | None) -> Value:
+    """Characters from a position (from 1; 0 is 1; negative counts from the end, '' when before the start)."""
+    if length is not None and length < 0:
+        return pa.scalar(None, pa.string())
+    if start >= 0:
+        first = max(start - 1, 0)
+        return pc.utf8_slice_codeunits(text, first, None if length is None else first + length)
+    end = None if length is None or start + length >= 0 else start + length
+    part = pc.utf8_slice_codeunits(text, start, end)
+    return pc.if_else(pc.less(pc.utf8_length(text), -start), pc.if_else(pc.is_valid(text), "", None), part)
+
+
+def _substring(context: EvalContext, text: Value, start: Value, length: Value | None = None) -> Value:
+    given = [start] if length is None else [start, length]
+    if any(nothing(g) for g in given):
+        return pa.scalar(None, pa.string())
+    if all(isinstance(g, pa.Scalar) for g in given):
+        return _part(text, start.as_py(), None if length is None else length.as_py())
+    rows = context.num_rows
+    texts = as_array(text, rows)
+    size = pc.fill_null(pc.utf8_length(texts), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    begin, valid_begin = numbers(start, rows)
+    begin = np.where(begin > 0, begin.astype(np.int64) - 1, np.where(begin < 0, size + begin, 0))
+    outside = (begin < 0) | (begin >= size)
+    end, known = size, _valid_rows(rows, validity(texts), valid_begin)
+    if length is not None:
+        count, valid_count = numbers(length, rows)
+        end = np.minimum(begin + count.astype(np.int64), size)
+        known = _valid_rows(rows, known, valid_count, np.broadcast_to(count >= 0, (rows,)))
+    return _slices(texts, np.where(outside, 0, begin), np.where(outside, 0, end), known)
+
+
+def _valid_rows(rows: int, *masks: Any) -> Any:
+    result = np.ones(rows, np.bool_)
+    for mask in masks:
+        if mask is not None:
+            result &= mask
+    return result
+
+
+def _slices(texts: pa.Array, begin: Any, end: Any, known: Any) -> pa.Array:
+    """Each row's characters from `begin` to `end` (from 0, the end excluded), as bytes moved in one gather."""
+    data, offsets = text_bytes(texts)
+    starts = np.concatenate([np.flatnonzero((data & 0xC0) != 0x80), [len(data)]])
+    at = np.searchsorted(starts, offsets[:-1])
+    low = starts[np.minimum(at + begin, len(starts) - 1)]
+    high = starts[np.minimum(at + end, len(starts) - 1)]
+    lengths = np.where(known, np.maximum(high - low, 0), 0)
+    ends = np.cumsum(lengths)
+    moved = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(low - (ends - lengths), lengths)
+    made = pa.StringArray.from_buffers(len(texts), pa.py_buffer(np.concatenate([[0], ends]).astype(np.int32)), pa.py_buffer(data[moved]))
+    return pc.if_else(from_numpy(known, None, pa.bool_()), made, None)
+
+
+@FAMILY.scalar("SUBSTRING", [CHARACTER, INT_, optional(INT_)], varying,
+               "The characters from a position on (from 1, negative from the end), at most n of them.", aliases=["SUBSTR"],
+               nulls=Nulls.MAYBE, syntax="SUBSTRING(text FROM start [FOR length])")
+def substring(context: EvalContext, text: Value, start: Value, *length: Value) -> Value:
+    return _substring(context, text, start, *length)
+
+
+@FAMILY.scalar("LEFT", [CHARACTER, INT_], varying, "The first n characters.", nulls=Nulls.MAYBE)
+def left(context: EvalContext, text: Value, count: Value) -> Value:
+    return _substring(context, text, pa.scalar(1, pa.int32()), pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False))
+
+
+@FAMILY.scalar("RIGHT", [CHARACTER, INT_], varying, "The last n characters.", nulls=Nulls.MAYBE)
+def right(context: EvalContext, text: Value, count: Value) -> Value:
+    size = pc.utf8_length(text)
+    taken = pc.max_element_wise(pc.min_element_wise(count, size, skip_nulls=False), pa.scalar(0, pa.int32()), skip_nulls=False)
+    if isinstance(count, pa.Scalar) and count.is_valid and count.as_py() <= 0:
+        return pc.utf8_slice_codeunits(text, 0, 0)
+    if isinstance(count, pa.Scalar) and count.is_valid:
+        return pc.utf8_slice_codeunits(text, -count.as_py(), None)
+    start = pc.add(pc.subtract(size, taken), pa.scalar(1, pa.int32()))
+    return _substring(context, text, start, taken)
+
+
+def _overlay_type(types: CallTypes) -> DataType:
+    return varchar(min(types[0].precision + types[1].precision, STRING_LENGTH))
+
+
+@FAMILY.scalar("OVERLAY", [CHARACTER, CHARACTER, INT_, optional(INT_)], _overlay_type,
+               "The text with n characters from a position on replaced by another text.",
+               syntax="OVERLAY(text PLACING other FROM start [FOR length])")
+def overlay(context: EvalContext, text: Value, other: Value, start: Value, *length: Value) -> Value:
+    """As Flink: unchanged when the position is outside the text; no rest follows a length of zero or less."""
+
+    def place(base: str, new: str, position: int, count: int | None = None) -> str:
+        if not 1 <= position <= len(base):
+            return base
+        size = len(new) if count is None else count
+        return base[:position - 1] + new + (base[position - 1 + size:] if size > 0 else "")
+
+    return map_distinct(place, [text, other, start, *length], pa.string(), context.num_rows)
