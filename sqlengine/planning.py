@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
-from planner.logical.nodes import LogicalNode, Project, Sink, Sort
+from planner.logical.nodes import Aggregate, LogicalNode, Project, Sink, Sort
 from planner.lower import LowerContext, lower, lower_statement_set
 from planner.optimizer import optimize
 from planner.rule import RuleContext
@@ -14,6 +14,7 @@ from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
 from planner.traits.context import TraitContext
 from runtime.core.errors import UnsupportedError
+from runtime.core.options import text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec
@@ -29,6 +30,10 @@ from sqlengine.session import Binding, Session, physical_schema
 __all__ = [
     "Planned", "PlannedQuery", "check_declaration", "object_schema", "plan_insert", "plan_query", "plan_statement_set", "plan_view", "query_schema",
 ]
+
+
+RUNTIME_MODE = text_option("execution.runtime-mode", "streaming", "'streaming', or 'batch' for the batch meaning of global aggregates",
+                           ("streaming", "batch", "automatic"))
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class PlannedQuery(Planned):
 def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
     """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is shown."""
     bound = bind_query(query, Binding(session, live))
-    plan, order_keys = _without_top_sort(bound.plan)
+    plan, order_keys = _without_top_sort(_as_batch(bound.plan) if session.options.get(RUNTIME_MODE) == "batch" else bound.plan)
     optimized, trace = _optimize(session, plan, displayed=True)
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields):]]
@@ -61,6 +66,12 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
     return PlannedQuery(bound.plan, optimized, physical, trace, Schema(tuple(fields)), len(bound.names), order)
+
+
+def _as_batch(plan: LogicalNode) -> LogicalNode:
+    """The plan with the batch meaning of a global aggregate: one row also over no rows, where a stream has none before the first."""
+    plan = plan.with_inputs(*(_as_batch(source) for source in plan.inputs))
+    return plan.with_(scalar=True) if isinstance(plan, Aggregate) and not plan.group else plan
 
 
 def _column_id(key: SortKey) -> int:

@@ -22,6 +22,7 @@ __all__ = ["INTERVAL_FIELDS", "TIME_UNITS", "LiteralGrammar", "interval_value"]
 INTERVAL_FIELDS = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
+_WITHIN = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
 _INTERVAL_UNITS = (*_MONTHS, *_MILLIS)
 
 TIME_UNITS = frozenset((
@@ -132,7 +133,9 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
     if units[-1] == "SECOND":
         pattern += r"(?:\.(\d*))?"
     match = re.fullmatch(pattern, text)
-    if match is None:
+    # Every field but the first counts within the one before it: '1-13' has a month too many.
+    too_large = match is not None and any(int(n) >= _WITHIN[u] for n, u in zip(match.groups()[1:], units[1:], strict=False))
+    if match is None or too_large:
         shape = first if last is None else f"{first} TO {last}"
         raise SqlSyntaxError(
             f"'{tree.args['this']}' is no interval of {shape}", span=span_of(tree),

@@ -69,15 +69,17 @@ class TypeGrammar(Cursor):
                 return types.DOUBLE
             case "CHAR" | "CHARACTER":
                 if self.match("VARYING"):
-                    return types.varchar(self._size("length", 1, STRING_LENGTH, 1))
+                    return types.varchar(self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
                 return types.char(self._size("length", 1, STRING_LENGTH, 1))
             case "VARCHAR":
-                return types.varchar(self._size("length", 1, STRING_LENGTH, 1))
+                # Without a length Flink takes the greatest, unlike the standard's 1.
+                return types.varchar(self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
             case "BINARY":
-                root = TypeRoot.VARBINARY if self.match("VARYING") else TypeRoot.BINARY
-                return DataType(root, self._size("length", 1, STRING_LENGTH, 1))
+                if self.match("VARYING"):
+                    return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
+                return DataType(TypeRoot.BINARY, self._size("length", 1, STRING_LENGTH, 1))
             case "VARBINARY":
-                return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, 1))
+                return DataType(TypeRoot.VARBINARY, self._size("length", 1, STRING_LENGTH, STRING_LENGTH))
             case "DECIMAL" | "DEC" | "NUMERIC":
                 return self._decimal()
             case "TIME":
