@@ -1,12 +1,12 @@
 """From a bound logical plan to a physical plan.
 
     plan = optimize(bound, RuleContext(functions, options, time_zone))      # planner.optimizer: rules, stage by stage
-    physical = lower(plan, LowerContext(TraitContext(functions, options)))  # planner.lower: algorithms and changelog modes
+    physical = lower(plan, LowerContext(TraitContext(functions, options)))  # planner.lower: algorithms and modes
 
 | room | holds |
 |---|---|
 | `logical/` | the nodes, their text (`explain`), its reader, checks, and the walk over their expressions |
-| `rule.py` `stages.py` `optimizer.py` `trace.py` | what a rule is, the order of the rules with reasons, the driver, what it did |
+| `rule.py` `stages.py` `optimizer.py` `trace.py` | what a rule is, the order of all with reasons, the driver, what it did |
 | `rules/subquery` | subqueries and LATERAL become joins |
 | `rules/simplify` | constants, conditions, stacked filters and projections, empty relations |
 | `rules/pushdown` | filters and limits move towards the sources |

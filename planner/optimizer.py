@@ -24,7 +24,9 @@ from runtime.expr.nodes import Column
 
 __all__ = ["DISABLED_RULES", "disabled_rules", "optimize", "run_stages"]
 
-DISABLED_RULES = text_option("optimizer.disabled_rules", "", "names of optimizer rules to leave out, separated by commas")
+DISABLED_RULES = text_option(
+    "optimizer.disabled_rules", "", "names of optimizer rules to leave out, separated by commas"
+)
 
 _MOST_ROUNDS = 100
 """Walks of one stage before the driver gives up; plans of the test suites need fewer than ten."""
@@ -36,11 +38,13 @@ def optimize(plan: LogicalNode, context: RuleContext, trace: Trace | None = None
     return run_stages(plan, STAGES, context, trace)
 
 
-def run_stages(plan: LogicalNode, stages: Sequence[Stage], context: RuleContext, trace: Trace | None = None) -> LogicalNode:
+def run_stages(
+    plan: LogicalNode, stages: Sequence[Stage], context: RuleContext, trace: Trace | None = None
+) -> LogicalNode:
     """The plan after all stages; `trace` receives every rule that fired.
 
-    Raises UserError (of a rule) when the query cannot be planned, OptionError for a wrong list of disabled rules, and InternalError when a rule breaks
-    a law of the driver.
+    Raises UserError (of a rule) when the query cannot be planned, OptionError for a wrong list of disabled rules, and
+    InternalError when a rule breaks a law of the driver.
     """
     record = trace if trace is not None else Trace()
     disabled = disabled_rules(stages, context)
@@ -88,7 +92,11 @@ class _StageRun:
             if plan == before:
                 return plan
             if plan in seen:
-                self._fail("a plan came back: rules undo each other: " + ", ".join(sorted({s.rule for s in self._trace.steps[start:]})), plan)
+                self._fail(
+                    "a plan came back: rules undo each other: "
+                    + ", ".join(sorted({s.rule for s in self._trace.steps[start:]})),
+                    plan,
+                )
             if not self._stage.fixpoint:
                 return plan
             seen.add(plan)
@@ -155,14 +163,19 @@ class _StageRun:
 
     def _fail(self, message: str, plan: LogicalNode, before: LogicalNode | None = None) -> None:
         texts = ([] if before is None else ["before:", explain(before)]) + ["plan:", explain(plan)]
-        raise InternalError(f"optimizer stage {self._stage.name!r}: {message}", hint="this is a bug; the plan:\n" + "\n".join(texts))
+        raise InternalError(
+            f"optimizer stage {self._stage.name!r}: {message}", hint="this is a bug; the plan:\n" + "\n".join(texts)
+        )
 
 
 def _column_change(before: tuple[Column, ...], after: tuple[Column, ...]) -> str | None:
     if [c.id for c in before] != [c.id for c in after]:
         return f"output columns changed from {_names(before)} to {_names(after)}"
     for old, new in zip(before, after, strict=True):
-        if new.type not in (old.type, old.type.not_null()) and new.type not in (old.type.materialized(), old.type.materialized().not_null()):
+        if new.type not in (old.type, old.type.not_null()) and new.type not in (
+            old.type.materialized(),
+            old.type.materialized().not_null(),
+        ):
             return f"the type of {old} changed from {old.type} to {new.type}"
     return None
 

@@ -60,7 +60,6 @@ class Rule:
     whole_plan: bool = False
 
 
-
 class Direction(enum.Enum):
     """The order of a walk: TOP_DOWN sees a node before its inputs, BOTTOM_UP after them."""
 

@@ -9,7 +9,13 @@ sources are narrowed to what the final forms read.
 from __future__ import annotations
 
 from planner.rule import Direction, Stage
-from planner.rules.join import convert_outer_to_inner, pull_common_conditions, push_filter_across_join, reorder_cross_joins, reorder_joins
+from planner.rules.join import (
+    convert_outer_to_inner,
+    pull_common_conditions,
+    push_filter_across_join,
+    reorder_cross_joins,
+    reorder_joins,
+)
 from planner.rules.prune import prune_columns
 from planner.rules.pushdown import (
     push_condition_into_join,
@@ -36,7 +42,8 @@ from planner.rules.simplify import (
     remove_empty,
     remove_identity_project,
     remove_sort,
-    remove_trivial_filter, remove_trivial_join,
+    remove_trivial_filter,
+    remove_trivial_join,
     simplify_boolean,
     simplify_case,
     simplify_cast,
@@ -70,75 +77,152 @@ from planner.rules.subquery import (
 
 __all__ = ["STAGES"]
 
-_EXPRESSIONS = (fold_constants.RULE, simplify_boolean.RULE, simplify_case.RULE, simplify_cast.RULE, simplify_comparison.RULE)
+_EXPRESSIONS = (
+    fold_constants.RULE,
+    simplify_boolean.RULE,
+    simplify_case.RULE,
+    simplify_cast.RULE,
+    simplify_comparison.RULE,
+)
 _TIDYING = (
-    merge_filters.RULE, remove_trivial_filter.RULE, merge_projects.RULE, remove_identity_project.RULE, merge_unions.RULE, remove_empty.RULE,
+    merge_filters.RULE,
+    remove_trivial_filter.RULE,
+    merge_projects.RULE,
+    remove_identity_project.RULE,
+    merge_unions.RULE,
+    remove_empty.RULE,
     remove_trivial_join.RULE,
 )
 _FILTERS = (
-    push_filter_into_project.RULE, push_filter_into_join.RULE, push_condition_into_join.RULE, push_filter_into_aggregate.RULE,
-    push_filter_into_window_table.RULE, push_filter_into_over.RULE, push_filter_into_set_operation.RULE, push_filter_into_unnest.RULE,
-    push_filter_into_sort.RULE, convert_outer_to_inner.RULE, pull_common_conditions.RULE, simplify_comparison.RULE, simplify_cast.RULE,
-    merge_filters.RULE, remove_trivial_filter.RULE,
+    push_filter_into_project.RULE,
+    push_filter_into_join.RULE,
+    push_condition_into_join.RULE,
+    push_filter_into_aggregate.RULE,
+    push_filter_into_window_table.RULE,
+    push_filter_into_over.RULE,
+    push_filter_into_set_operation.RULE,
+    push_filter_into_unnest.RULE,
+    push_filter_into_sort.RULE,
+    convert_outer_to_inner.RULE,
+    pull_common_conditions.RULE,
+    simplify_comparison.RULE,
+    simplify_cast.RULE,
+    merge_filters.RULE,
+    remove_trivial_filter.RULE,
 )
 
 STAGES = (
     Stage(
-        "joins for subqueries", (pull_subquery_from_join.RULE, convert_filter_subquery_to_join.RULE, convert_subquery_to_join.RULE), Direction.TOP_DOWN,
-        "Every later rule takes expressions for values of one row; a subquery inside one would be moved or copied with it.",
+        "joins for subqueries",
+        (pull_subquery_from_join.RULE, convert_filter_subquery_to_join.RULE, convert_subquery_to_join.RULE),
+        Direction.TOP_DOWN,
+        "Later rules take expressions for values of one row; a subquery inside one would be moved or copied with it.",
     ),
     Stage(
         "decorrelate",
-        (convert_dependent_to_join.RULE, decorrelate_scalar_aggregate.RULE, decorrelate_projection.RULE, decorrelate_by_predicate.RULE, decorrelate_by_domain.RULE), Direction.BOTTOM_UP,
-        "Innermost first: an outer query's references then pass joins, not dependent joins. The general form comes last because it keeps most.",
+        (
+            convert_dependent_to_join.RULE,
+            decorrelate_scalar_aggregate.RULE,
+            decorrelate_projection.RULE,
+            decorrelate_by_predicate.RULE,
+            decorrelate_by_domain.RULE,
+        ),
+        Direction.BOTTOM_UP,
+        "Innermost first: an outer query's references then pass joins, not dependent joins. The general form comes last: "
+        "it keeps most.",
     ),
     Stage(
-        "check subqueries", (check_decorrelated.RULE,), Direction.TOP_DOWN, "What is left has no join: better to say so here than to fail later.",
+        "check subqueries",
+        (check_decorrelated.RULE,),
+        Direction.TOP_DOWN,
+        "What is left has no join: better to say so here than to fail later.",
         fixpoint=False,
     ),
     Stage(
-        "simplify", (*_EXPRESSIONS, *_TIDYING, merge_limit_into_sort.RULE, remove_sort.RULE, push_limit_into_project.RULE), Direction.BOTTOM_UP,
-        "Simple conditions are recognised by the rules that follow: constants on the right, no casts around columns, no empty relations.",
+        "simplify",
+        (*_EXPRESSIONS, *_TIDYING, merge_limit_into_sort.RULE, remove_sort.RULE, push_limit_into_project.RULE),
+        Direction.BOTTOM_UP,
+        "The rules that follow recognise simple conditions: constants on the right, no casts around columns.",
     ),
     Stage(
-        "push filters", _FILTERS, Direction.TOP_DOWN,
-        "Conditions reach joins (as keys and time bounds) and sources. An outer join that becomes inner lets more of them pass, so both together.",
+        "push filters",
+        _FILTERS,
+        Direction.TOP_DOWN,
+        "Conditions reach joins (as keys and time bounds) and sources. An outer join that becomes inner lets more of them "
+        "pass, so both together.",
     ),
     Stage(
-        "infer filters", (push_filter_across_join.RULE,), Direction.BOTTOM_UP,
-        "Once, with all filters at their place: what it adds moves on, and would be inferred again for ever in a fixpoint.", fixpoint=False,
+        "infer filters",
+        (push_filter_across_join.RULE,),
+        Direction.BOTTOM_UP,
+        "Once, with all filters at their place: what it adds moves on, and a fixpoint would infer it again for ever.",
+        fixpoint=False,
     ),
-    Stage("push inferred filters", _FILTERS, Direction.TOP_DOWN, "The inferred conditions go where written ones would have gone."),
     Stage(
-        "connect joins", (reorder_cross_joins.RULE,), Direction.TOP_DOWN,
-        "Before streaming joins are recognised: their keys and bounds may relate tables that are not neighbours in the text.", fixpoint=False,
+        "push inferred filters",
+        _FILTERS,
+        Direction.TOP_DOWN,
+        "The inferred conditions go where written ones would have gone.",
+    ),
+    Stage(
+        "connect joins",
+        (reorder_cross_joins.RULE,),
+        Direction.TOP_DOWN,
+        "Before streaming joins are recognised: their keys and bounds may relate tables that are far apart in the text.",
+        fixpoint=False,
     ),
     Stage(
         "streaming forms",
         (
-            convert_temporal_to_lookup_join.RULE, check_temporal_join.RULE, convert_aggregate_to_window_aggregate.RULE, convert_join_to_window_join.RULE,
-            convert_join_to_interval_join.RULE, check_window_time.RULE, convert_sort_to_top_n.RULE, convert_over_to_top_n.RULE,
-            convert_top_n_to_window_top_n.RULE, convert_top_n_to_deduplicate.RULE, check_sort.RULE, remove_distinct.RULE, *_TIDYING,
+            convert_temporal_to_lookup_join.RULE,
+            check_temporal_join.RULE,
+            convert_aggregate_to_window_aggregate.RULE,
+            convert_join_to_window_join.RULE,
+            convert_join_to_interval_join.RULE,
+            check_window_time.RULE,
+            convert_sort_to_top_n.RULE,
+            convert_over_to_top_n.RULE,
+            convert_top_n_to_window_top_n.RULE,
+            convert_top_n_to_deduplicate.RULE,
+            check_sort.RULE,
+            remove_distinct.RULE,
+            *_TIDYING,
         ),
         Direction.BOTTOM_UP,
         "Bottom up: whether a join's inputs carry windows, or are append-only, depends on the forms below it.",
     ),
     Stage(
-        "order joins", (reorder_joins.RULE,), Direction.TOP_DOWN,
-        "After the forms: window and interval joins keep less state than any order of regular joins, so they are taken as given.", fixpoint=False,
-    ),
-    Stage(
-        "prune columns", (prune_columns.RULE,), Direction.TOP_DOWN, "Once, when no rule adds a reader any more; rank columns that nobody reads go too.",
+        "order joins",
+        (reorder_joins.RULE,),
+        Direction.TOP_DOWN,
+        "After the forms: window and interval joins keep less state than any order of regular joins.",
         fixpoint=False,
     ),
     Stage(
-        "sources", (push_filter_into_scan.RULE, push_limit_into_union.RULE, push_limit_into_scan.RULE, *_TIDYING), Direction.TOP_DOWN,
+        "prune columns",
+        (prune_columns.RULE,),
+        Direction.TOP_DOWN,
+        "Once, when no rule adds a reader any more; rank columns that nobody reads go too.",
+        fixpoint=False,
+    ),
+    Stage(
+        "sources",
+        (push_filter_into_scan.RULE, push_limit_into_union.RULE, push_limit_into_scan.RULE, *_TIDYING),
+        Direction.TOP_DOWN,
         "After pruning: a filter that a source takes refers to the columns that it still has.",
     ),
     Stage(
-        "time attributes", (materialize_time_attributes.RULE,), Direction.TOP_DOWN, "After the joins have their final form: only regular ones lose event time.",
+        "time attributes",
+        (materialize_time_attributes.RULE,),
+        Direction.TOP_DOWN,
+        "After the joins have their final form: only regular ones lose event time.",
         fixpoint=False,
     ),
-    Stage("tidy up", (*_EXPRESSIONS, *_TIDYING), Direction.BOTTOM_UP, "Projections that pruning and time attributes left behind are merged."),
+    Stage(
+        "tidy up",
+        (*_EXPRESSIONS, *_TIDYING),
+        Direction.BOTTOM_UP,
+        "Projections that pruning and time attributes left behind are merged.",
+    ),
 )
 """All stages, in order."""

@@ -6,11 +6,34 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planner.logical.nodes import Filter, LogicalNode, Project
 from runtime.core.types import BOOLEAN, DataType
-from runtime.expr.nodes import TRUE, Call, Case, Column, ColumnRef, Expr, Literal, OuterRef, fresh_column, transform, walk
+from runtime.expr.nodes import (
+    TRUE,
+    Call,
+    Case,
+    Column,
+    ColumnRef,
+    Expr,
+    Literal,
+    OuterRef,
+    fresh_column,
+    transform,
+    walk,
+)
 from runtime.expr.rewrite import conjunction
 
 __all__ = [
-    "call", "coalesce", "equal", "filtered", "has_outer", "not_distinct", "null", "only_columns", "passing", "projected", "renaming", "resolve_outer",
+    "call",
+    "coalesce",
+    "equal",
+    "filtered",
+    "has_outer",
+    "not_distinct",
+    "null",
+    "only_columns",
+    "passing",
+    "projected",
+    "renaming",
+    "resolve_outer",
     "to_outer",
 ]
 

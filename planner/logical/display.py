@@ -88,7 +88,9 @@ class _Explainer:
     def _subqueries(self, plan: LogicalNode) -> list[LogicalNode]:
         found: list[LogicalNode] = []
         for expression in _with_subqueries(plan):
-            found.extend(e.plan for e in walk(expression) if isinstance(e, SubqueryExpr) and isinstance(e.plan, LogicalNode))
+            found.extend(
+                e.plan for e in walk(expression) if isinstance(e, SubqueryExpr) and isinstance(e.plan, LogicalNode)
+            )
         return found
 
     # --- parts of a line ---------------------------------------------------------------------------------------------
@@ -112,7 +114,8 @@ class _Explainer:
 
     def _computed(self, items: Iterable[tuple[Column, Expr]]) -> str:
         shown = (
-            self._column(c) if isinstance(e, ColumnRef) and e.id == c.id else f"{self._column(c)} = {self._show(e)}" for c, e in items
+            self._column(c) if isinstance(e, ColumnRef) and e.id == c.id else f"{self._column(c)} = {self._show(e)}"
+            for c, e in items
         )
         return ", ".join(shown)
 
@@ -124,15 +127,25 @@ class _Explainer:
             return ", ".join(f"{self._column(c)} {c.type}" for c in plan.scanned)
         return self._columns(plan.scanned)
 
-    def _window(self, window: WindowSpec, time: ColumnRef | None, start: ColumnRef | None = None, end: ColumnRef | None = None) -> str:
+    def _window(
+        self, window: WindowSpec, time: ColumnRef | None, start: ColumnRef | None = None, end: ColumnRef | None = None
+    ) -> str:
         if isinstance(window, AttachedWindow):
             return f"ATTACHED({self._columns(r for r in (start, end) if r is not None)})"
-        lengths = {
-            TumbleWindow: "TUMBLE({w.size}", HopWindow: "HOP({w.slide}, {w.size}", CumulateWindow: "CUMULATE({w.step}, {w.size}", SessionWindow: "SESSION({w.gap}",
-        }[type(window)].format(w=window)
+        match window:
+            case TumbleWindow(size=size):
+                text = f"TUMBLE({size}"
+            case HopWindow(slide=slide, size=size):
+                text = f"HOP({slide}, {size}"
+            case CumulateWindow(step=step, size=size):
+                text = f"CUMULATE({step}, {size}"
+            case SessionWindow(gap=gap):
+                text = f"SESSION({gap}"
+            case _:
+                raise InternalError(f"no text is known for {type(window).__name__}")
         offset = getattr(window, "offset", 0)
         on = "" if time is None else f" of {self._column(time)}"
-        return f"{lengths}{f', offset {offset}' if offset else ''}){on}"
+        return f"{text}{f', offset {offset}' if offset else ''}){on}"
 
     # --- one line per class ------------------------------------------------------------------------------------------
 
@@ -140,7 +153,11 @@ class _Explainer:
         match plan:
             case Scan(name=name, keys=keys):
                 by_id = {c.id: c for c in plan.scanned}
-                key = f" key ({self._columns(by_id[i] for i in keys[0] if i in by_id)})" if keys and all(i in by_id for i in keys[0]) else ""
+                key = (
+                    f" key ({self._columns(by_id[i] for i in keys[0] if i in by_id)})"
+                    if keys and all(i in by_id for i in keys[0])
+                    else ""
+                )
                 return f"Scan {name}({self._scanned(plan)}){key}{self._pushed(plan)}"
             case Values(rows=rows, produced=produced):
                 shown = ", ".join("(" + ", ".join(self._show(e) for e in r) + ")" for r in rows)
@@ -162,7 +179,8 @@ class _Explainer:
                 return f"Expand {lists} as {self._columns(produced)}"
             case WindowTable(window=window, time=time, partition=partition):
                 by = f" by ({self._columns(partition)})" if partition else ""
-                return f"WindowTable {self._window(window, time)}{by} as {self._columns((plan.start, plan.end, plan.window_time))}"
+                added = self._columns((plan.start, plan.end, plan.window_time))
+                return f"WindowTable {self._window(window, time)}{by} as {added}"
             case Over(calls=calls):
                 return f"Over {self._computed(calls)}"
             case Sort(keys=keys, offset=offset, limit=limit):
@@ -185,25 +203,40 @@ class _Explainer:
 
     def _streaming_line(self, plan: LogicalNode) -> str:
         match plan:
-            case WindowAggregate(window=window, time=time, start=start, end=end, group=group, calls=calls, properties=properties):
+            case WindowAggregate(
+                window=window, time=time, start=start, end=end, group=group, calls=calls, properties=properties
+            ):
                 computed = ", ".join(
-                    (*((self._computed(calls),) if calls else ()), *(f"{self._column(c)} = {p.name}" for c, p in properties))
+                    (
+                        *((self._computed(calls),) if calls else ()),
+                        *(f"{self._column(c)} = {p.name}" for c, p in properties),
+                    )
                 )
-                return f"WindowAggregate {self._window(window, time, start, end)} by ({self._columns(group)}) {computed}"
-            case IntervalJoin(kind=kind, left_time=left, right_time=right, lower=lower, upper=upper, condition=condition):
+                return (
+                    f"WindowAggregate {self._window(window, time, start, end)} by ({self._columns(group)}) {computed}"
+                )
+            case IntervalJoin(
+                kind=kind, left_time=left, right_time=right, lower=lower, upper=upper, condition=condition
+            ):
                 between = f"{self._column(left)} - {self._column(right)} in [{lower}, {upper}]"
                 return f"IntervalJoin {kind.name} {between}{self._condition(condition)}"
             case WindowJoin(kind=kind, left_window=left, right_window=right, condition=condition):
-                return f"WindowJoin {kind.name} ({self._columns(left)}) = ({self._columns(right)}){self._condition(condition)}"
+                windows = f"({self._columns(left)}) = ({self._columns(right)})"
+                return f"WindowJoin {kind.name} {windows}{self._condition(condition)}"
             case LookupJoin(name=name, kind=kind, keys=keys, produced=produced, condition=condition):
                 by = ", ".join(f"{field} = {self._show(e)}" for e, field in keys)
                 return f"LookupJoin {kind.name} {name}({by}) as {self._columns(produced)}{self._condition(condition)}"
             case TopN(function=function, partition=partition, order=order, start=start, end=end, rank=rank):
-                return f"TopN {function.name} {start}..{'' if end is None else end}{self._ranked(partition, order, rank)}"
+                return (
+                    f"TopN {function.name} {start}..{'' if end is None else end}{self._ranked(partition, order, rank)}"
+                )
             case Deduplicate(keys=keys, time=time, keep_last=last):
                 return f"Deduplicate {'last' if last else 'first'} by ({self._columns(keys)}) of {self._column(time)}"
-            case WindowTopN(function=function, partition=partition, window=window, order=order, start=start, end=end, rank=rank):
-                return f"WindowTopN {function.name} {start}..{end} window ({self._columns(window)}){self._ranked(partition, order, rank)}"
+            case WindowTopN(
+                function=function, partition=partition, window=window, order=order, start=start, end=end, rank=rank
+            ):
+                per = f"{start}..{end} window ({self._columns(window)})"
+                return f"WindowTopN {function.name} {per}{self._ranked(partition, order, rank)}"
             case _:
                 raise InternalError(f"no text is known for {type(plan).__name__}")
 

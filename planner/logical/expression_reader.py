@@ -1,7 +1,7 @@
 """Reads the text of expressions back: what `runtime/expr/display.py` writes, with columns as `name#id`.
 
-For golden specs of rules, which state plans as text. Types follow from the columns: literals take the type of what they meet, functions get theirs from the
-registry. Not read: lambdas and literals of nested types.
+For golden specs of rules, which state plans as text. Types follow from the columns: literals take the type of what
+they meet, functions get theirs from the registry. Not read: lambdas and literals of nested types.
 """
 
 from __future__ import annotations
@@ -15,11 +15,36 @@ from typing import Any
 from runtime.core.errors import InternalError
 from runtime.core.node import Node
 from runtime.core.types import (
-    BIGINT, BOOLEAN, DATE, DOUBLE, INT, INTERVAL_SECOND, NULL, STRING, DataType, TimeAttribute, TypeRoot, array, decimal as decimal_type, varchar,
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL_SECOND,
+    NULL,
+    STRING,
+    DataType,
+    TimeAttribute,
+    TypeRoot,
+    array,
+    varchar,
 )
+from runtime.core.types import decimal as decimal_type
 from runtime.expr.function import FunctionRegistry, ScalarFunction
 from runtime.expr.nodes import (
-    AggregateCall, Call, Case, Cast, Column, Expr, InList, Literal, OuterRef, SortKey, SubqueryExpr, SubqueryKind, WindowCall,
+    AggregateCall,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    InList,
+    Literal,
+    OuterRef,
+    SortKey,
+    SubqueryExpr,
+    SubqueryKind,
+    WindowCall,
 )
 from runtime.expr.typing import resolve_call
 
@@ -32,7 +57,10 @@ _TOKENS = re.compile(
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _TESTS = ("NULL", "TRUE", "FALSE", "UNKNOWN")
 _TYPES: dict[str, DataType] = {
-    **{r.value: DataType(r) for r in TypeRoot if " " not in r.value}, "STRING": STRING, "DATE": DATE, "DOUBLE": DOUBLE,
+    **{r.value: DataType(r) for r in TypeRoot if " " not in r.value},
+    "STRING": STRING,
+    "DATE": DATE,
+    "DOUBLE": DOUBLE,
 }
 
 
@@ -82,10 +110,15 @@ class TokenStream:
 
 
 class ExpressionReader:
-    """Reads expressions from a token stream. `columns` by the number in the text; `subqueries` gives the plans of subqueries in their order."""
+    """Reads expressions from a token stream. `columns` by the number in the text; `subqueries` gives the plans of
+    subqueries in their order."""
 
     def __init__(
-        self, tokens: TokenStream, columns: Mapping[int, Column], functions: FunctionRegistry, subqueries: Callable[[], Node] | None = None,
+        self,
+        tokens: TokenStream,
+        columns: Mapping[int, Column],
+        functions: FunctionRegistry,
+        subqueries: Callable[[], Node] | None = None,
     ) -> None:
         self._tokens = tokens
         self._columns = columns
@@ -140,13 +173,17 @@ class ExpressionReader:
             self._tokens.expect("*")
         return found.not_null() if self._tokens.take("NOT", "NULL") else found
 
-    # --- by precedence -------------------------------------------------------------------------------------------------
+    # --- by precedence ------------------------------------------------------------------------------------------------
 
     def _connected(self, function: str, operand: Callable[[], Expr]) -> Expr:
         parts = [operand()]
         while self._tokens.take(function):
             parts.append(operand())
-        return parts[0] if len(parts) == 1 else Call(function, tuple(parts), BOOLEAN.with_nullable(any(p.type.nullable for p in parts)))
+        return (
+            parts[0]
+            if len(parts) == 1
+            else Call(function, tuple(parts), BOOLEAN.with_nullable(any(p.type.nullable for p in parts)))
+        )
 
     def _negated(self) -> Expr:
         if self._tokens.take("NOT"):
@@ -227,7 +264,10 @@ class ExpressionReader:
             case "DATE":
                 return Literal(datetime.date.fromisoformat(_unquoted(tokens.next())), DATE.not_null())
             case "TIMESTAMP" if tokens.kind() == "string":
-                return Literal(datetime.datetime.fromisoformat(_unquoted(tokens.next())), DataType(TypeRoot.TIMESTAMP, 3, nullable=False))
+                return Literal(
+                    datetime.datetime.fromisoformat(_unquoted(tokens.next())),
+                    DataType(TypeRoot.TIMESTAMP, 3, nullable=False),
+                )
             case "INTERVAL":
                 seconds = decimal.Decimal(_unquoted(tokens.next()))
                 tokens.expect("SECOND")
@@ -350,6 +390,5 @@ def _type(name: str, arguments: list[int]) -> DataType:
     if name not in _TYPES:
         raise InternalError(f"cannot read the type {name}")
     plain = _TYPES[name]
-    return DataType(plain.root, *(arguments or (plain.precision, plain.scale)))
-
-
+    precision, scale = (*arguments, 0)[:2] if arguments else (plain.precision, plain.scale)
+    return DataType(plain.root, precision, scale)

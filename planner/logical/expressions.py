@@ -38,7 +38,17 @@ from planner.logical.nodes import (
     WindowTopN,
 )
 from runtime.core.errors import InternalError
-from runtime.expr.nodes import AggregateCall, ColumnRef, Expr, OuterRef, SortKey, SubqueryExpr, WindowCall, transform, walk
+from runtime.expr.nodes import (
+    AggregateCall,
+    ColumnRef,
+    Expr,
+    OuterRef,
+    SortKey,
+    SubqueryExpr,
+    WindowCall,
+    transform,
+    walk,
+)
 
 __all__ = ["all_expressions", "map_expressions", "map_outer", "node_expressions", "outer_ids", "walk_plan"]
 
@@ -125,13 +135,21 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, time=_ref(time, change), expr=change(expr))
         case WindowAggregate(time=time, start=start, end=end, group=group, calls=calls):
             return _with(
-                node, time=_maybe(time, change), start=_maybe(start, change), end=_maybe(end, change), group=_refs(group, change),
+                node,
+                time=_maybe(time, change),
+                start=_maybe(start, change),
+                end=_maybe(end, change),
+                group=_refs(group, change),
                 calls=_calls(calls, change),
             )
         case IntervalJoin(left_time=left, right_time=right, condition=condition):
-            return _with(node, left_time=_ref(left, change), right_time=_ref(right, change), condition=change(condition))
+            return _with(
+                node, left_time=_ref(left, change), right_time=_ref(right, change), condition=change(condition)
+            )
         case WindowJoin(left_window=left, right_window=right, condition=condition):
-            return _with(node, left_window=_refs(left, change), right_window=_refs(right, change), condition=change(condition))
+            return _with(
+                node, left_window=_refs(left, change), right_window=_refs(right, change), condition=change(condition)
+            )
         case LookupJoin(keys=keys, condition=condition):
             return _with(node, keys=tuple((change(e), name) for e, name in keys), condition=change(condition))
         case TopN(partition=partition, order=order):
@@ -139,7 +157,9 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
         case Deduplicate(keys=keys, time=time):
             return _with(node, keys=_refs(keys, change), time=_ref(time, change))
         case WindowTopN(partition=partition, window=window, order=order):
-            return _with(node, partition=_refs(partition, change), window=_refs(window, change), order=_keys(order, change))
+            return _with(
+                node, partition=_refs(partition, change), window=_refs(window, change), order=_keys(order, change)
+            )
         case _:
             raise InternalError(f"the expressions of {type(node).__name__} are not known")
 
@@ -234,9 +254,13 @@ def _keys(keys: tuple[SortKey, ...], change: Callable[[Expr], Expr]) -> tuple[So
     return tuple(k if e is k.expr else k.with_(expr=e) for k, e in changed)
 
 
-def _calls(calls: tuple[tuple[object, AggregateCall], ...], change: Callable[[Expr], Expr]) -> tuple[tuple[object, Expr], ...]:
+def _calls(
+    calls: tuple[tuple[object, AggregateCall], ...], change: Callable[[Expr], Expr]
+) -> tuple[tuple[object, Expr], ...]:
     return tuple((c, change(e)) for c, e in calls)
 
 
-def _window_calls(calls: tuple[tuple[object, WindowCall], ...], change: Callable[[Expr], Expr]) -> tuple[tuple[object, Expr], ...]:
+def _window_calls(
+    calls: tuple[tuple[object, WindowCall], ...], change: Callable[[Expr], Expr]
+) -> tuple[tuple[object, Expr], ...]:
     return tuple((c, change(e)) for c, e in calls)

@@ -1,24 +1,45 @@
 """Reads the text of a plan back: what `planner/logical/display.py` writes.
 
-A rule is tested with a plan written down, without SQL, binder or catalog. Two things stand in the text of a test that `explain` leaves out: the types of scanned
-columns, and words behind a Scan that say what its source is like.
+A rule is tested with a plan written down, without SQL, binder or catalog. Two things stand in the text of a test that
+`explain` leaves out: the types of scanned columns, and words behind a Scan that say what its source is like.
 
     Filter price#2 > 10
       Scan bid(auction#1 BIGINT NOT NULL, price#2 INT) key (auction#1) retract
 
-The numbers become fresh column ids. A Sink takes its input's columns as they are. Not read: LookupJoin, window aggregates and joins, nodes with hints or TTL.
+The numbers become fresh column ids. A Sink takes its input's columns as they are. Not read: LookupJoin, window
+aggregates and joins, nodes with hints or TTL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from planner.logical.expression_reader import ExpressionReader, TokenStream
 from planner.logical.nodes import (
-    Aggregate, AssignWatermark, Deduplicate, DependentJoin, Except, Expand, Filter, Intersect, Join, Limit, LogicalNode, Over, Project, Scan, Sink, Sort,
-    TemporalJoin, TopN, Union, Unnest, Values, WindowTable,
+    Aggregate,
+    AssignWatermark,
+    Deduplicate,
+    DependentJoin,
+    Except,
+    Expand,
+    Filter,
+    Intersect,
+    Join,
+    Limit,
+    LogicalNode,
+    Over,
+    Project,
+    Scan,
+    Sink,
+    Sort,
+    TemporalJoin,
+    TopN,
+    Union,
+    Unnest,
+    Values,
+    WindowTable,
 )
 from runtime.core.errors import InternalError
 from runtime.core.node import Node
@@ -28,7 +49,7 @@ from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall, fresh_column
 from runtime.plan.nodes import JoinKind, RankFunction
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
-from runtime.spi.table import LookupTable
+from runtime.spi.table import LookupTable, SourceTable
 
 __all__ = ["OpenTable", "read_plan"]
 
@@ -117,7 +138,9 @@ class _Reader:
                 calls = tuple((c, e) for c, e in self._items(tokens, reader) if isinstance(e, AggregateCall))
                 return Aggregate(inputs[0], group, calls, scalar)
             case "Over":
-                return Over(inputs[0], tuple((c, e) for c, e in self._items(tokens, reader) if isinstance(e, WindowCall)))
+                return Over(
+                    inputs[0], tuple((c, e) for c, e in self._items(tokens, reader) if isinstance(e, WindowCall))
+                )
             case "WindowTable":
                 return self._window_table(tokens, reader, inputs[0])
             case "Sort":
@@ -167,7 +190,7 @@ class _Reader:
         schema = Schema(tuple(Field(c.name, c.type) for c in columns))
         table = self._open_table(name, schema, frozenset(words))
         lookup = table if isinstance(table, LookupTable) else None
-        return Scan(table, name, tuple(columns), keys, lookup)
+        return Scan(cast(SourceTable, table), name, tuple(columns), keys, lookup)
 
     def _values(self, tokens: TokenStream, reader: ExpressionReader) -> Values:
         rows: list[tuple[Expr, ...]] = []
@@ -205,7 +228,10 @@ class _Reader:
                 found.append(("", ref))
             tokens.take(",")
         return [
-            (expr.column, expr) if not token and isinstance(expr, ColumnRef) else (self._new(token, self._result(expr)), expr) for token, expr in found
+            (expr.column, expr)
+            if not token and isinstance(expr, ColumnRef)
+            else (self._new(token, self._result(expr)), expr)
+            for token, expr in found
         ]
 
     @staticmethod
@@ -244,7 +270,9 @@ class _Reader:
         window_time = self._new(names[2], plain.with_(time_attribute=time.type.time_attribute or TimeAttribute.ROWTIME))
         return WindowTable(source, window, time.ref(), partition, start, end, window_time)
 
-    def _ranked(self, head: str, tokens: TokenStream, reader: ExpressionReader, source: LogicalNode) -> TopN | Deduplicate:
+    def _ranked(
+        self, head: str, tokens: TokenStream, reader: ExpressionReader, source: LogicalNode
+    ) -> TopN | Deduplicate:
         if head == "Deduplicate":
             last = tokens.next() == "last"
             tokens.expect("by")

@@ -97,18 +97,31 @@ def _shape_problem(node: LogicalNode) -> str | None:
     match node:
         case Filter(predicate=condition) if not _boolean(condition):
             return f"the predicate of a Filter is {condition.type}"
-        case (Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin()) as join if not _boolean(join.condition):
+        case (Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin()) as join if not _boolean(
+            join.condition
+        ):
             return f"the condition of a join is {join.condition.type}"
         case Join() | DependentJoin() | TemporalJoin() | IntervalJoin() | WindowJoin():
             return _overlap(node)
         case Project(items=items):
-            return next((f"{c} is {c.type} but its expression is {e.type}" for c, e in items if not _fits(e.type, c.type)), None)
+            return next(
+                (f"{c} is {c.type} but its expression is {e.type}" for c, e in items if not _fits(e.type, c.type)), None
+            )
         case Values(rows=rows, produced=produced):
-            return next((f"a row of Values has {len(r)} expressions for {len(produced)} columns" for r in rows if len(r) != len(produced)), None)
+            return next(
+                (
+                    f"a row of Values has {len(r)} expressions for {len(produced)} columns"
+                    for r in rows
+                    if len(r) != len(produced)
+                ),
+                None,
+            )
         case Union(parts=parts, produced=produced):
             return next((p for p in (_positions(part.columns, produced) for part in parts) if p is not None), None)
         case (Intersect() | Except()) as operation:
-            return _positions(operation.left.columns, operation.produced) or _positions(operation.right.columns, operation.produced)
+            return _positions(operation.left.columns, operation.produced) or _positions(
+                operation.right.columns, operation.produced
+            )
         case TopN(start=start, end=end) if start < 1 or (end is not None and end < 0):
             return f"TopN with ranks {start} to {end}"
         case Sink(table=table, input=source) if len(table.schema) != len(source.columns):
@@ -125,7 +138,14 @@ def _overlap(node: Binary) -> str | None:
 def _positions(columns: Sequence[Column], produced: Sequence[Column]) -> str | None:
     if len(columns) != len(produced):
         return f"a set operation has inputs of {len(columns)} and {len(produced)} columns"
-    return next((f"{a} is {a.type} but goes to {b}, which is {b.type}" for a, b in zip(columns, produced, strict=True) if not _fits(a.type, b.type)), None)
+    return next(
+        (
+            f"{a} is {a.type} but goes to {b}, which is {b.type}"
+            for a, b in zip(columns, produced, strict=True)
+            if not _fits(a.type, b.type)
+        ),
+        None,
+    )
 
 
 def _fits(actual: DataType, seen: DataType) -> bool:

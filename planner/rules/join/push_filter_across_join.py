@@ -31,13 +31,19 @@ _TO_LEFT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
 
 def push_filter_across_join(node: Join, context: RuleContext) -> LogicalNode | None:
     pairs, _ = split_equalities(node.condition, node.left, node.right)
-    columns = [(p.left, p.right) for p in pairs if isinstance(p.left, ColumnRef) and isinstance(p.right, ColumnRef) and _alike(p.left, p.right)]
+    columns = [
+        (p.left, p.right)
+        for p in pairs
+        if isinstance(p.left, ColumnRef) and isinstance(p.right, ColumnRef) and _alike(p.left, p.right)
+    ]
     new_left: list[Expr] = []
     new_right: list[Expr] = []
     if node.kind in _TO_RIGHT:
         new_right = _inferred(node.left, node.right, columns, context) + _implied(node.condition, node.right, context)
     if node.kind in _TO_LEFT:
-        new_left = _inferred(node.right, node.left, [(b, a) for a, b in columns], context) + _implied(node.condition, node.left, context)
+        new_left = _inferred(node.right, node.left, [(b, a) for a, b in columns], context) + _implied(
+            node.condition, node.left, context
+        )
     if not new_left and not new_right:
         return None
     return node.with_(left=filtered(node.left, new_left), right=filtered(node.right, new_right))
@@ -47,12 +53,14 @@ def _alike(a: ColumnRef, b: ColumnRef) -> bool:
     return a.type.materialized().same_ignoring_nullability(b.type.materialized()) and not a.type.is_approximate
 
 
-def _inferred(source: LogicalNode, target: LogicalNode, pairs: list[tuple[ColumnRef, ColumnRef]], context: RuleContext) -> list[Expr]:
+def _inferred(
+    source: LogicalNode, target: LogicalNode, pairs: list[tuple[ColumnRef, ColumnRef]], context: RuleContext
+) -> list[Expr]:
     known = set(known_conditions(target))
     found: dict[Expr, None] = {}
     for condition in known_conditions(source):
         for a, b in pairs:
-            if columns_of(condition) == {a.id} and movable(condition, context):
+            if columns_of(condition) == frozenset({a.id}) and movable(condition, context):
                 moved = substitute(condition, {a.id: b})
                 if moved not in known:
                     found[moved] = None
@@ -67,7 +75,10 @@ def _implied(condition: Expr, side: LogicalNode, context: RuleContext) -> list[E
     for part in conjuncts(condition):
         if not (isinstance(part, Call) and part.function == "OR") or columns_of(part) <= own:
             continue
-        branches = [[c for c in conjuncts(b) if columns_of(c) and columns_of(c) <= own and movable(c, context)] for b in disjuncts(part)]
+        branches = [
+            [c for c in conjuncts(b) if columns_of(c) and columns_of(c) <= own and movable(c, context)]
+            for b in disjuncts(part)
+        ]
         if all(branches):
             weaker = disjunction(conjunction(b) for b in branches)
             if weaker not in known:
@@ -75,4 +86,9 @@ def _implied(condition: Expr, side: LogicalNode, context: RuleContext) -> list[E
     return found
 
 
-RULE = Rule("push_filter_across_join", Join, push_filter_across_join, after=("push_filter_into_join", "push_condition_into_join"))
+RULE = Rule(
+    "push_filter_across_join",
+    Join,
+    push_filter_across_join,
+    after=("push_filter_into_join", "push_condition_into_join"),
+)

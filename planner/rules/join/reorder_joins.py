@@ -21,5 +21,8 @@ def reorder_joins(node: Join, context: RuleContext) -> LogicalNode | None:
 
 
 RULE = Rule(
-    "reorder_joins", Join, reorder_joins, after=("push_filter_into_join", "push_filter_across_join", "convert_join_to_interval_join", "reorder_cross_joins")
+    "reorder_joins",
+    Join,
+    reorder_joins,
+    after=("push_filter_into_join", "push_filter_across_join", "convert_join_to_interval_join", "reorder_cross_joins"),
 )

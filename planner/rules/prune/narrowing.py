@@ -110,7 +110,9 @@ def _(plan: Values, wanted: Wanted) -> LogicalNode:
     if len(kept) == len(plan.produced):
         return plan
     positions = [i for i, c in enumerate(plan.produced) if c.id in kept]
-    return Values(tuple(tuple(row[i] for i in positions) for row in plan.rows), tuple(plan.produced[i] for i in positions))
+    return Values(
+        tuple(tuple(row[i] for i in positions) for row in plan.rows), tuple(plan.produced[i] for i in positions)
+    )
 
 
 @_prune.register

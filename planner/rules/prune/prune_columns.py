@@ -1,6 +1,7 @@
 """Carry only the columns that somebody reads.
 
-    Project a (Join k1 = k2 (Scan x(a, b, k1)) (Scan y(k2, c)))   →   Project a (Join k1 = k2 (Scan x(a, k1)) (Scan y(k2)))
+    Project a (Join k1 = k2 (Scan x(a, b, k1)) (Scan y(k2, c)))
+      →   Project a (Join k1 = k2 (Scan x(a, k1)) (Scan y(k2)))
 
 From the root down: each node is told which of its columns are wanted, adds what it reads itself, and asks its inputs
 for those. Aggregate calls, OVER calls and rank columns that nobody wants are not computed; sources that can leave out
@@ -27,4 +28,10 @@ def prune_columns(plan: LogicalNode, context: RuleContext) -> LogicalNode | None
     return None if pruned is plan else pruned
 
 
-RULE = Rule("prune_columns", LogicalNode, prune_columns, after=("push_filter_into_join", "push_filter_across_join"), whole_plan=True)
+RULE = Rule(
+    "prune_columns",
+    LogicalNode,
+    prune_columns,
+    after=("push_filter_into_join", "push_filter_across_join"),
+    whole_plan=True,
+)

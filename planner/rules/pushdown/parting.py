@@ -17,14 +17,25 @@ def movable(condition: Expr, context: RuleContext, *, may_fail: bool = False) ->
     Not chance and not the clock: both depend on when they are asked. `may_fail`: a condition that fails on some rows
     is welcome too, because the new place sees no row (or value) that the old one did not.
     """
-    if contains_subquery(condition) or not is_deterministic(condition, context.functions) or is_dynamic(condition, context.functions):
+    if (
+        contains_subquery(condition)
+        or not is_deterministic(condition, context.functions)
+        or is_dynamic(condition, context.functions)
+    ):
         return False
     return may_fail or not can_fail(condition, context.functions)
 
 
-def part(predicate: Expr, columns: Collection[int], context: RuleContext, *, may_fail: bool = False) -> tuple[list[Expr], list[Expr]]:
+def part(
+    predicate: Expr, columns: Collection[int], context: RuleContext, *, may_fail: bool = False
+) -> tuple[list[Expr], list[Expr]]:
     """The conjuncts that read only `columns` (and at least one) and may move, and those that stay."""
-    return part_by(predicate, lambda c: len(columns_of(c)) > 0 and columns_of(c) <= frozenset(columns) and movable(c, context, may_fail=may_fail))
+    return part_by(
+        predicate,
+        lambda c: (
+            len(columns_of(c)) > 0 and columns_of(c) <= frozenset(columns) and movable(c, context, may_fail=may_fail)
+        ),
+    )
 
 
 def part_by(predicate: Expr, test: Callable[[Expr], bool]) -> tuple[list[Expr], list[Expr]]:

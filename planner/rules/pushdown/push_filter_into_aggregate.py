@@ -1,6 +1,7 @@
 """Filter the rows of a group before they are aggregated.
 
-    Filter (item = 'cup' AND n > 3) (Aggregate by (item) n = COUNT(*) X)   →   Filter n > 3 (Aggregate by (item) n = COUNT(*) (Filter item = 'cup' X))
+    Filter (item = 'cup' AND n > 3) (Aggregate by (item) n = COUNT(*) X)
+      →   Filter n > 3 (Aggregate by (item) n = COUNT(*) (Filter item = 'cup' X))
 
 Streaming: groups that nobody sees keep no state. Only conditions over group columns; never into an aggregate without
 groups: its row exists whatever the condition says.

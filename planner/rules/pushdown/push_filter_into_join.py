@@ -1,7 +1,7 @@
 """Filter the inputs of a join instead of its result.
 
     Filter (p(x) AND q(y) AND r(x, y)) (Join INNER c X Y)   →   Join INNER (c AND r) (Filter p X) (Filter q Y)
-    Filter (p(x) AND q(y)) (Join LEFT c X Y)                →   Filter q (Join LEFT c (Filter p X) Y)       RIGHT the other way round
+    Filter (p(x) AND q(y)) (Join LEFT c X Y)                →   Filter q (Join LEFT c (Filter p X) Y)    (RIGHT likewise)
     Filter p(x) (Join SEMI/ANTI c X Y)                      →   Join SEMI/ANTI c (Filter p X) Y
     Filter p(x) (TemporalJoin c X Y)                        →   TemporalJoin c (Filter p X) Y
 
@@ -41,13 +41,16 @@ def push_filter_into_join(node: Filter, context: RuleContext) -> LogicalNode | N
     if isinstance(join, Join) and join.kind is JoinKind.INNER:
         left, right = ({c.id for c in side.columns} for side in join.inputs)
         to_condition, kept = part_by(
-            rest, lambda c: bool(columns_of(c) & left) and bool(columns_of(c) & right) and movable(c, context, may_fail=True)
+            rest,
+            lambda c: bool(columns_of(c) & left) and bool(columns_of(c) & right) and movable(c, context, may_fail=True),
         )
         rest = conjunction(kept)
     if not (to_left or to_right or to_condition):
         return None
     joined = join.with_(
-        left=filtered(join.left, to_left), right=filtered(join.right, to_right), condition=conjunction((join.condition, *to_condition))
+        left=filtered(join.left, to_left),
+        right=filtered(join.right, to_right),
+        condition=conjunction((join.condition, *to_condition)),
     )
     return filtered(joined, (rest,))
 

@@ -22,7 +22,9 @@ def push_filter_into_over(node: Filter, context: RuleContext) -> LogicalNode | N
     source = node.input
     match source:
         case Over(calls=calls):
-            columns = frozenset.intersection(*(frozenset(p.id for p in w.partition_by if isinstance(p, ColumnRef)) for _, w in calls))
+            columns = frozenset.intersection(
+                *(frozenset(p.id for p in w.partition_by if isinstance(p, ColumnRef)) for _, w in calls)
+            )
         case TopN(partition=partition) | Deduplicate(keys=partition):
             columns = frozenset(p.id for p in partition)
         case _:

@@ -24,7 +24,11 @@ def push_filter_into_project(node: Filter, context: RuleContext) -> LogicalNode 
     project = node.input
     values = only_columns(project.items)
     moved, kept = part_by(
-        node.predicate, lambda c: bool(columns_of(c)) and all(movable(e, context, may_fail=True) for e in (c, *(values[i] for i in columns_of(c))))
+        node.predicate,
+        lambda c: (
+            bool(columns_of(c))
+            and all(movable(e, context, may_fail=True) for e in (c, *(values[i] for i in columns_of(c))))
+        ),
     )
     if not moved:
         return None

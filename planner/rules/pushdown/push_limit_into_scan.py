@@ -18,7 +18,12 @@ __all__ = ["RULE"]
 
 def push_limit_into_scan(node: Limit, context: RuleContext) -> LogicalNode | None:
     scan = node.input
-    if node.limit is None or not isinstance(scan, Scan) or not isinstance(scan.table, SupportsLimit) or not is_append_only(scan, context.traits):
+    if (
+        node.limit is None
+        or not isinstance(scan, Scan)
+        or not isinstance(scan.table, SupportsLimit)
+        or not is_append_only(scan, context.traits)
+    ):
         return None
     table = scan.table.with_limit(node.offset + node.limit)
     return None if table == scan.table else node.with_(input=scan.with_(table=table))

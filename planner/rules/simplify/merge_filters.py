@@ -18,7 +18,9 @@ __all__ = ["RULE"]
 
 def merge_filters(node: Filter, context: RuleContext) -> LogicalNode | None:
     match node:
-        case Filter(input=Filter(input=source, predicate=inner), predicate=outer) if not can_fail(outer, context.functions):
+        case Filter(input=Filter(input=source, predicate=inner), predicate=outer) if not can_fail(
+            outer, context.functions
+        ):
             return Filter(source, conjunction((inner, outer)))
         case _:
             return None

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from planner.logical.nodes import DependentJoin, Filter, IntervalJoin, Join, LookupJoin, Project, TemporalJoin, Unnest, Values, WindowJoin
+from planner.logical.nodes import (
+    DependentJoin,
+    Filter,
+    IntervalJoin,
+    Join,
+    LookupJoin,
+    Project,
+    TemporalJoin,
+    Unnest,
+    Values,
+    WindowJoin,
+)
 
 __all__ = ["PLACES"]
 

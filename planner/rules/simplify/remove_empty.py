@@ -61,7 +61,11 @@ def _join(join: Join) -> LogicalNode | None:
     if not left and not right:
         return None
     kind = join.kind
-    if (left and not kind.keeps_right) or (right and kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)) or (left and right):
+    if (
+        (left and not kind.keeps_right)
+        or (right and kind in (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT))
+        or (left and right)
+    ):
         return _none(join)
     if kind is JoinKind.ANTI:
         return join.left
@@ -78,4 +82,9 @@ def _none(node: LogicalNode) -> Values:
     return Values((), node.columns)
 
 
-RULE = Rule("remove_empty", (Aggregate, Except, Intersect, Join, Union, *_PASSING), remove_empty, after=("remove_trivial_filter",))
+RULE = Rule(
+    "remove_empty",
+    (Aggregate, Except, Intersect, Join, Union, *_PASSING),
+    remove_empty,
+    after=("remove_trivial_filter",),
+)

@@ -18,7 +18,11 @@ def remove_identity_project(node: Project, context: RuleContext) -> LogicalNode 
     if [c.id for c in node.columns] != [c.id for c in node.input.columns]:
         return None
     same = all(isinstance(e, ColumnRef) and e.id == c.id for c, e in node.items)
-    return node.input if same and all(a.type == b.type for a, b in zip(node.columns, node.input.columns, strict=True)) else None
+    return (
+        node.input
+        if same and all(a.type == b.type for a, b in zip(node.columns, node.input.columns, strict=True))
+        else None
+    )
 
 
 RULE = Rule("remove_identity_project", Project, remove_identity_project, after=("merge_projects",))

@@ -1,6 +1,9 @@
 """Remove a filter that lets everything pass, and replace one that lets nothing pass by no rows.
 
-    Filter TRUE X → X        Filter FALSE X → Values none        Filter NULL X → Values none        Filter (p AND NULL) X → Values none
+    Filter TRUE X          → X
+    Filter FALSE X         → Values none
+    Filter NULL X          → Values none
+    Filter (p AND NULL) X  → Values none
 
 Streaming: the sources below a filter that is never true are not read at all.
 """

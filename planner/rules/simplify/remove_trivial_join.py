@@ -2,8 +2,8 @@
 
     Join INNER c X (Values (1, 'a') as p, q)   →   Filter c (Project X, p = 1, q = 'a' X)
 
-LEFT too when there is no condition; the constant row may stand on either side of INNER. Streaming: keeps no state, keeps the changelog mode. Not applied when the
-constants are not deterministic.
+LEFT too when there is no condition; the constant row may stand on either side of INNER. Streaming: keeps no state,
+keeps the changelog mode. Not applied when the constants are not deterministic.
 """
 
 from __future__ import annotations

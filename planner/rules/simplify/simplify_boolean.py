@@ -19,9 +19,22 @@ from runtime.expr.rewrite import FALSE, conjunction, disjunction, negation
 __all__ = ["RULE"]
 
 _OPPOSITE = {
-    "=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "IS NULL": "IS NOT NULL", "IS NOT NULL": "IS NULL",
-    "IS DISTINCT FROM": "IS NOT DISTINCT FROM", "IS NOT DISTINCT FROM": "IS DISTINCT FROM", "IS TRUE": "IS NOT TRUE", "IS NOT TRUE": "IS TRUE",
-    "IS FALSE": "IS NOT FALSE", "IS NOT FALSE": "IS FALSE", "IS UNKNOWN": "IS NOT UNKNOWN", "IS NOT UNKNOWN": "IS UNKNOWN",
+    "=": "<>",
+    "<>": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+    "IS NULL": "IS NOT NULL",
+    "IS NOT NULL": "IS NULL",
+    "IS DISTINCT FROM": "IS NOT DISTINCT FROM",
+    "IS NOT DISTINCT FROM": "IS DISTINCT FROM",
+    "IS TRUE": "IS NOT TRUE",
+    "IS NOT TRUE": "IS TRUE",
+    "IS FALSE": "IS NOT FALSE",
+    "IS NOT FALSE": "IS FALSE",
+    "IS UNKNOWN": "IS NOT UNKNOWN",
+    "IS NOT UNKNOWN": "IS UNKNOWN",
 }
 _ORDERING = frozenset({"<", ">=", ">", "<="})
 
@@ -38,9 +51,13 @@ def _simplified(expr: Expr, context: RuleContext) -> Expr:
             return TRUE if any(is_true(a) for a in args) else _shorter(expr, disjunction(args))
         case Call(function="NOT", args=(arg,)):
             return _not(expr, arg)
-        case Call(function="IS NULL" | "IS UNKNOWN", args=(arg,)) if not arg.type.nullable and is_deterministic(arg, context.functions):
+        case Call(function="IS NULL" | "IS UNKNOWN", args=(arg,)) if not arg.type.nullable and is_deterministic(
+            arg, context.functions
+        ):
             return FALSE
-        case Call(function="IS NOT NULL" | "IS NOT UNKNOWN", args=(arg,)) if not arg.type.nullable and is_deterministic(arg, context.functions):
+        case Call(function="IS NOT NULL" | "IS NOT UNKNOWN", args=(arg,)) if not arg.type.nullable and is_deterministic(
+            arg, context.functions
+        ):
             return TRUE
         case Call(function="IS TRUE", args=(arg,)) if not arg.type.nullable:
             return arg

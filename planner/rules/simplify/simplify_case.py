@@ -39,7 +39,11 @@ def _simplified(case: Case, context: RuleContext) -> Expr:
     if len(branches) == 1 and is_true(branches[0][1]) and is_false(otherwise):
         return Call("IS TRUE", (branches[0][0],), BOOLEAN.not_null())
     pairs = tuple(branches)
-    return case if pairs == case.branches and otherwise == case.otherwise else case.with_(branches=pairs, otherwise=otherwise)
+    return (
+        case
+        if pairs == case.branches and otherwise == case.otherwise
+        else case.with_(branches=pairs, otherwise=otherwise)
+    )
 
 
 def _droppable(condition: Expr, context: RuleContext) -> bool:

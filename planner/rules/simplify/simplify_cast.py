@@ -1,6 +1,8 @@
 """Remove casts that change nothing, and compare integers in their own type.
 
-    CAST(x AS INT) → x  (x is INT)      CAST(CAST(x AS BIGINT) AS INT) → x  (x is INT)      CAST(x AS BIGINT) > 5 → x > 5  (x is INT, 5 fits)
+    CAST(x AS INT)                  → x        (x is INT)
+    CAST(CAST(x AS BIGINT) AS INT)  → x        (x is INT)
+    CAST(x AS BIGINT) > 5           → x > 5    (x is INT, 5 fits)
 
 Streaming: no state, keeps the changelog mode; a bare column can be pushed into a source or matched with a key.
 A cast that takes the time attribute from a column stays: it makes the column a plain timestamp.
@@ -26,13 +28,19 @@ def simplify_cast(expr: Expr, context: RuleContext) -> Expr:
 
 def _simplified(expr: Expr) -> Expr:
     match expr:
-        case Cast(value=value, type=target) if value.type.time_attribute == target.time_attribute and value.type.same_ignoring_nullability(target):
+        case Cast(value=value, type=target) if (
+            value.type.time_attribute == target.time_attribute and value.type.same_ignoring_nullability(target)
+        ):
             return value
-        case Cast(value=Cast(value=inner) as outer, type=target) if _widens(inner.type, outer.type) and target.root in _BITS:
+        case Cast(value=Cast(value=inner) as outer, type=target) if (
+            _widens(inner.type, outer.type) and target.root in _BITS
+        ):
             if inner.type.root is target.root:
                 return inner
             return expr.with_(value=inner)
-        case Call(function=function, args=(Cast(value=value, type=wide), Literal() as literal)) if function in MIRRORED and _widens(value.type, wide):
+        case Call(function=function, args=(Cast(value=value, type=wide), Literal() as literal)) if (
+            function in MIRRORED and _widens(value.type, wide)
+        ):
             narrow = _narrow(literal, value.type)
             return expr if narrow is None else expr.with_(args=(value, narrow))
         case InList(value=Cast(value=value, type=wide), items=items) if _widens(value.type, wide):

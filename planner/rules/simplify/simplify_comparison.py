@@ -1,6 +1,9 @@
 """Write comparisons in one way: the constant on the right.
 
-    10 < price → price > 10        x = x → TRUE  (x not NULL, deterministic, exact)        a IN (5) → a = 5        a IN (1, 1, 2) → a IN (1, 2)
+    10 < price      → price > 10
+    x = x           → TRUE          (x not NULL, deterministic, exact)
+    a IN (5)        → a = 5
+    a IN (1, 1, 2)  → a IN (1, 2)
 
 Streaming: no state, keeps the changelog mode. `x = x` stays where x may be NULL (it is unknown then) or NaN.
 """
@@ -16,7 +19,13 @@ from runtime.expr.nodes import TRUE, Call, Expr, InList, transform
 __all__ = ["MIRRORED", "RULE"]
 
 MIRRORED = {
-    "=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<=", "IS DISTINCT FROM": "IS DISTINCT FROM",
+    "=": "=",
+    "<>": "<>",
+    "<": ">",
+    ">": "<",
+    "<=": ">=",
+    ">=": "<=",
+    "IS DISTINCT FROM": "IS DISTINCT FROM",
     "IS NOT DISTINCT FROM": "IS NOT DISTINCT FROM",
 }
 """The comparison that says the same of its arguments in the other order."""

@@ -26,10 +26,15 @@ def check_sort(node: Sink, context: RuleContext) -> LogicalNode | None:
     if not isinstance(source, Sort):
         return None
     first = source.keys[0]
-    by_time = isinstance(first.expr, ColumnRef) and first.expr.id in time_attributes(source.input, context) and not first.descending
+    by_time = (
+        isinstance(first.expr, ColumnRef)
+        and first.expr.id in time_attributes(source.input, context)
+        and not first.descending
+    )
     if not by_time:
         raise PlanningError(
-            "sorting by a column that is not a time attribute is not possible in a stream", hint="add LIMIT, or sort by an ascending event-time column first"
+            "sorting by a column that is not a time attribute is not possible in a stream",
+            hint="add LIMIT, or sort by an ascending event-time column first",
         )
     if not is_append_only(source.input, context.traits):
         raise PlanningError("an updating table cannot be sorted by time", hint="add LIMIT, or remove ORDER BY")

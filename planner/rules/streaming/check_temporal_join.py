@@ -23,17 +23,21 @@ def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode
         return None
     if not isinstance(node.time, ColumnRef) or not is_rowtime(node.left, node.time.id, context):
         raise PlanningError(
-            "FOR SYSTEM_TIME AS OF needs a time attribute of the left side", span=node.span,
-            hint="use a column with a WATERMARK; a regular join or an aggregate before it makes the column a plain timestamp",
+            "FOR SYSTEM_TIME AS OF needs a time attribute of the left side",
+            span=node.span,
+            hint="use a column with a WATERMARK; a regular join or an aggregate below makes it a plain timestamp",
         )
     if TimeAttribute.ROWTIME not in time_attributes(node.right, context).values():
         raise PlanningError(
-            "the right side of a temporal join has no event time", span=node.span, hint="declare WATERMARK FOR <column> on the versioned table"
+            "the right side of a temporal join has no event time",
+            span=node.span,
+            hint="declare WATERMARK FOR <column> on the versioned table",
         )
     keys = unique_keys(node.right, context.traits)
     if not keys:
         raise PlanningError(
-            "a temporal join needs a primary key in the versioned table, but none can be found", span=node.span,
+            "a temporal join needs a primary key in the versioned table, but none can be found",
+            span=node.span,
             hint="declare PRIMARY KEY (...) NOT ENFORCED, or use a view that keeps the last row per key",
         )
     pairs, _ = split_equalities(node.condition, node.left, node.right)
@@ -42,9 +46,13 @@ def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode
         names = {c.id: c.name for c in node.right.columns}
         wanted = ", ".join(names.get(i, "?") for i in sorted(keys[0]))
         raise PlanningError(
-            "the join condition must contain the primary key of the versioned table", span=node.span, hint=f"add equalities for: {wanted}"
+            "the join condition must contain the primary key of the versioned table",
+            span=node.span,
+            hint=f"add equalities for: {wanted}",
         )
     return None
 
 
-RULE = Rule("check_temporal_join", TemporalJoin, check_temporal_join, after=("convert_temporal_to_lookup_join",), essential=True)
+RULE = Rule(
+    "check_temporal_join", TemporalJoin, check_temporal_join, after=("convert_temporal_to_lookup_join",), essential=True
+)

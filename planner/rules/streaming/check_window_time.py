@@ -21,8 +21,11 @@ def check_window_time(node: WindowTable, context: RuleContext) -> LogicalNode | 
         return None
     raise PlanningError(
         f'the window function needs a time attribute, but "{node.time.name}" is {node.time.type.materialized()} here',
-        hint="regular joins and aggregates make time attributes plain timestamps; use window_time, an interval join or a window join before the window",
+        hint="regular joins and aggregates make time attributes plain timestamps; "
+        "use window_time, an interval join or a window join before the window",
     )
 
 
-RULE = Rule("check_window_time", WindowTable, check_window_time, after=("convert_join_to_interval_join",), essential=True)
+RULE = Rule(
+    "check_window_time", WindowTable, check_window_time, after=("convert_join_to_interval_join",), essential=True
+)

@@ -42,7 +42,13 @@ def _attached(node: Aggregate, window: Windowed, columns: dict[int, Column]) -> 
         kinds[window.time] = WindowProperty.TIME
     refs = {g.id: g for g in node.group}
     return WindowAggregate(
-        node.input, AttachedWindow(), None, refs[window.start], refs[window.end], tuple(g for g in node.group if g.id not in kinds), node.calls,
+        node.input,
+        AttachedWindow(),
+        None,
+        refs[window.start],
+        refs[window.end],
+        tuple(g for g in node.group if g.id not in kinds),
+        node.calls,
         tuple((columns[g.id], kinds[g.id]) for g in node.group if g.id in kinds),
     )
 

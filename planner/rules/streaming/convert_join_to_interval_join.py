@@ -1,6 +1,7 @@
 """A join whose condition bounds the distance of two time attributes is an interval join.
 
-    Join k (c AND l.ts >= r.ts - 5 s AND l.ts <= r.ts + 5 s) X Y   →   IntervalJoin k l.ts - r.ts in [-5000, 5000] on c X Y
+    Join k (c AND l.ts >= r.ts - 5 s AND l.ts <= r.ts + 5 s) X Y
+      →   IntervalJoin k l.ts - r.ts in [-5000, 5000] on c X Y
 
 Streaming: rows are kept only until the other side's watermark passes their bound; append-only, also for outer joins
 (unmatched rows come out when they expire). Both inputs must be append-only, both times event time or both processing
@@ -36,13 +37,20 @@ def convert_join_to_interval_join(node: Join, context: RuleContext) -> LogicalNo
     for found in bounds.values():
         lower = max((b.lower for _, b in found if b.lower is not None), default=None)
         upper = min((b.upper for _, b in found if b.upper is not None), default=None)
-        if lower is None or upper is None or lower > upper or not all(is_append_only(side, context.traits) for side in node.inputs):
+        if (
+            lower is None
+            or upper is None
+            or lower > upper
+            or not all(is_append_only(side, context.traits) for side in node.inputs)
+        ):
             continue
         used = [condition for condition, bound in found if bound.exact]
         rest = conjunction(c for c in conjuncts(node.condition) if c not in used)
         refs: dict[int, ColumnRef] = {c.id: c.ref() for side in node.inputs for c in side.columns}
         bound = found[0][1]
-        return IntervalJoin(node.left, node.right, node.kind, refs[bound.left.id], refs[bound.right.id], lower, upper, rest)
+        return IntervalJoin(
+            node.left, node.right, node.kind, refs[bound.left.id], refs[bound.right.id], lower, upper, rest
+        )
     return None
 
 
@@ -53,4 +61,6 @@ def _turned(bound: TimeBound) -> TimeBound:
     return TimeBound(bound.right, bound.left, lower, upper, bound.exact)
 
 
-RULE = Rule("convert_join_to_interval_join", Join, convert_join_to_interval_join, after=("convert_join_to_window_join",))
+RULE = Rule(
+    "convert_join_to_interval_join", Join, convert_join_to_interval_join, after=("convert_join_to_window_join",)
+)

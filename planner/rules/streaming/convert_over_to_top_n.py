@@ -1,11 +1,13 @@
 """A filter on a row number is a top-n.
 
-    Filter rn <= 3 (Over rn = ROW_NUMBER() OVER (PARTITION BY team ORDER BY pts DESC) X)   →   TopN 1..3 by team order pts DESC as rn X
+    Filter rn <= 3 (Over rn = ROW_NUMBER() OVER (PARTITION BY team ORDER BY pts DESC) X)
+      →   TopN 1..3 by team order pts DESC as rn X
 
 `<`, `<=`, `=`, `>`, `>=`, BETWEEN and IN one number; RANK and DENSE_RANK too. Other conditions stay above, other
 calls stay below:
 
-    Filter rn = 1 AND s > 5 (Over rn = ROW_NUMBER() …, s = SUM(x) … X)   →   Filter s > 5 (TopN 1..1 … as rn (Over s = SUM(x) … X))
+    Filter rn = 1 AND s > 5 (Over rn = ROW_NUMBER() …, s = SUM(x) … X)
+      →   Filter s > 5 (TopN 1..1 … as rn (Over s = SUM(x) … X))
 
 Streaming: only the first rows are kept and followed; the output retracts. Not applied without an upper bound (`rn >=
 2`, `rn <= n`): that stays an OVER aggregate whose rows are all numbered.
@@ -29,13 +31,15 @@ def convert_over_to_top_n(node: Filter, context: RuleContext) -> LogicalNode | N
     if not isinstance(over, Over):
         return None
     for index, (column, call) in enumerate(over.calls):
-        if call.function not in _RANKS or not all(isinstance(e, ColumnRef) for e in (*call.partition_by, *(k.expr for k in call.order_by))):
+        if call.function not in _RANKS or not all(
+            isinstance(e, ColumnRef) for e in (*call.partition_by, *(k.expr for k in call.order_by))
+        ):
             continue
         found = _bounds(node.predicate, column)
         if found is None:
             continue
         start, end, used = found
-        others = over.calls[:index] + over.calls[index + 1:]
+        others = over.calls[:index] + over.calls[index + 1 :]
         source = Over(over.input, others) if others else over.input
         rest = [c for c in conjuncts(node.predicate) if c not in used]
         return projected(filtered(_top_n(source, column, call, start, end), rest), node.columns)

@@ -28,8 +28,9 @@ def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) ->
     scan, conditions, values = _looked_up(node)
     if scan.lookup is None:
         raise UnsupportedError(
-            f'table "{scan.name}" cannot be asked by key, so it cannot be joined as of processing time', span=node.span,
-            hint="use a connector with lookup, or an event-time version: a table with PRIMARY KEY and WATERMARK, joined AS OF a rowtime column",
+            f'table "{scan.name}" cannot be asked by key, so it cannot be joined as of processing time',
+            span=node.span,
+            hint="use a connector with lookup, or a versioned table (PRIMARY KEY and WATERMARK) AS OF a rowtime column",
         )
     fields = {c.id: c.name for c in scan.scanned}
     conditions = [*(substitute(c, values) for c in conjuncts(node.condition)), *conditions]
@@ -44,14 +45,16 @@ def convert_temporal_to_lookup_join(node: TemporalJoin, context: RuleContext) ->
             keys[key[1]] = key[0]
     if not keys:
         raise PlanningError(
-            f'a lookup join needs an equality with a column of "{scan.name}"', span=node.span, hint="add ... ON <left column> = <column of the table>"
+            f'a lookup join needs an equality with a column of "{scan.name}"',
+            span=node.span,
+            hint="add ... ON <left column> = <column of the table>",
         )
     pairs = tuple((expr, name) for name, expr in keys.items())
     join = LookupJoin(node.left, scan.lookup, scan.name, node.kind, pairs, scan.scanned, conjunction(rest))
     if node.right.columns == scan.scanned:
         return join
     key_column = next(c for c in scan.scanned if c.name == pairs[0][1])
-    return Project(join, (*passing(join.columns[:len(left)]), *_right_items(node, values, key_column)))
+    return Project(join, (*passing(join.columns[: len(left)]), *_right_items(node, values, key_column)))
 
 
 def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
@@ -64,7 +67,8 @@ def _looked_up(node: TemporalJoin) -> tuple[Scan, list[Expr], dict[int, Expr]]:
         source = source.input
     if not isinstance(source, Scan):
         raise UnsupportedError(
-            "a join as of processing time needs a table of an outside system on the right", span=node.span,
+            "a join as of processing time needs a table of an outside system on the right",
+            span=node.span,
             hint="join the table itself, and filter or compute above the join",
         )
     values: dict[int, Expr] = {c.id: c.ref() for c in source.scanned}
@@ -90,7 +94,7 @@ def _right_items(node: TemporalJoin, values: dict[int, Expr], key: Column) -> tu
     """The right side's columns over the looked-up ones; a computed one is NULL where no row was found."""
     found = Call("IS NOT NULL", (key.with_type(key.type.with_nullable(True)).ref(),), BOOLEAN.not_null())
     items: list[tuple[Column, Expr]] = []
-    for column in node.columns[len(node.left.columns):]:
+    for column in node.columns[len(node.left.columns) :]:
         value = values[column.id]
         if node.kind.keeps_left and not isinstance(value, ColumnRef):
             value = Case(((found, value),), null(column.type), column.type.with_nullable(True))

@@ -21,7 +21,12 @@ __all__ = ["RULE"]
 
 
 def convert_top_n_to_deduplicate(node: TopN, context: RuleContext) -> LogicalNode | None:
-    if node.function is not RankFunction.ROW_NUMBER or (node.start, node.end) != (1, 1) or not node.partition or len(node.order) != 1:
+    if (
+        node.function is not RankFunction.ROW_NUMBER
+        or (node.start, node.end) != (1, 1)
+        or not node.partition
+        or len(node.order) != 1
+    ):
         return None
     (key,) = node.order
     if not isinstance(key.expr, ColumnRef) or key.expr.id not in time_attributes(node.input, context):
@@ -35,5 +40,8 @@ def convert_top_n_to_deduplicate(node: TopN, context: RuleContext) -> LogicalNod
 
 
 RULE = Rule(
-    "convert_top_n_to_deduplicate", TopN, convert_top_n_to_deduplicate, after=("convert_over_to_top_n", "convert_top_n_to_window_top_n")
+    "convert_top_n_to_deduplicate",
+    TopN,
+    convert_top_n_to_deduplicate,
+    after=("convert_over_to_top_n", "convert_top_n_to_window_top_n"),
 )

@@ -31,7 +31,9 @@ def _changed(plan: LogicalNode, context: RuleContext) -> LogicalNode:
     attributes = time_attributes(node, context)
     if all(c.type.time_attribute is None or c.id in attributes for c in node.columns):
         return node
-    return Project(node, tuple((c if c.id in attributes else c.with_type(c.type.materialized()), c.ref()) for c in node.columns))
+    return Project(
+        node, tuple((c if c.id in attributes else c.with_type(c.type.materialized()), c.ref()) for c in node.columns)
+    )
 
 
 def _referring(node: LogicalNode) -> LogicalNode:
@@ -58,7 +60,12 @@ def _own_columns(node: LogicalNode, context: RuleContext) -> LogicalNode:
         case Project(items=items):
             new = tuple((typed(c), e) for c, e in items)
             return node if all(a is b for (a, _), (b, _) in zip(new, items, strict=True)) else node.with_(items=new)
-        case Union(produced=produced) | Intersect(produced=produced) | Except(produced=produced) | Expand(produced=produced):
+        case (
+            Union(produced=produced)
+            | Intersect(produced=produced)
+            | Except(produced=produced)
+            | Expand(produced=produced)
+        ):
             columns = tuple(typed(c) for c in produced)
             return node if all(a is b for a, b in zip(columns, produced, strict=True)) else node.with_(produced=columns)
         case _:
@@ -66,6 +73,9 @@ def _own_columns(node: LogicalNode, context: RuleContext) -> LogicalNode:
 
 
 RULE = Rule(
-    "materialize_time_attributes", LogicalNode, materialize_time_attributes, after=("convert_join_to_interval_join", "convert_temporal_to_lookup_join"),
+    "materialize_time_attributes",
+    LogicalNode,
+    materialize_time_attributes,
+    after=("convert_join_to_interval_join", "convert_temporal_to_lookup_join"),
     whole_plan=True,
 )

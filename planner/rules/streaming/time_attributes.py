@@ -64,7 +64,9 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
         case Union(parts=parts, produced=produced):
             kinds = [[below(p).get(c.id) for c in p.columns] for p in parts]
             return {
-                c.id: same[0] for c, same in zip(produced, zip(*kinds, strict=True), strict=True) if same[0] is not None and len(set(same)) == 1
+                c.id: same[0]
+                for c, same in zip(produced, zip(*kinds, strict=True), strict=True)
+                if same[0] is not None and len(set(same)) == 1
             }
         case TemporalJoin(left=left):
             return below(left)

@@ -24,14 +24,19 @@ class TimeBound:
 
 def time_bound(condition: Expr) -> TimeBound | None:
     """The bound that a comparison of two shifted time columns sets, None when it is something else."""
-    if not isinstance(condition, Call) or len(condition.args) != 2 or condition.function not in ("=", "<", "<=", ">", ">="):
+    if (
+        not isinstance(condition, Call)
+        or len(condition.args) != 2
+        or condition.function not in ("=", "<", "<=", ">", ">=")
+    ):
         return None
     first, second = _shifted(condition.args[0]), _shifted(condition.args[1])
     if first is None or second is None:
         return None
     (left, plus), (right, minus) = first, second
     distance = minus - plus
-    # left + plus OP right + minus, that is: left - right OP distance. Time columns count milliseconds, so `<` is `<= distance - 1`.
+    # left + plus OP right + minus, that is: left - right OP distance. Times are whole milliseconds, so `<` is
+    # `<= distance - 1`.
     whole = all(c.type.precision <= 3 for c in (left, right))
     match condition.function:
         case "=":
@@ -51,12 +56,18 @@ def _shifted(expr: Expr) -> tuple[ColumnRef, int] | None:
     match expr:
         case ColumnRef(type=type_) if type_.is_timestamp:
             return expr, 0
-        case Cast(value=value, type=type_) if value.type.root is type_.root and type_.is_timestamp and type_.precision >= min(value.type.precision, 3):
+        case Cast(value=value, type=type_) if (
+            value.type.root is type_.root and type_.is_timestamp and type_.precision >= min(value.type.precision, 3)
+        ):
             return _shifted(value)
-        case Call(function="+" | "-" as function, args=(base, Literal(value=int() as distance, type=type_))) if type_.root is TypeRoot.INTERVAL_SECOND:
+        case Call(function="+" | "-" as function, args=(base, Literal(value=int() as distance, type=type_))) if (
+            type_.root is TypeRoot.INTERVAL_SECOND
+        ):
             found = _shifted(base)
             return None if found is None else (found[0], found[1] + (distance if function == "+" else -distance))
-        case Call(function="+", args=(Literal(value=int() as distance, type=type_), base)) if type_.root is TypeRoot.INTERVAL_SECOND:
+        case Call(function="+", args=(Literal(value=int() as distance, type=type_), base)) if (
+            type_.root is TypeRoot.INTERVAL_SECOND
+        ):
             found = _shifted(base)
             return None if found is None else (found[0], found[1] + distance)
         case _:

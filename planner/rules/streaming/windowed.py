@@ -63,7 +63,11 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
             return _renamed(below(source), names)
         case Expand(input=source, projections=projections, produced=produced):
             lists = zip(*projections, strict=True)
-            names = {es[0].id: c.id for c, es in zip(produced, lists, strict=True) if isinstance(es[0], ColumnRef) and all(e == es[0] for e in es)}
+            names = {
+                es[0].id: c.id
+                for c, es in zip(produced, lists, strict=True)
+                if isinstance(es[0], ColumnRef) and all(e == es[0] for e in es)
+            }
             return _renamed(below(source), names)
         case WindowAggregate(input=source, window=window, properties=properties):
             columns = {kind: c.id for c, kind in properties}
@@ -74,7 +78,11 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
                 if inner is None:
                     return ()
                 window = inner.spec
-            return (Windowed(columns[WindowProperty.START], columns[WindowProperty.END], columns.get(WindowProperty.TIME), window),)
+            return (
+                Windowed(
+                    columns[WindowProperty.START], columns[WindowProperty.END], columns.get(WindowProperty.TIME), window
+                ),
+            )
         case WindowJoin(left=left, right=right, kind=kind):
             return below(left) if kind.left_only else below(left) + below(right)
         case Filter() | Over() | WindowTopN() | Unnest() | LookupJoin():
@@ -88,5 +96,6 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> tuple[Windowed, ...]:
 def _renamed(found: tuple[Windowed, ...], names: dict[int, int]) -> tuple[Windowed, ...]:
     return tuple(
         replace(w, start=names[w.start], end=names[w.end], time=None if w.time is None else names.get(w.time))
-        for w in found if w.start in names and w.end in names
+        for w in found
+        if w.start in names and w.end in names
     )

@@ -17,7 +17,11 @@ __all__ = ["RULE"]
 def check_decorrelated(plan: LogicalNode, context: RuleContext) -> LogicalNode | None:
     for expr in all_expressions(plan):
         if isinstance(expr, SubqueryExpr):
-            raise UnsupportedError("a subquery cannot stand here", span=expr.span, hint="write it in FROM, WHERE, HAVING or the SELECT list")
+            raise UnsupportedError(
+                "a subquery cannot stand here",
+                span=expr.span,
+                hint="write it in FROM, WHERE, HAVING or the SELECT list",
+            )
         if isinstance(expr, OuterRef):
             raise _refusal(f'the reference to "{expr.name}" of the outer query cannot be computed as a join')
     if any(isinstance(n, DependentJoin) for n in walk_plan(plan)):
@@ -26,7 +30,16 @@ def check_decorrelated(plan: LogicalNode, context: RuleContext) -> LogicalNode |
 
 
 def _refusal(message: str) -> UnsupportedError:
-    return UnsupportedError(message, hint="move the reference to the outer table into a WHERE condition of the subquery")
+    return UnsupportedError(
+        message, hint="move the reference to the outer table into a WHERE condition of the subquery"
+    )
 
 
-RULE = Rule("check_decorrelated", LogicalNode, check_decorrelated, after=("decorrelate_by_domain",), essential=True, whole_plan=True)
+RULE = Rule(
+    "check_decorrelated",
+    LogicalNode,
+    check_decorrelated,
+    after=("decorrelate_by_domain",),
+    essential=True,
+    whole_plan=True,
+)

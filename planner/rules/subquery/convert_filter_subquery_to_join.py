@@ -45,7 +45,11 @@ def _subquery(part: Expr) -> tuple[SubqueryExpr, bool] | None:
     negated = False
     while isinstance(part, Call) and part.function == "NOT":
         part, negated = part.args[0], not negated
-    if isinstance(part, SubqueryExpr) and part.kind is not SubqueryKind.SCALAR and not any(contains_subquery(o) for o in part.operands):
+    if (
+        isinstance(part, SubqueryExpr)
+        and part.kind is not SubqueryKind.SCALAR
+        and not any(contains_subquery(o) for o in part.operands)
+    ):
         return part, negated
     return None
 

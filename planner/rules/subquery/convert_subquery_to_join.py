@@ -2,7 +2,8 @@
 
     Project a, (S) X                →  Project a, s      (DependentJoin LEFT X S)
     Filter p OR EXISTS (S)  X       →  Filter p OR n > 0 (DependentJoin INNER X (Aggregate scalar COUNT(*) S))
-    Filter p OR x IN (S)  X         →  Filter p OR n > 0 (DependentJoin INNER X (Aggregate scalar COUNT(*) (Filter s = x S)))
+    Filter p OR x IN (S)  X
+      →  Filter p OR n > 0 (DependentJoin INNER X (Aggregate scalar COUNT(*) (Filter s = x S)))
 
 A scalar subquery that could have many rows gets SINGLE_VALUE around it, which fails on the second row. An aggregate
 without GROUP BY at the top of it has a row even over no input (`scalar`): COUNT is 0 there. IN keeps its three
@@ -150,4 +151,10 @@ def _one_row(plan: LogicalNode, context: RuleContext) -> bool:
     return frozenset[int]() in unique_keys(map_outer(plan, constant), context.traits)
 
 
-RULE = Rule("convert_subquery_to_join", (Filter, Project), convert_subquery_to_join, after=("convert_filter_subquery_to_join",), essential=True)
+RULE = Rule(
+    "convert_subquery_to_join",
+    (Filter, Project),
+    convert_subquery_to_join,
+    after=("convert_filter_subquery_to_join",),
+    essential=True,
+)

@@ -37,4 +37,6 @@ def decorrelate_by_domain(node: DependentJoin, context: RuleContext) -> LogicalN
     return projected(Join(node.left, bound.plan, node.kind, condition), node.columns)
 
 
-RULE = Rule("decorrelate_by_domain", DependentJoin, decorrelate_by_domain, after=("decorrelate_by_predicate",), essential=True)
+RULE = Rule(
+    "decorrelate_by_domain", DependentJoin, decorrelate_by_domain, after=("decorrelate_by_predicate",), essential=True
+)

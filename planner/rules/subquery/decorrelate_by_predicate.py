@@ -6,7 +6,8 @@ A condition passes filters, projections (which then keep its columns), inner joi
 as it is. An equality `y = outer(x)` also passes what works per group, and adds y to the group: GROUP BY, DISTINCT,
 OVER, and ORDER BY with LIMIT, which becomes a top-n per y.
 
-    DependentJoin INNER X (Sort a DESC limit 3 (Filter y = outer(x) Y))   →   Join INNER y = x X (TopN 1..3 by y order a DESC Y)
+    DependentJoin INNER X (Sort a DESC limit 3 (Filter y = outer(x) Y))
+      →   Join INNER y = x X (TopN 1..3 by y order a DESC Y)
 
 Streaming: the right side is computed for every y, also those that no left row asks for; in exchange no copy of the
 left side is kept in state. Not applied when another condition would have to pass an aggregate or a limit, or when an
@@ -19,7 +20,20 @@ from dataclasses import dataclass
 
 from planner.logical.build import filtered, passing, projected, resolve_outer
 from planner.logical.expressions import node_expressions, outer_ids
-from planner.logical.nodes import Aggregate, DependentJoin, Filter, Join, Limit, LogicalNode, Over, Project, Sort, TopN, Unnest, WindowTable
+from planner.logical.nodes import (
+    Aggregate,
+    DependentJoin,
+    Filter,
+    Join,
+    Limit,
+    LogicalNode,
+    Over,
+    Project,
+    Sort,
+    TopN,
+    Unnest,
+    WindowTable,
+)
 from planner.rule import Rule, RuleContext
 from runtime.expr.analysis import columns_of, conjuncts, outer_columns_of
 from runtime.expr.nodes import Call, Column, ColumnRef, Expr, fresh_column
@@ -60,7 +74,9 @@ def _pull(plan: LogicalNode, outer: frozenset[int]) -> _Pulled | None:
                 return None
             parts = conjuncts(predicate)
             correlated = tuple(p for p in parts if outer_columns_of(p) & outer)
-            return _Pulled(filtered(inner.plan, (p for p in parts if p not in correlated)), inner.conditions + correlated)
+            return _Pulled(
+                filtered(inner.plan, (p for p in parts if p not in correlated)), inner.conditions + correlated
+            )
         case Join():
             return _through_join(plan, outer)
         case _ if len(plan.inputs) == 1 and not outer_columns_of(node_expressions(plan)) & outer:
@@ -78,7 +94,9 @@ def _through_join(join: Join, outer: frozenset[int]) -> _Pulled | None:
         if left is None or right is None:
             return None
         plain = conjunction(p for p in parts if p not in correlated)
-        return _Pulled(Join(left.plan, right.plan, join.kind, plain, join.hints), left.conditions + right.conditions + correlated)
+        return _Pulled(
+            Join(left.plan, right.plan, join.kind, plain, join.hints), left.conditions + right.conditions + correlated
+        )
     if join.kind not in (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI) or correlated or outer_ids(join.right) & outer:
         return None
     left = _pull(join.left, outer)
@@ -116,7 +134,11 @@ def _keyed(inner: _Pulled, outer: frozenset[int]) -> tuple[LogicalNode, tuple[Co
     conditions: list[Expr] = []
     computed: list[tuple[Column, Expr]] = []
     for condition in inner.conditions:
-        if not isinstance(condition, Call) or condition.function not in ("=", "IS NOT DISTINCT FROM") or len(condition.args) != 2:
+        if (
+            not isinstance(condition, Call)
+            or condition.function not in ("=", "IS NOT DISTINCT FROM")
+            or len(condition.args) != 2
+        ):
             return None
         own, other = condition.args if outer_columns_of(condition.args[1]) else condition.args[::-1]
         if outer_columns_of(own) or columns_of(other) or not columns_of(own):
@@ -135,12 +157,17 @@ def _keyed(inner: _Pulled, outer: frozenset[int]) -> tuple[LogicalNode, tuple[Co
     return plan, tuple(keys), tuple(conditions)
 
 
-def _per_key(plan: LogicalNode, source: LogicalNode, keys: tuple[ColumnRef, ...], conditions: tuple[Expr, ...]) -> _Pulled | None:
+def _per_key(
+    plan: LogicalNode, source: LogicalNode, keys: tuple[ColumnRef, ...], conditions: tuple[Expr, ...]
+) -> _Pulled | None:
     match plan:
         case Aggregate(group=group):
             return _Pulled(plan.with_(input=source, group=group + tuple(k for k in keys if k not in group)), conditions)
         case Over(calls=calls):
-            by_key = tuple((c, w.with_(partition_by=w.partition_by + tuple(k for k in keys if k not in w.partition_by))) for c, w in calls)
+            by_key = tuple(
+                (c, w.with_(partition_by=w.partition_by + tuple(k for k in keys if k not in w.partition_by)))
+                for c, w in calls
+            )
             return _Pulled(plan.with_(input=source, calls=by_key), conditions)
         case Sort(offset=offset, limit=limit) | Limit(offset=offset, limit=limit):
             order = plan.keys if isinstance(plan, Sort) else ()
@@ -151,5 +178,9 @@ def _per_key(plan: LogicalNode, source: LogicalNode, keys: tuple[ColumnRef, ...]
 
 
 RULE = Rule(
-    "decorrelate_by_predicate", DependentJoin, decorrelate_by_predicate, after=("convert_dependent_to_join", "decorrelate_scalar_aggregate"), essential=True
+    "decorrelate_by_predicate",
+    DependentJoin,
+    decorrelate_by_predicate,
+    after=("convert_dependent_to_join", "decorrelate_scalar_aggregate"),
+    essential=True,
 )

@@ -2,8 +2,9 @@
 
     DependentJoin INNER X (Project f(outer(x), y) Y)   →   Project X, f(x, y) (DependentJoin INNER X Y)
 
-Streaming: no state; where Y is a single row (`LATERAL (SELECT x * 2)`), none at all after `remove_trivial_join`. Not for LEFT, unless Y is one constant row: a
-left row without partner needs NULL, not the value of f. Not when only conditions are correlated: `decorrelate_by_predicate` does those.
+Streaming: no state; where Y is a single row (`LATERAL (SELECT x * 2)`), none at all after `remove_trivial_join`. Not
+for LEFT, unless Y is one constant row: a left row without partner needs NULL, not the value of f. Not when only
+conditions are correlated: `decorrelate_by_predicate` does those.
 """
 
 from __future__ import annotations
@@ -35,5 +36,9 @@ def decorrelate_projection(node: DependentJoin, context: RuleContext) -> Logical
 
 
 RULE = Rule(
-    "decorrelate_projection", DependentJoin, decorrelate_projection, after=("convert_dependent_to_join", "decorrelate_scalar_aggregate"), essential=True
+    "decorrelate_projection",
+    DependentJoin,
+    decorrelate_projection,
+    after=("convert_dependent_to_join", "decorrelate_scalar_aggregate"),
+    essential=True,
 )

@@ -90,7 +90,7 @@ def _padded(plan: LogicalNode, node: DependentJoin, test: Expr) -> LogicalNode:
     tested = Project(plan, (*passing(left), *((f, c.ref()) for f, c in zip(inner, right, strict=True)), (passed, test)))
     items = tuple(
         (c, Case(((passed.ref(), f.ref()),), null(c.type), c.type.with_nullable(True)))
-        for c, f in zip(node.columns[len(left):], inner, strict=True)
+        for c, f in zip(node.columns[len(left) :], inner, strict=True)
     )
     return Project(tested, (*passing(left), *items))
 

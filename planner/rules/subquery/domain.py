@@ -83,8 +83,10 @@ class Unnesting:
             case Intersect() | Except():
                 left, right = self.push(plan.left), self.push(plan.right)
                 produced = plan.produced + tuple(fresh_column(c.name, c.type) for c in left.columns.values())
-                new = plan.with_(left=self._ordered(left, plan.left), right=self._ordered(right, plan.right), produced=produced)
-                return Bound(new, dict(zip(left.columns, produced[len(plan.produced):], strict=True)))
+                new = plan.with_(
+                    left=self._ordered(left, plan.left), right=self._ordered(right, plan.right), produced=produced
+                )
+                return Bound(new, dict(zip(left.columns, produced[len(plan.produced) :], strict=True)))
             case _ if len(plan.inputs) == 1:
                 bound = self.push(plan.inputs[0])
                 return self._above(map_expressions(plan, lambda e: resolve_outer(e, bound.columns)), bound)
@@ -104,7 +106,12 @@ class Unnesting:
             case Aggregate(group=group):
                 return Bound(plan.with_(input=source, group=group + refs), bound.columns)
             case Over(calls=calls):
-                return Bound(plan.with_(input=source, calls=tuple((c, w.with_(partition_by=w.partition_by + refs)) for c, w in calls)), bound.columns)
+                return Bound(
+                    plan.with_(
+                        input=source, calls=tuple((c, w.with_(partition_by=w.partition_by + refs)) for c, w in calls)
+                    ),
+                    bound.columns,
+                )
             case Sort(limit=None, offset=0):
                 return bound
             case Sort(offset=offset, limit=limit) | Limit(offset=offset, limit=limit):
@@ -114,10 +121,14 @@ class Unnesting:
             case TopN(partition=partition):
                 return Bound(plan.with_(input=source, partition=partition + refs), bound.columns)
             case WindowTable(partition=partition):
-                return Bound(plan.with_(input=source, partition=partition + refs if partition else partition), bound.columns)
+                return Bound(
+                    plan.with_(input=source, partition=partition + refs if partition else partition), bound.columns
+                )
             case Expand(projections=projections, produced=produced):
                 copies = tuple(fresh_column(c.name, c.type) for c in bound.columns.values())
-                new = plan.with_(input=source, projections=tuple(p + refs for p in projections), produced=produced + copies)
+                new = plan.with_(
+                    input=source, projections=tuple(p + refs for p in projections), produced=produced + copies
+                )
                 return Bound(new, dict(zip(bound.columns, copies, strict=True)))
             case _:
                 raise self._refusal()
@@ -146,17 +157,23 @@ class Unnesting:
         in_condition = bool(outer_columns_of(node_expressions(join)) & own)
         if not in_right and join.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI):
             bound = self.push(join.left)
-            return Bound(join.with_(left=bound.plan, condition=resolve_outer(join.condition, bound.columns)), bound.columns)
+            return Bound(
+                join.with_(left=bound.plan, condition=resolve_outer(join.condition, bound.columns)), bound.columns
+            )
         if not in_left and join.kind in (JoinKind.INNER, JoinKind.RIGHT):
             bound = self.push(join.right)
-            return Bound(join.with_(right=bound.plan, condition=resolve_outer(join.condition, bound.columns)), bound.columns)
+            return Bound(
+                join.with_(right=bound.plan, condition=resolve_outer(join.condition, bound.columns)), bound.columns
+            )
         if join.kind is JoinKind.FULL:
             raise self._refusal()
         left, right = self.push(join.left), self.push(join.right)
         kept, other = (right, left) if join.kind is JoinKind.RIGHT else (left, right)
         condition = resolve_outer(join.condition, kept.columns) if in_condition else join.condition
         same = (not_distinct(kept.columns[i].ref(), other.columns[i].ref()) for i in kept.columns)
-        return Bound(join.with_(left=left.plan, right=right.plan, condition=conjunction((condition, *same))), kept.columns)
+        return Bound(
+            join.with_(left=left.plan, right=right.plan, condition=conjunction((condition, *same))), kept.columns
+        )
 
     def _union(self, union: Union) -> Bound:
         bounds = [self.push(part) for part in union.parts]
@@ -172,7 +189,10 @@ class Unnesting:
             items = tuple((c, resolve_outer(e, bound.columns)) for c, e in zip(columns, row, strict=True))
             rows.append((Project(bound.plan, items + passing(bound.columns.values())), bound))
         copies = tuple(fresh_column(c.name, c.type) for c in self._columns.values())
-        return Bound(Union(tuple(plan for plan, _ in rows), values.produced + copies), dict(zip(self._columns, copies, strict=True)))
+        return Bound(
+            Union(tuple(plan for plan, _ in rows), values.produced + copies),
+            dict(zip(self._columns, copies, strict=True)),
+        )
 
     @staticmethod
     def _ordered(bound: Bound, plan: LogicalNode) -> LogicalNode:
@@ -182,5 +202,6 @@ class Unnesting:
     @staticmethod
     def _refusal() -> UnsupportedError:
         return UnsupportedError(
-            "this correlated subquery cannot be computed as a join", hint="move the reference to the outer table into a WHERE condition of the subquery"
+            "this correlated subquery cannot be computed as a join",
+            hint="move the reference to the outer table into a WHERE condition of the subquery",
         )

@@ -37,7 +37,8 @@ def pull_subquery_from_join(node: Join, context: RuleContext) -> LogicalNode | N
         if node.kind is not JoinKind.FULL and not (used & (right if node.kind is JoinKind.RIGHT else left)):
             continue
         raise UnsupportedError(
-            "a subquery in the ON clause of an outer join may only refer to the side that is filled with NULLs", span=_span(part),
+            "a subquery in the ON clause of an outer join may only refer to the side that is filled with NULLs",
+            span=_span(part),
             hint="join first and filter by the subquery in WHERE, or compute it in a subquery in FROM",
         )
     if node.kind is JoinKind.RIGHT:

@@ -57,7 +57,9 @@ class FilteringTable(SpecTable):
     def with_filters(self, filters: Sequence[Any]) -> tuple[FilteringTable, list[Any]]:
         mine = tuple(f for f in filters if getattr(f, "function", None) == "=")
         text = ", ".join(show(f) for f in mine)
-        return replace(self, taken=self.taken + mine, pushed=(*self.pushed, ("filters", text))), [f for f in filters if f not in mine]
+        return replace(self, taken=self.taken + mine, pushed=(*self.pushed, ("filters", text))), [
+            f for f in filters if f not in mine
+        ]
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,17 @@ class AskedTable(SpecTable):
 
 
 def open_table(name: str, schema: Schema, words: frozenset[str]) -> SpecTable:
-    """`retract` and `upsert` tables, and ones that take `filters`, `columns`, a `limit` or a `lookup`; `rows` and a number are two words."""
+    """`retract` and `upsert` tables, and ones that take `filters`, `columns`, a `limit` or a `lookup`; `rows` and a
+    number are two words."""
     mode = UPSERT if "upsert" in words else RETRACT if "retract" in words else APPEND
     numbers = [w for w in words if w.isdigit()]
     made = SpecTable
-    for word, table in (("filters", FilteringTable), ("columns", NarrowingTable), ("limit", StoppingTable), ("lookup", AskedTable)):
+    for word, table in (
+        ("filters", FilteringTable),
+        ("columns", NarrowingTable),
+        ("limit", StoppingTable),
+        ("lookup", AskedTable),
+    ):
         if word in words:
             made = table
     return made(name, schema, mode, rows=float(numbers[0]) if numbers else None)

@@ -71,7 +71,9 @@ def test_rules_that_undo_each_other_are_named() -> None:
     unwrap = Rule("unwrap", Limit, lambda node, _: node.input)
     with pytest.raises(InternalError, match="rules keep firing at one node: .*wrap, unwrap"):
         run_stages(read(PLAN), [stage(wrap, unwrap)], context())
-    swap = Rule("swap", Filter, lambda node, _: node.with_(predicate=node.predicate.with_(args=node.predicate.args[::-1])))
+    swap = Rule(
+        "swap", Filter, lambda node, _: node.with_(predicate=node.predicate.with_(args=node.predicate.args[::-1]))
+    )
     with pytest.raises(InternalError, match="rules keep firing at one node: swap, swap"):
         run_stages(read(PLAN), [stage(swap)], context())
 
@@ -79,7 +81,10 @@ def test_rules_that_undo_each_other_are_named() -> None:
 def test_the_trace_tells_what_fired() -> None:
     trace = Trace()
     optimize(read("Filter TRUE\n  Filter 10 < price#2\n    Scan bid(auction#1 BIGINT, price#2 INT)"), context(), trace)
-    assert {"merge_filters", "simplify_comparison"} <= trace.fired or {"remove_trivial_filter", "simplify_comparison"} <= trace.fired
+    assert {"merge_filters", "simplify_comparison"} <= trace.fired or {
+        "remove_trivial_filter",
+        "simplify_comparison",
+    } <= trace.fired
     assert trace.counts()["simplify_comparison"] == 1
 
 
@@ -99,7 +104,11 @@ def test_wrong_lists_of_disabled_rules_are_errors() -> None:
 
 
 def concrete_nodes() -> list[type[LogicalNode]]:
-    return [c for c in vars(n).values() if isinstance(c, type) and issubclass(c, LogicalNode) and dataclasses.is_dataclass(c)]
+    return [
+        c
+        for c in vars(n).values()
+        if isinstance(c, type) and issubclass(c, LogicalNode) and dataclasses.is_dataclass(c)
+    ]
 
 
 @pytest.mark.parametrize("kind", concrete_nodes(), ids=lambda c: c.__name__)
@@ -120,7 +129,11 @@ def test_validation_finds_what_constructors_let_pass() -> None:
     with pytest.raises(InternalError, match="the predicate of a Filter is INT"):
         validate(Filter(scan, scan.columns[0].ref()))
     with pytest.raises(InternalError, match="a set operation has inputs of 1 and 2 columns"):
-        validate(n.Union((scan,), (*scan.columns, scan.columns[0].with_type(BIGINT))).with_(produced=(*scan.columns, *read("Scan u(b#1 INT)").columns)))
+        validate(
+            n.Union((scan,), (*scan.columns, scan.columns[0].with_type(BIGINT))).with_(
+                produced=(*scan.columns, *read("Scan u(b#1 INT)").columns)
+            )
+        )
 
 
 def test_columns_are_numbered_in_order_of_appearance() -> None:

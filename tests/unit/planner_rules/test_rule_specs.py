@@ -2,7 +2,7 @@
 
 A case is a command, a plan, `----`, the plan after it, and an empty line.
 
-    rule NAME           applies one rule wherever it fires, until it does not (`planner/logical/reader.py` reads the plan)
+    rule NAME           applies one rule wherever it fires, until it does not
     rule NAME unchanged the same, and the rule must not fire at all; the output is the word `unchanged`
     optimize expect=A,B expect-not=C    all stages, and which rules must and must not have fired
     error NAME          the rule must refuse the plan; the output is the message
@@ -38,7 +38,9 @@ RULES: dict[str, Rule] = {r.name: r for s in STAGES for r in s.rules}
 def once(rule: Rule) -> Stage:
     """A stage of one rule, as far as it goes; those that must not run to a fixpoint run once."""
     own = next(s for s in STAGES if rule in s.rules)
-    return Stage("spec", (rule,), own.direction if own.direction is Direction.BOTTOM_UP else Direction.TOP_DOWN, "", own.fixpoint)
+    return Stage(
+        "spec", (rule,), own.direction if own.direction is Direction.BOTTOM_UP else Direction.TOP_DOWN, "", own.fixpoint
+    )
 
 
 def run(command: str, text: str) -> str:
@@ -61,7 +63,9 @@ def run(command: str, text: str) -> str:
         return str(raised.value)
     assert kind == "rule", command
     after = run_stages(plan, [stage], context, trace)
-    assert ("unchanged" in words[1:]) is not bool(trace.steps), f"{command}: the rule {'fired' if trace.steps else 'did not fire'}\n{explain(after)}"
+    assert ("unchanged" in words[1:]) is not bool(trace.steps), (
+        f"{command}: the rule {'fired' if trace.steps else 'did not fire'}\n{explain(after)}"
+    )
     return explain(after) if trace.steps else "unchanged"
 
 

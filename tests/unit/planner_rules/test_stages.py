@@ -11,8 +11,22 @@ import planner.rules
 from planner.rule import Rule
 from planner.stages import STAGES
 
-VERBS = ("merge_", "push_", "pull_", "remove_", "fold_", "split_", "expand_", "convert_", "reorder_", "decorrelate_", "prune_", "simplify_",
-         "check_", "materialize_")
+VERBS = (
+    "merge_",
+    "push_",
+    "pull_",
+    "remove_",
+    "fold_",
+    "split_",
+    "expand_",
+    "convert_",
+    "reorder_",
+    "decorrelate_",
+    "prune_",
+    "simplify_",
+    "check_",
+    "materialize_",
+)
 RULES: dict[str, Rule] = {r.name: r for s in STAGES for r in s.rules}
 
 
