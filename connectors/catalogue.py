@@ -7,6 +7,7 @@ from connectors.filesystem.table import FILESYSTEM
 from connectors.formats.csv import CSV
 from connectors.formats.debezium import DEBEZIUM_JSON
 from connectors.formats.json import JSON
+from connectors.formats.parquet import PARQUET
 from connectors.lookup.table import LOOKUP_JSONL
 from connectors.printing.table import PRINT
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry
@@ -14,7 +15,7 @@ from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry
 __all__ = ["CONNECTORS", "FORMATS", "standard_registry"]
 
 CONNECTORS: tuple[ConnectorFactory, ...] = (BLACKHOLE, FILESYSTEM, LOOKUP_JSONL, PRINT)
-FORMATS: tuple[FormatFactory, ...] = (CSV, DEBEZIUM_JSON, JSON)
+FORMATS: tuple[FormatFactory, ...] = (CSV, DEBEZIUM_JSON, JSON, PARQUET)
 
 
 def standard_registry() -> Registry:

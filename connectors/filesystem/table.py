@@ -7,15 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from connectors.filesystem.column_filters import ColumnFilter, take_filters
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.parquet_reader import ParquetFileReader, parquet_rows
+from connectors.filesystem.sink import FileSink
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
 from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
 from runtime.core.changelog import ChangelogMode
-from runtime.core.errors import ConnectorError, OptionError
-from runtime.core.options import duration_option, int_option, text_option
+from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
+from runtime.core.options import duration_option, int_option, parse_memory, text_option
 from runtime.core.schema import Schema
+from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
@@ -38,6 +42,8 @@ _OPTIONS = (
 
 _BYTES_OF_A_TEXT_COLUMN = 12
 """A guess of what a cell takes in a text file, to estimate rows from bytes."""
+_FOOTERS = 16
+"""How many Parquet files are opened to estimate rows."""
 
 
 class _Listing:
@@ -123,6 +129,49 @@ class FileSource:
         return {"connector": "filesystem", "path": self.path, "format": self.format.name, "columns": list(self.schema.names)}
 
 
+@dataclass(frozen=True)
+class ParquetSource(FileSource):
+    """Parquet files: takes filters, and knows its rows from the footers."""
+
+    filters: tuple[ColumnFilter, ...] = ()
+
+    def with_filters(self, filters: Sequence[Expr]) -> tuple[ParquetSource, list[Expr]]:
+        """Comparisons of stored columns with constants are taken and applied exactly."""
+        taken, left = take_filters(filters, self.schema, self.data.names)
+        return replace(self, filters=(*self.filters, *taken)), left
+
+    def statistics(self) -> TableStatistics:
+        """Rows by the footers of the first files, the others by their size."""
+        if not self.report_statistics:
+            return TableStatistics()
+        known = self.__dict__.get("_rows")
+        if known is None:
+            try:
+                known = self._count_rows()
+            except SqlEngineError:
+                return TableStatistics()
+            object.__setattr__(self, "_rows", known)
+        return TableStatistics(rows=known)
+
+    def _count_rows(self) -> float:
+        entries = self._list()
+        opened = entries[:_FOOTERS]
+        rows = sum(parquet_rows(e.path) for e in opened)
+        size = sum(e.size for e in opened)
+        return rows * sum(e.size for e in entries) / size if size else 0.0
+
+    def open(self, split: Split, context: ReadContext) -> SourceReader:
+        entry: FileEntry = split.where
+        read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
+        only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
+        wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
+        return self.columns.complete(ParquetFileReader(entry.path, read, wanted, self.filters), entry)
+
+    def describe(self) -> dict[str, Any]:
+        described = super().describe()
+        return {**described, "filters": [str(f) for f in self.filters]} if self.filters else described
+
+
 def _read_options(request: TableRequest) -> tuple[TableOptions, str, Format]:
     format_name = request.options.get(FORMAT.key, "")
     options = TableOptions(request.options, "connector 'filesystem'", _OPTIONS, (format_name + ".",) if format_name else ())
@@ -140,13 +189,29 @@ def _source(request: TableRequest) -> FileSource:
     columns = FileColumns.of(request, data, options.get(DEFAULT_PARTITION))
     # A format refuses columns that it cannot hold before anything is read.
     projected_decoder(format_, data, columns.read, request.time_zone)
+    kind = ParquetSource if format_.name == "parquet" else FileSource
     relevant: Mapping[str, str] = {k: v for k, v in request.options.items() if not k.startswith("sink.")}
-    return FileSource(
+    return kind(
         request.name, path, options.get(PATTERN), data, columns, tuple(sorted(relevant.items())), request.time_zone,
         options.get(MONITOR), options.get(STATISTICS).upper() != "NONE", format_,
     )
 
 
+def _sink(request: TableRequest) -> FileSink:
+    options, path, format_ = _read_options(request)
+    if request.metadata:
+        raise OptionError(f"connector 'filesystem' cannot write metadata column '{request.metadata[0][0]}'", hint="declare it VIRTUAL")
+    stored = [f for f in request.schema if f.name not in request.partitioned_by]
+    if not stored:
+        raise OptionError(f"{request.name} has no column that is stored in its files")
+    limit = parse_memory(options.get(FILE_SIZE))
+    return FileSink(
+        request.name, path, request.schema, request.primary_key, request.partitioned_by, options.get(DEFAULT_PARTITION), limit,
+        request.time_zone, format_,
+    )
+
+
 FILESYSTEM = ConnectorFactory(
-    name="filesystem", document="files: a file, a folder, a pattern; bounded, or watched for new files", source=_source, metadata=METADATA,
+    name="filesystem", document="files: a file, a folder, a pattern; bounded, or watched for new files", source=_source, sink=_sink,
+    metadata=METADATA,
 )

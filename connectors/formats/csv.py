@@ -31,7 +31,7 @@ _OPTIONS = (FIELD_DELIMITER, QUOTE, NO_QUOTE, COMMENTS, IGNORE, ELEMENTS, ESCAPE
 
 
 class CsvFormat:
-    """Comma-separated values. Empty cells are NULL except in text columns; `null-literal` is NULL in every column."""
+    """Comma-separated values. Empty cells are NULL except in text and binary columns; `null-literal` is NULL in every column."""
 
     name = "csv"
     line_based = True

@@ -208,7 +208,8 @@ class CsvDecoder:
             values = pc.if_else(pc.equal(values, literal), pa.scalar(None, pa.string()), values)
         if type_.is_character:
             return values, None
-        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        if not type_.is_binary:
+            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         if type_.root is TypeRoot.ARRAY:
             return self._array(values, type_)
         if type_.root is TypeRoot.ROW:
