@@ -1,0 +1,10 @@
+-- Forecasting revenue change: what would have been earned in 1994 without the small discounts on small quantities.
+CREATE MATERIALIZED VIEW q6 AS
+SELECT SUM(l_extendedprice * l_discount) AS revenue
+FROM lineitem
+WHERE l_shipdate >= DATE '1994-01-01'
+  AND l_shipdate < DATE '1994-01-01' + INTERVAL '1' YEAR
+  AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01
+  AND l_quantity < 24;
+
+SELECT * FROM q6;

@@ -1,0 +1,67 @@
+"""Where SQL means one thing here (as in Flink) and another in DuckDB: each difference is one function that gives the pair of texts.
+
+| what | here, as in Flink | DuckDB | how the oracle is asked |
+|---|---|---|---|
+| `a / b` of integers | an integer, truncated towards zero | DOUBLE | `a // b` |
+| `AVG` of integers | an integer, truncated | DOUBLE | `SUM // COUNT` |
+| `AVG` and `/` of DECIMAL | DECIMAL with at least 6 digits of scale | DOUBLE | compared with a tolerance |
+| `SUM(INT)`, `SUM(BIGINT)` | the type of the argument | HUGEINT | compared by value |
+| aggregate without GROUP BY over no rows, at the top or in FROM | no row: a group ends with its last row | one row | `HAVING COUNT(*) > 0` |
+| the same as a scalar subquery | one row | one row | no difference |
+| the grouping set `()` over no rows | no row | one row | `HAVING COUNT(*) > 0` |
+| NULLs in ORDER BY | the smallest values: first in ASC, last in DESC | always last | written out for DuckDB |
+| `GREATEST`, `LEAST` with a NULL | NULL | the NULL is left out | a CASE around it |
+| DATE + INTERVAL '1' DAY | DATE | TIMESTAMP | a CAST around it |
+| `STDDEV*`, `VAR*` of integers | an integer | DOUBLE | only asked for DOUBLE |
+| `-0.0` and `0.0` | two values in groups | one value | not generated |
+| a value of CHAR(n), such as a literal | VARCHAR where several lengths meet | VARCHAR | no difference |
+"""
+
+from __future__ import annotations
+
+from tests.oracle.generate_text import Text, text
+
+__all__ = [
+    "REFUSALS", "average_of_integers", "date_plus_days", "group_of_all", "integer_division", "order_item", "poisoned",
+]
+
+REFUSALS: tuple[str, ...] = ()
+"""Parts of error messages with which the engine may refuse a generated query, each with the reason why that is right."""
+
+
+def integer_division(a: Text, b: Text) -> Text:
+    """`a / b` of integers; `b` is a literal that is not 0."""
+    return Text(f"({a.ours} / {b.ours})", f"({a.duck} // {b.duck})")
+
+
+def average_of_integers(distinct: str, x: Text, rest: Text) -> Text:
+    """AVG of integers; `rest` is FILTER or OVER behind the call."""
+    total, count = f"SUM({distinct}{x.duck}){rest.duck}", f"COUNT({distinct}{x.duck}){rest.duck}"
+    return Text(f"AVG({distinct}{x.ours}){rest.ours}", f"({total} // {count})")
+
+
+def group_of_all(condition: Text | None) -> Text:
+    """The HAVING clause of an aggregate that may have a group of all rows; that group exists while it has rows."""
+    if condition is None:
+        return Text("", " HAVING COUNT(*) > 0")
+    return Text(f" HAVING {condition.ours}", f" HAVING ({condition.duck}) AND COUNT(*) > 0")
+
+
+def order_item(key: Text, descending: bool, nulls: str | None) -> Text:
+    """An item of ORDER BY; `nulls` is FIRST, LAST or None for the default."""
+    way = " DESC" if descending else ""
+    ours = f" NULLS {nulls}" if nulls is not None else ""
+    duck = f" NULLS {nulls or ('LAST' if descending else 'FIRST')}"
+    return Text(key.ours + way + ours, key.duck + (way or " ASC") + duck)
+
+
+def poisoned(function: str, a: Text, b: Text) -> Text:
+    """GREATEST or LEAST, NULL when an argument is."""
+    duck = f"CASE WHEN {a.duck} IS NULL OR {b.duck} IS NULL THEN NULL ELSE {function}({a.duck}, {b.duck}) END"
+    return Text(f"{function}({a.ours}, {b.ours})", duck)
+
+
+def date_plus_days(value: Text, days: int) -> Text:
+    """A DATE some days later."""
+    plain = text("{} + INTERVAL '{}' DAY", value, str(days))
+    return Text(f"({plain.ours})", f"CAST({plain.duck} AS DATE)")

@@ -1,0 +1,72 @@
+"""A case: tables, what happens to them, definitions of views, one query, and how it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from planner.stages import STAGES
+from tests.oracle.generate_choices import Choices, Draw
+from tests.oracle.generate_queries import Queries
+from tests.oracle.generate_tables import Op, Table, draw_epochs, draw_tables
+from tests.oracle.generate_text import Query, Text, text
+
+__all__ = ["Case", "Definition", "RULES", "cases"]
+
+RULES: tuple[str, ...] = tuple(sorted({r.name for s in STAGES for r in s.rules if not r.essential}))
+"""The rules that can be switched off."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A view that the query may read. `how`: VIEW or MATERIALIZED VIEW."""
+
+    how: str
+    name: str
+    query: Query
+
+
+@dataclass(frozen=True)
+class Case:
+    """All of a case. `disabled`: the rules that its second run does without; `late`: that run creates the view over full tables."""
+
+    tables: tuple[Table, ...]
+    epochs: tuple[tuple[Op, ...], ...]
+    definitions: tuple[Definition, ...]
+    query: Query
+    disabled: tuple[str, ...]
+    late: bool
+
+    @property
+    def sql(self) -> Text:
+        return self.query.sql
+
+
+@st.composite
+def cases(draw: Draw, family: str) -> Case:
+    """Cases whose outermost query is of a family."""
+    choose = Choices(draw)
+    tables = draw_tables(choose)
+    queries = Queries(choose, [(t.name, t.columns) for t in tables])
+    definitions = []
+    if choose.chance(20):
+        for _ in range(choose.count(1, 2)):
+            how = choose.pick(("VIEW", "MATERIALIZED VIEW"))
+            name = choose.name("v")
+            query = queries.query(1)
+            definitions.append(Definition(how, name, query))
+            queries.sources.append((name, query.columns))
+    depth = choose.weighted([(3, 1), (3, 0), (2, 2), (1, 3)])
+    with_text = None
+    if choose.chance(12):
+        common = queries.query(max(depth - 1, 0))
+        name = choose.name("w")
+        with_text = text(f"WITH {name} AS ({{}}) ", common.sql)
+        queries.favourite = (name, common.columns)
+    query = queries.query(depth, family=family)
+    if with_text is not None:
+        query = Query(text("{}{}", with_text, query.sql), query.columns, query.single)
+    epochs = draw_epochs(choose, tables)
+    disabled = choose.some(RULES, 0, len(RULES)) if choose.chance(60) else []
+    return Case(tables, tuple(tuple(e) for e in epochs), tuple(definitions), query, tuple(disabled), choose.chance(25))

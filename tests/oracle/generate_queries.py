@@ -1,0 +1,275 @@
+"""Queries of every shape that the language has without event time, nested up to a depth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.oracle.differences import average_of_integers, group_of_all, order_item
+from tests.oracle.generate_expressions import EXACT, Expressions
+from tests.oracle.generate_relations import From, Relations
+from tests.oracle.generate_text import Column, Expr, Kind, Query, Text, joined, same, text
+
+__all__ = ["FAMILIES", "Queries"]
+
+FAMILIES = ("select", "join", "subquery", "aggregate", "grouping", "distinct", "set", "top", "over", "limit")
+"""What the outermost query of a case is; below it stands anything."""
+
+_ANY_FAMILY = ((6, "select"), (4, "aggregate"), (1, "grouping"), (1, "distinct"), (2, "set"), (2, "top"), (1, "over"), (1, "limit"))
+_INTEGERS = (Kind.INT, Kind.BIGINT)
+_EXTREMES = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.DOUBLE, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
+_NOTHING = same("")
+
+
+class Queries(Relations):
+    """Draws whole queries."""
+
+    def query(self, depth: int, kinds: Sequence[Kind] | None = None, family: str | None = None) -> Query:
+        family = family or self.choose.weighted(_ANY_FAMILY)
+        if kinds is not None:
+            return self._set(depth, kinds) if depth > 0 and self.choose.chance(10) else self.select(depth, kinds=kinds)
+        match family:
+            case "join":
+                return self.select(depth, least=2)
+            case "subquery":
+                return self.select(depth, subquery=True)
+            case "aggregate":
+                return self.aggregate(depth)
+            case "grouping":
+                return self.grouping(depth)
+            case "distinct":
+                return self.select(depth, distinct=True)
+            case "set":
+                return self._set(depth, [self.choose.pick(EXACT) for _ in range(self.choose.count(1, 3))])
+            case "top":
+                return self.top(depth)
+            case "over":
+                return self.over(depth)
+            case "limit":
+                return self.limit(depth)
+        return self.select(depth)
+
+    # --- SELECT -----------------------------------------------------------------------------------------------------------
+
+    def select(
+        self, depth: int, *, kinds: Sequence[Kind] | None = None, least: int = 1, distinct: bool = False, subquery: bool = False
+    ) -> Query:
+        choose = self.choose
+        source = self.from_clause(depth, least)
+        where = self._where_clause(source, depth, force=subquery)
+        scalar = (lambda outer, kind: self.scalar(outer, kind, 0)) if choose.chance(25) else None
+        scope = Expressions(choose, source.columns, scalar=scalar)
+        if kinds is not None:
+            items = [Expr(scope.value(kind), kind) for kind in kinds]
+        else:
+            items = [scope.any(approx=not distinct) for _ in range(choose.count(1, 4))]
+        word = "SELECT DISTINCT" if distinct or choose.chance(4) and all(i.kind is not Kind.APPROX for i in items) else "SELECT"
+        return Query(text(f"{word} {{}} FROM {{}}{{}}", listed(items), source.sql, where), columns_of(items), source.single)
+
+    def _where_clause(self, source: From, depth: int, *, force: bool = False) -> Text:
+        choose = self.choose
+        if not force and not choose.chance(50):
+            return _NOTHING
+        hook = lambda outer: self.subquery(outer, max(0, depth - 1))  # noqa: E731
+        scope = Expressions(choose, source.columns, hook if depth > 0 or force else None)
+        condition = scope.condition()
+        if force:
+            condition = text("{} AND {}", hook(source.columns), condition) if choose.chance(30) else hook(source.columns)
+        return text(" WHERE {}", condition)
+
+    # --- aggregates -------------------------------------------------------------------------------------------------------
+
+    def aggregate(self, depth: int) -> Query:
+        choose = self.choose
+        if choose.chance(15):
+            return self.single_row(depth)
+        source = self.from_clause(depth)
+        where = self._where_clause(source, depth)
+        scope = Expressions(choose, source.columns)
+        keys: list[Expr] = []
+        for _ in range(choose.count(1, 2)):
+            key = scope.any(1) if choose.chance(20) else scope.column()
+            if key is not None and all(key.sql != k.sql for k in keys):
+                keys.append(key)
+        if not keys:
+            return self.single_row(depth)
+        calls = [self._call(scope) for _ in range(choose.count(1, 3))]
+        shown = keys if choose.chance(85) else keys[:1]
+        having = _NOTHING
+        if choose.chance(25):
+            grouped = Expressions(choose, [*keys, *calls])
+            having = text(" HAVING {}", grouped.condition(1))
+        items = [*shown, *calls]
+        group = joined(", ", [k.sql for k in keys])
+        return Query(text("SELECT {} FROM {}{} GROUP BY {}{}", listed(items), source.sql, where, group, having), columns_of(items))
+
+    def single_row(self, depth: int) -> Query:
+        choose = self.choose
+        source = self.relation(max(depth, 0))
+        where = self._where_clause(source, max(depth, 0))
+        scope = Expressions(choose, source.columns)
+        calls = [self._call(scope) for _ in range(choose.count(1, 3))]
+        condition = Expressions(choose, calls).condition(1) if choose.chance(15) else None
+        return Query(
+            text("SELECT {} FROM {}{}{}", listed(calls), source.sql, where, group_of_all(condition)), columns_of(calls), single=True
+        )
+
+    def grouping(self, depth: int) -> Query:
+        choose = self.choose
+        source = self.from_clause(depth)
+        where = self._where_clause(source, depth)
+        usable = list(dict.fromkeys(c for c in source.columns if c.kind is not Kind.APPROX))
+        keys = choose.some(usable, 1, 3)
+        if not keys:
+            return self.single_row(depth)
+        names = [k.sql for k in keys]
+        shape = choose.pick(("ROLLUP", "CUBE", "GROUPING SETS"))
+        if shape == "GROUPING SETS":
+            sets = [joined(", ", choose.some(names, 0, len(names))) for _ in range(choose.count(1, 3))]
+            group = joined(", ", [text("({})", s) for s in dict.fromkeys(sets)])
+        else:
+            group = joined(", ", names)
+        calls = [self._call(Expressions(choose, source.columns)) for _ in range(choose.count(1, 2))]
+        items = [*keys, *calls]
+        if choose.chance(30):
+            items.append(Expr(text("GROUPING({})", choose.pick(names)), Kind.BIGINT))
+        sql = text(f"SELECT {{}} FROM {{}}{{}} GROUP BY {shape} ({{}}){{}}", listed(items), source.sql, where, group, group_of_all(None))
+        return Query(sql, columns_of(items))
+
+    def _call(self, scope: Expressions) -> Expr:
+        """A call of an aggregate function."""
+        choose = self.choose
+        rest = _NOTHING
+        if choose.chance(20):
+            rest = text(" FILTER (WHERE {})", scope.condition(1))
+        name = choose.weighted([(3, "COUNT(*)"), (3, "COUNT"), (4, "SUM"), (3, "MIN"), (3, "MAX"), (2, "AVG"), (1, "MOMENT")])
+        distinct = "DISTINCT " if choose.chance(15) else ""
+        match name:
+            case "COUNT(*)":
+                return Expr(text("COUNT(*){}", rest), Kind.BIGINT)
+            case "COUNT":
+                return Expr(text(f"COUNT({distinct}{{}}){{}}", scope.any(1).sql, rest), Kind.BIGINT)
+            case "MIN" | "MAX":
+                kind = choose.pick([k for k in _EXTREMES if any(c.kind is k for c in scope.columns)] or [Kind.INT])
+                return Expr(text(f"{name}({{}}){{}}", scope.value(kind, 1), rest), kind)
+            case "MOMENT":
+                function = choose.pick(("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"))
+                return Expr(text(f"{function}({{}}){{}}", scope.value(Kind.DOUBLE, 1), rest), Kind.APPROX)
+        kind = choose.pick([k for k in (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE) if any(c.kind is k for c in scope.columns)] or [Kind.INT])
+        value = scope.value(kind, 1)
+        if name == "SUM":
+            return Expr(text(f"SUM({distinct}{{}}){{}}", value, rest), kind)
+        if kind in _INTEGERS:
+            return Expr(average_of_integers(distinct, value, rest), kind)
+        return Expr(text(f"AVG({distinct}{{}}){{}}", value, rest), Kind.APPROX)
+
+    # --- set operations -----------------------------------------------------------------------------------------------------
+
+    def _set(self, depth: int, kinds: Sequence[Kind]) -> Query:
+        choose = self.choose
+        word = choose.pick(("UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
+        left, right = (self.query(max(depth - 1, 0), kinds) for _ in range(2))
+        return Query(text(f"({{}}) {word} ({{}})", left.sql, right.sql), left.columns)
+
+    # --- windows over rows, top-n, limit --------------------------------------------------------------------------------------
+
+    def _keyed_rows(self, depth: int) -> From:
+        """A relation for functions with OVER."""
+        return self.from_clause(depth) if self.choose.chance(30) else self.relation(depth)
+
+    def _order(self, columns: Sequence[Expr], *, total: bool) -> Text:
+        """ORDER BY items: all columns in some order when it must be total, else one or two."""
+        choose = self.choose
+        chosen = choose.some(columns, len(columns), len(columns)) if total else choose.some(columns, 1, 2)
+        nulls = (None, None, "FIRST", "LAST")
+        return joined(", ", [order_item(c.sql, choose.chance(40), choose.pick(nulls)) for c in chosen])
+
+    def _partition(self, columns: Sequence[Expr]) -> Text:
+        chosen = self.choose.some(columns, 0, 2)
+        return text("PARTITION BY {} ", joined(", ", [c.sql for c in chosen])) if chosen else _NOTHING
+
+    def top(self, depth: int) -> Query:
+        """The first rows of each partition by ROW_NUMBER (over all columns, so that it is deterministic), RANK or DENSE_RANK."""
+        choose = self.choose
+        source = self._keyed_rows(depth)
+        columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]
+        if not columns:
+            return self.select(depth)
+        where = self._where_clause(source, 0)
+        function = choose.weighted([(4, "ROW_NUMBER"), (1, "RANK"), (1, "DENSE_RANK")])
+        order = self._order(columns, total=function == "ROW_NUMBER")
+        call = text(f"{function}() OVER ({{}}ORDER BY {{}})", self._partition(columns), order)
+        n = choose.count(1, 3)
+        bound = choose.weighted([(6, f"<= {n}"), (1, f"< {n + 1}"), (2, "= 1"), (1, f"BETWEEN 2 AND {n + 1}"), (1, f"= {n}")])
+        items = columns if choose.chance(50) else choose.some(columns, 1, len(columns))
+        if choose.chance(20):
+            sql = text("SELECT {} FROM {}{} QUALIFY {} {}", listed(items), source.sql, where, call, bound)
+            return Query(sql, columns_of(items))
+        inner = text("SELECT {}, {} AS rn FROM {}{}", listed(items), call, source.sql, where)
+        alias = choose.name("q")
+        shown = [c.of(alias) for c in columns_of(items)]
+        if choose.chance(35):
+            shown.append(Expr(same(f"{alias}.rn"), Kind.BIGINT))
+        sql = text(f"SELECT {{}} FROM ({{}}) AS {alias} WHERE {alias}.rn {bound}", listed(shown), inner)
+        return Query(sql, columns_of(shown))
+
+    def over(self, depth: int) -> Query:
+        """Functions with OVER (one window for all of them) over rows that change."""
+        choose = self.choose
+        source = self._keyed_rows(depth)
+        columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]
+        if not columns:
+            return self.select(depth)
+        frame = choose.pick((
+            "", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+        ))
+        partition, order = self._partition(columns), self._order(columns, total=True)
+        framed = text(" OVER ({}ORDER BY {} {})", partition, order, frame)
+        bare = text(" OVER ({}ORDER BY {})", partition, order)
+        scope = Expressions(choose, columns)
+        calls = []
+        for _ in range(choose.count(1, 2)):
+            name = choose.pick(("COUNT", "SUM", "MIN", "MAX", "AVG") if frame else ("SUM", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "COUNT"))
+            calls.append(self._over_call(name, scope, bare if not frame else framed))
+        items = [*choose.some(columns, 1, len(columns)), *calls]
+        return Query(text("SELECT {} FROM {}", listed(items), source.sql), columns_of(items))
+
+    def _over_call(self, name: str, scope: Expressions, over: Text) -> Expr:
+        choose = self.choose
+        if name in ("ROW_NUMBER", "RANK", "DENSE_RANK"):
+            return Expr(text(f"{name}(){{}}", over), Kind.BIGINT)
+        if name == "COUNT":
+            column = scope.column()
+            return Expr(text("COUNT({}){}", column.sql if column is not None and choose.chance(60) else same("*"), over), Kind.BIGINT)
+        if name in ("LAG", "LEAD"):
+            column = scope.column() or Expr(same("1"), Kind.INT)
+            return Expr(text(f"{name}({{}}, {choose.count(1, 2)}){{}}", column.sql, over), column.kind)
+        wanted = _EXTREMES if name in ("MIN", "MAX") else (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE)
+        column = scope.column(wanted) or Expr(same("1"), Kind.INT)
+        if name == "AVG":
+            if column.kind in _INTEGERS:
+                return Expr(average_of_integers("", column.sql, over), column.kind)
+            return Expr(text("AVG({}){}", column.sql, over), Kind.APPROX)
+        return Expr(text(f"{name}({{}}){{}}", column.sql, over), column.kind)
+
+    def limit(self, depth: int) -> Query:
+        """ORDER BY all columns LIMIT n, at times OFFSET m."""
+        choose = self.choose
+        source = self.from_clause(depth)
+        where = self._where_clause(source, depth)
+        scope = Expressions(choose, source.columns)
+        items = [scope.any(1) for _ in range(choose.count(1, 3))]
+        names = [Expr(same(c.name), c.kind) for c in columns_of(items)]
+        tail = f" LIMIT {choose.count(1, 4)}" + (f" OFFSET {choose.count(1, 2)}" if choose.chance(20) else "")
+        sql = text("SELECT {} FROM {}{} ORDER BY {}{}", listed(items), source.sql, where, self._order(names, total=True), tail)
+        return Query(sql, columns_of(items))
+
+
+def columns_of(items: Sequence[Expr]) -> tuple[Column, ...]:
+    """The columns of a select list as `listed` names them."""
+    return tuple(Column(f"c{i}", e.kind) for i, e in enumerate(items))
+
+
+def listed(items: Sequence[Expr]) -> Text:
+    """A select list with names c0, c1, ..."""
+    return joined(", ", [text("{} AS {}", e.sql, f"c{i}") for i, e in enumerate(items)])

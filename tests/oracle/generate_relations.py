@@ -1,0 +1,179 @@
+"""What stands behind FROM, and subqueries inside expressions: tables, derived tables, joins, correlation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.oracle.differences import group_of_all
+from tests.oracle.generate_choices import Choices
+from tests.oracle.generate_expressions import EXACT, Expressions
+from tests.oracle.generate_text import Column, Expr, Kind, Query, Text, joined, same, text
+
+__all__ = ["From", "Relations"]
+
+_NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
+
+
+@dataclass(frozen=True)
+class From:
+    """A FROM clause without the word, and the columns that it brings, qualified. `single`: at most one row."""
+
+    sql: Text
+    columns: tuple[Expr, ...]
+    single: bool = False
+
+
+class Relations(ABC):
+    """Draws relations over `sources`: base tables first, then views and common table expressions, by name."""
+
+    def __init__(self, choose: Choices, sources: Sequence[tuple[str, tuple[Column, ...]]]) -> None:
+        self.choose = choose
+        self.sources = list(sources)
+        self.favourite: tuple[str, tuple[Column, ...]] | None = None
+
+    @abstractmethod
+    def query(self, depth: int, kinds: Sequence[Kind] | None = None) -> Query:
+        """Any query; with `kinds` one that gives columns of these kinds."""
+
+    @abstractmethod
+    def single_row(self, depth: int) -> Query:
+        """A query that gives one row, or none over no rows."""
+
+    # --- one relation -----------------------------------------------------------------------------------------------------
+
+    def relation(self, depth: int) -> From:
+        """A table, view or derived table with a fresh alias."""
+        choose = self.choose
+        if depth > 0 and choose.chance(30):
+            return self.derived(self.query(depth - 1))
+        if self.favourite is not None and choose.chance(60):
+            name, columns = self.favourite
+        else:
+            name, columns = choose.pick(self.sources)
+        alias = choose.name("r")
+        return From(same(f"{name} AS {alias}"), tuple(c.of(alias) for c in columns))
+
+    def derived(self, query: Query) -> From:
+        alias = self.choose.name("d")
+        return From(text("({}) AS {}", query.sql, alias), tuple(c.of(alias) for c in query.columns), query.single)
+
+    # --- joins ------------------------------------------------------------------------------------------------------------
+
+    def from_clause(self, depth: int, least: int = 1) -> From:
+        """One to three relations, joined in turn."""
+        choose = self.choose
+        clause = self.relation(depth)
+        for _ in range(max(least, choose.weighted([(5, 1), (4, 2), (2, 3)])) - 1):
+            clause = self._join(clause, depth)
+        return clause
+
+    def _join(self, left: From, depth: int) -> From:
+        choose = self.choose
+        if choose.chance(8):
+            single = self.derived(self.single_row(depth - 1))
+            return From(text("{} CROSS JOIN {}", left.sql, single.sql), left.columns + single.columns, left.single and single.single)
+        right = self.relation(depth)
+        kind = choose.weighted([(5, "JOIN"), (4, "LEFT JOIN"), (2, "RIGHT JOIN"), (2, "FULL JOIN")])
+        columns = left.columns + right.columns
+        condition = self.on(left.columns, right.columns)
+        residual = Expressions(choose, columns)
+        if condition is None:
+            condition = residual.condition(1)
+        elif choose.chance(25):
+            condition = text("{} AND {}", condition, residual.condition(1))
+        if kind != "FULL JOIN" and choose.chance(5):
+            inner = Expressions(choose, columns, lambda outer: self.subquery(outer, 0))
+            condition = text("{} AND {}", condition, inner.condition(1))
+        return From(text(f"{{}} {kind} {{}} ON {{}}", left.sql, right.sql, condition), columns)
+
+    def on(self, left: Sequence[Expr], right: Sequence[Expr]) -> Text | None:
+        """Equalities between columns of two sides; None when no kinds meet."""
+        choose = self.choose
+        pairs = [(a, b) for a in left for b in right if a.kind is b.kind and a.kind is not Kind.APPROX]
+        pairs += [(a, b) for a in left for b in right if a.kind is not b.kind and a.kind in _NUMBERS and b.kind in _NUMBERS]
+        if not pairs:
+            return None
+        parts = []
+        for a, b in choose.some(pairs, 1, 2) if choose.chance(30) else [choose.pick(pairs)]:
+            sign = choose.weighted([(12, "="), (1, "IS NOT DISTINCT FROM"), (1, "<")])
+            first = a.sql
+            if a.kind is Kind.INT and choose.chance(8):
+                first = text("({} + 1)", a.sql)
+            parts.append(text("{} {} {}", first, sign, b.sql))
+        return joined(" AND ", parts)
+
+    # --- subqueries -------------------------------------------------------------------------------------------------------
+
+    def subquery(self, outer: Sequence[Expr], depth: int) -> Text:
+        """A condition with a subquery, often correlated with the outer columns."""
+        choose = self.choose
+        shape = choose.weighted([(3, "exists"), (3, "in"), (3, "compare"), (1, "in row")])
+        no = choose.pick(("", "NOT "))
+        if shape == "exists":
+            return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
+        usable = [c for c in outer if c.kind is not Kind.APPROX]
+        if not usable:
+            return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
+        left = choose.pick(usable)
+        if shape == "compare":
+            sign = choose.pick(("=", "<", ">=", "<>")) if left.kind is not Kind.BOOLEAN else "="
+            if left.kind is Kind.BOOLEAN:
+                return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
+            return text("({} {} {})", left.sql, sign, self.scalar(outer, left.kind, depth))
+        inner = self.relation(depth)
+        scope = Expressions(choose, inner.columns)
+        where = self._where(inner, outer, most=80)
+        if shape == "in row":
+            second = choose.pick(usable)
+            items = text("{}, {}", scope.value(left.kind, 1), scope.value(second.kind, 1))
+            return text(f"(({{}}, {{}}) {no}IN (SELECT {{}} FROM {{}}{{}}))", left.sql, second.sql, items, inner.sql, where)
+        return text(f"({{}} {no}IN (SELECT {{}} FROM {{}}{{}}))", left.sql, scope.value(left.kind, 1), inner.sql, where)
+
+    def _exists(self, outer: Sequence[Expr], depth: int) -> Text:
+        choose = self.choose
+        inner = self.relation(depth)
+        where = self._where(inner, outer, most=85)
+        if choose.chance(12):
+            key = Expressions(choose, inner.columns).column()
+            if key is not None:
+                return text("SELECT {} FROM {}{} GROUP BY {} HAVING COUNT(*) > 1", key.sql, inner.sql, where, key.sql)
+        return text("SELECT 1 FROM {}{}", inner.sql, where)
+
+    def _where(self, inner: From, outer: Sequence[Expr], most: int) -> Text:
+        """WHERE of a subquery: correlation in `most` of a hundred cases, and a condition of its own."""
+        choose = self.choose
+        parts = []
+        if choose.chance(most):
+            pairs = [(a, b) for a in inner.columns for b in outer if a.kind is b.kind and a.kind is not Kind.APPROX]
+            if pairs:
+                for a, b in choose.some(pairs, 1, 1 if choose.chance(75) else 2):
+                    sign = choose.weighted([(10, "="), (1, "<"), (1, "<>"), (1, "IS NOT DISTINCT FROM")])
+                    parts.append(text("{} {} {}", a.sql, sign, b.sql))
+        if choose.chance(40):
+            parts.append(Expressions(choose, inner.columns).condition(1))
+        return text(" WHERE {}", joined(" AND ", parts)) if parts else same("")
+
+    def scalar(self, outer: Sequence[Expr], kind: Kind, depth: int) -> Text:
+        """A scalar subquery of a kind: an aggregate without GROUP BY, so that it gives one row."""
+        choose = self.choose
+        inner = self.relation(depth)
+        where = self._where(inner, outer, most=70)
+        scope = Expressions(choose, inner.columns)
+        if kind is Kind.BIGINT and choose.chance(60):
+            column = scope.column(EXACT)
+            call = same("COUNT(*)") if column is None or choose.chance(50) else text("COUNT({})", column.sql)
+        elif kind in _NUMBERS and choose.chance(40):
+            call = text("SUM({})", scope.value(kind, 1))
+        else:
+            if kind is Kind.BOOLEAN:
+                return Expressions(choose, outer).value(kind, 0)
+            call = text("{}({})", choose.pick(("MAX", "MIN")), scope.value(kind, 1))
+        if kind.is_number and choose.chance(15):
+            call = text("{} + 1", call) if kind is not Kind.DOUBLE else call
+        return text("(SELECT {} FROM {}{})", call, inner.sql, where)
+
+    def having_rows(self, condition: Text | None) -> Text:
+        """HAVING of an aggregate over all rows in FROM or at the top."""
+        return group_of_all(condition)

@@ -1,0 +1,182 @@
+"""Base tables and what happens to them: schemas, small domains of values, scripts of changes cut into epochs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from tests.oracle.generate_choices import Choices
+from tests.oracle.generate_text import Column, Kind
+
+__all__ = ["DOMAINS", "Change", "Contents", "Op", "Table", "arrow_type", "draw_epochs", "draw_tables", "literal"]
+
+Row = tuple[Any, ...]
+
+DOMAINS: dict[Kind, tuple[Any, ...]] = {
+    Kind.INT: (1, 2, 0, 3, -1),
+    Kind.BIGINT: (1, 2, 0, 7, -3),
+    Kind.DECIMAL: (Decimal("1.00"), Decimal("2.50"), Decimal("0.00"), Decimal("-1.25"), Decimal("7.75")),
+    Kind.DOUBLE: (1.0, 0.5, 2.25, 0.0, -1.5),
+    Kind.STRING: ("a", "b", "ab", "", "A_b", "%"),
+    Kind.BOOLEAN: (True, False),
+    Kind.DATE: (dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2023, 12, 31)),
+    Kind.TIMESTAMP: (dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 0, 30), dt.datetime(2024, 2, 29, 23, 59, 59, 500000)),
+}
+"""Small on purpose: joins must hit, groups must have several rows, and rows must repeat."""
+
+
+def arrow_type(kind: Kind) -> pa.DataType:
+    return {
+        Kind.INT: pa.int32(), Kind.BIGINT: pa.int64(), Kind.DECIMAL: pa.decimal128(10, 2), Kind.DOUBLE: pa.float64(), Kind.STRING: pa.string(),
+        Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32(), Kind.TIMESTAMP: pa.timestamp("us"),
+    }[kind]
+
+
+def literal(value: Any, kind: Kind) -> str:
+    """A value as SQL that both engines read."""
+    if value is None:
+        return f"CAST(NULL AS {kind.value})"
+    match kind:
+        case Kind.STRING:
+            return "'" + value.replace("'", "''") + "'"
+        case Kind.BOOLEAN:
+            return "TRUE" if value else "FALSE"
+        case Kind.DATE:
+            return f"DATE '{value.isoformat()}'"
+        case Kind.TIMESTAMP:
+            return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='milliseconds')}'"
+        case Kind.DOUBLE:
+            return f"CAST({value} AS DOUBLE)"
+        case Kind.BIGINT:
+            return f"CAST({value} AS BIGINT)"
+        case Kind.INT if value < 0:
+            return f"({value})"
+        case _:
+            return str(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A base table. `key`: how many of the first columns are the primary key (0: a bag of rows)."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: int
+
+    def ddl(self) -> str:
+        parts = [f"{c.name} {c.kind.value}" for c in self.columns]
+        if self.key:
+            parts.append(f"PRIMARY KEY ({', '.join(c.name for c in self.columns[: self.key])}) NOT ENFORCED")
+        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
+
+    def batch(self, rows: list[Row]) -> pa.RecordBatch:
+        fields = [pa.field(c.name, arrow_type(c.kind)) for c in self.columns]
+        arrays = [pa.array([r[i] for r in rows], f.type) for i, f in enumerate(fields)]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+@dataclass(frozen=True)
+class Op:
+    """A change as drawn: `what` is insert, delete, update or clear; `at` chooses the live row, modulo their number."""
+
+    table: int
+    what: str
+    at: int
+    row: Row
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that happens: `old` goes, `new` comes; either may be missing."""
+
+    table: int
+    old: Row | None
+    new: Row | None
+
+
+class Contents:
+    """What the tables hold: plain Python, the reference for both engines."""
+
+    def __init__(self, tables: tuple[Table, ...]) -> None:
+        self.tables = tables
+        self.rows: list[list[Row]] = [[] for _ in tables]
+
+    def take(self, op: Op) -> list[Change]:
+        """Carry out a change as drawn; gives what happens (nothing when there is no row to change)."""
+        table, rows = self.tables[op.table], self.rows[op.table]
+        if op.what == "clear":
+            gone, rows[:] = list(rows), []
+            return [Change(op.table, r, None) for r in gone]
+        if op.what == "insert":
+            return [self._put(op.table, op.row)]
+        if not rows:
+            return []
+        at = op.at % len(rows)
+        if op.what == "delete":
+            return [Change(op.table, rows.pop(at), None)]
+        old = rows[at]
+        new = old[: table.key] + op.row[table.key :] if table.key else op.row
+        rows[at] = new
+        return [Change(op.table, old, new)]
+
+    def _put(self, index: int, row: Row) -> Change:
+        key, rows = self.tables[index].key, self.rows[index]
+        if key:
+            for at, old in enumerate(rows):
+                if old[:key] == row[:key]:
+                    rows[at] = row
+                    return Change(index, old, row)
+        rows.append(row)
+        return Change(index, None, row)
+
+
+_KINDS = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
+_KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE)
+
+
+def draw_tables(choose: Choices) -> tuple[Table, ...]:
+    """One to three tables; the first column is always of an INT so that tables have something to be joined on."""
+    found = []
+    for number in range(choose.weighted([(3, 1), (4, 2), (3, 3)])):
+        key = choose.weighted([(5, 0), (4, 1), (1, 2)])
+        width = choose.count(max(2, key + 1), 5)
+        columns = []
+        for i in range(width):
+            kind = Kind.INT if i == 0 else choose.pick(_KEY_KINDS) if i < key else choose.pick(_KINDS)
+            columns.append(Column(f"c{i}", kind))
+        found.append(Table(f"t{number}", tuple(columns), key))
+    return tuple(found)
+
+
+def draw_value(choose: Choices, kind: Kind, *, null: bool) -> Any:
+    """A value of a kind's domain, NULL in one of five cases where it may be."""
+    if null and choose.chance(20):
+        return None
+    return choose.pick(DOMAINS[kind])
+
+
+def draw_row(choose: Choices, table: Table) -> Row:
+    return tuple(draw_value(choose, c.kind, null=i >= table.key) for i, c in enumerate(table.columns))
+
+
+def draw_epochs(choose: Choices, tables: tuple[Table, ...]) -> list[list[Op]]:
+    """One to six epochs of changes: more insertions at the start; at times an empty epoch, or one that empties a table."""
+    epochs = []
+    for number in range(choose.count(1, 6)):
+        ops = []
+        size = choose.count(0, 8 if number == 0 else 5)
+        for _ in range(size):
+            table = choose.count(0, len(tables) - 1)
+            what = choose.weighted([(10 if number == 0 else 4, "insert"), (3, "update"), (3, "delete")])
+            ops.append(Op(table, what, choose.count(0, 7) if what != "insert" else 0, draw_row(choose, tables[table]) if what != "delete" else ()))
+        if number and choose.chance(10):
+            ops.append(Op(choose.count(0, len(tables) - 1), "clear", 0, ()))
+        epochs.append(ops)
+    return epochs
+
+
+__all__ += ["Row", "draw_row", "draw_value"]
