@@ -6,7 +6,7 @@
 | room | holds |
 |---|---|
 | `logical/` | the nodes, their text (`explain`), its reader, checks, and the walk over their expressions |
-| `rule.py` `stages.py` `optimizer.py` `trace.py` | what a rule is, the order of all with reasons, the driver, what it did |
+| `rule.py` `stages.py` `optimizer.py` `trace.py` | what a rule is, their order with reasons, the driver, its trace |
 | `rules/subquery` | subqueries and LATERAL become joins |
 | `rules/simplify` | constants, conditions, stacked filters and projections, empty relations |
 | `rules/pushdown` | filters and limits move towards the sources |

@@ -10,6 +10,7 @@ from planner.logical.nodes import JoinKind, LogicalNode
 from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node
 from planner.lower.window import window_is_proctime, window_zone
+from planner.traits.changes import is_append_only
 from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.time import rowtime_columns
@@ -139,12 +140,27 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
     keyed = _version_key(plan, pairs, run)
     keys = [p for p in keyed if not p.null_safe]
     others = [Call("=", (p.left, p.right), TRUE.type) for p in pairs if p not in keys]
-    sides = _sides(run, run.input(plan, 0, demand), run.input(plan, 1, demand), keys, [*others, *rest])
+    right = run.input(plan.with_(right=_all_versions(plan.right, run)), 1, demand)
+    sides = _sides(run, run.input(plan, 0, demand), right, keys, [*others, *rest])
     node = TemporalJoinExec(
         sides.left.node, sides.right.node, plan.kind, sides.left_keys, sides.right_keys, sides.left.position(plan.time),
         sides.right.position(versions[0].ref()), sides.condition, _joined_schema(sides, plan.kind), run.mode(plan, demand),
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
+
+
+def _all_versions(plan: n.LogicalNode, run: Lowering) -> n.LogicalNode:
+    """The versioned side without a last-row-by-key view at its top.
+
+    The join finds the last row up to a time itself, and the view would show only the newest of an epoch's versions.
+    """
+    match plan:
+        case n.Deduplicate(input=source, time=time, keep_last=True) if time.type.is_rowtime and is_append_only(source, run.traits):
+            return source
+        case n.Project(input=source, items=items) if all(isinstance(e, ColumnRef) for _, e in items):
+            return plan.with_inputs(_all_versions(source, run))
+        case _:
+            return plan
 
 
 def _version_key(plan: n.TemporalJoin, pairs: Sequence[EquiPair], run: Lowering) -> list[EquiPair]:
