@@ -32,7 +32,8 @@ class GroupAggregateOperator(Operator):
         appears, `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last
         row is taken back. An unchanged result is not sent again, unless state expires (`ttl`): then downstream state
         must stay fresh. Without calls (DISTINCT) a group only appears and vanishes. A row taken back from a group
-        that is not there (it expired) is ignored, as in Flink. """
+        that is not there (it expired) is ignored, as in Flink.
+        """
 
     def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
         source = node.input.schema

@@ -80,6 +80,16 @@ class OverCalls:
             results.append(_typed(call, values))
         return results
 
+    def resume(self, rows: np.ndarray, sent: Sequence[pa.Array]) -> None:
+        """Makes the partitions of the next `run`, slots 0, 1, ..., carry what was noted at row ids (-1: nothing)."""
+        for call, values in zip(self.calls, sent, strict=True):
+            call.resume(np.arange(len(rows), dtype=np.int64), rows, values)
+
+    def note(self, rows: np.ndarray) -> None:
+        """Notes for row ids what their partition carries after each, as the last `run` found it."""
+        for call in self.calls:
+            call.note(rows)
+
     def release(self, slots: np.ndarray) -> None:
         for call in self.calls:
             call.release(slots)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.eval.frames.layout import lay_out
+from runtime.expr.nodes import FrameBound
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.cancel import consolidate
 from runtime.kernels.columns import ColumnStore, SlotAllocator
@@ -30,10 +31,14 @@ _POOL_SLACK = 4096
 class OverUpdateOperator(Operator):
     """Input columns, then one column per call. State: all rows in order, with the values that were sent for them.
 
-    An epoch reads the partitions that it changes, computes their values anew, and sends what differs: `-D` of rows
-    taken back, `-U` and `+U` (only `+U` when nobody needs old images) of rows whose values changed, `+I` of new rows,
-    in this order. Ties in the order stand as they arrived; a row taken back is the oldest equal one. So the cost
-    follows the size of the changed partitions, which is what an unbounded frame may have to send again. """
+    An epoch computes anew what may change, and sends what differs: `-D` of rows taken back, `-U` and `+U` (only `+U` when nobody
+    needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand as they arrived; a row
+    taken back is the oldest equal one.
+
+    Cost: where frames end at the current row and begin at the partition's start, the rows from the first change of a partition
+    on, which are those to send again; with every row is noted what its partition carries after it. Other frames, DISTINCT, LAG,
+    LEAD, NTILE, PERCENT_RANK, CUME_DIST and functions made of all values read the changed partitions whole.
+    """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         del context
@@ -56,6 +61,9 @@ class OverUpdateOperator(Operator):
             self._order = OrderEncoder(
                 [types[o.index] for o in node.order], [o.descending for o in node.order], [o.nulls_last for o in node.order])
         self._sorted = SortedRuns(self._order.width if self._order is not None else 0)
+        frame = node.frame
+        self._resumes = self._calls.from_start and (frame is None or frame.upper is FrameBound.CURRENT_ROW) and all(
+            call.resumable for call in self._calls.calls)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
@@ -73,16 +81,19 @@ class OverUpdateOperator(Operator):
             touched.append(partitions)
         else:
             fresh = np.empty(0, np.int64)
+        changed = np.concatenate((removed, fresh))
+        if not len(changed):
+            return None
+        slots, low = self._first_changes(np.concatenate(touched), changed)
         self._remove(removed)
-        slots = np.unique(np.concatenate(touched))
-        output = self._refresh(slots, gone, len(removed), fresh)
+        output = self._refresh(slots, low, gone, len(removed), fresh)
         self._forget(slots)
         return output
 
     @property
     def state_size(self) -> StateSize:
         parts = (self._partitions, self._partition_index, self._equal, self._equal_index, self._equal_rows, self._rows, self._store,
-                 self._sent, self._sorted)
+                 self._sent, self._sorted, self._calls)
         return StateSize(len(self._rows), sum(part.nbytes for part in parts) + self._key_of.nbytes + self._partition_of.nbytes)
 
     def _find(self, words: np.ndarray, wanted: np.ndarray) -> np.ndarray:
@@ -121,13 +132,21 @@ class OverUpdateOperator(Operator):
         self._sent.free(rows)
         self._rows.free(rows)
 
-    def _refresh(self, slots: np.ndarray, gone: list[pa.Array], gone_count: int, fresh: np.ndarray) -> ChangelogBatch | None:
-        """Computes the values of partitions and tells what to send."""
-        segment, rows = self._sorted.range(slots, None, None)
+    def _first_changes(self, partitions: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The changed partitions, each once, and the order words of the first row that changes in each."""
+        words = self._sorted.order_words_of(rows)
+        order = np.lexsort((*words.T[::-1], partitions))
+        first = order[np.flatnonzero(np.diff(partitions[order], prepend=-1))]
+        return partitions[first], words[first]
+
+    def _refresh(self, slots: np.ndarray, low: np.ndarray, gone: list[pa.Array], gone_count: int,
+                 fresh: np.ndarray) -> ChangelogBatch | None:
+        """Computes the values of partitions, from their first change on, and tells what to send."""
+        segment, rows = self._sorted.range(slots, low if self._resumes else None, None)
         is_new = np.zeros(self._rows.high, np.bool_)
         is_new[fresh] = True
         new = is_new[rows]
-        values = self._values(segment, rows) if len(rows) else []
+        values = self._values(segment, rows, slots, low) if len(rows) else []
         old = [c.slice(0, 0) for c in values]
         changed = np.zeros(len(rows), np.bool_)
         if values:
@@ -163,8 +182,9 @@ class OverUpdateOperator(Operator):
         values = [pa.concat_arrays([o, n]).take(pairs) for o, n in zip(old, new, strict=True)]
         return [*self._store.take(np.repeat(rows, 2)), *values], np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), count)
 
-    def _values(self, segment: np.ndarray, rows: np.ndarray) -> list[pa.Array]:
-        """One column per call for rows in order."""
+    def _values(self, segment: np.ndarray, rows: np.ndarray, slots: np.ndarray, low_words: np.ndarray) -> list[pa.Array]:
+        """One column per call for rows in order; `segment` numbers the partitions, of which the rows before `low_words` are not
+        among them if values are resumed."""
         new_peer = np.zeros(len(rows), np.bool_)
         if self._order is not None:
             words = self._sorted.order_words_of(rows)
@@ -179,7 +199,16 @@ class OverUpdateOperator(Operator):
         needed = set(self._calls.needed)
         nothing = pa.nulls(0)
         columns = [self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))]
-        return self._calls.values(layout, columns, low, high, np.arange(len(rows), dtype=np.int64))
+        every = np.arange(len(rows), dtype=np.int64)
+        if not self._resumes:
+            return self._calls.values(layout, columns, low, high, every)
+        heads = np.flatnonzero(np.diff(segment, prepend=-1))
+        present = segment[heads]
+        before = self._sorted.floor(slots[present], low_words[present], inclusive=False)
+        self._calls.resume(before, self._sent.take(before))
+        values = self._calls.run(layout, columns, low, high, every, np.arange(len(heads), dtype=np.int64), heads, True)
+        self._calls.note(rows)
+        return values
 
     def _forget(self, slots: np.ndarray) -> None:
         """Forgets partitions without rows, and interned values that no row has."""

@@ -28,7 +28,8 @@ class SessionWindowAggregateOperator(Operator):
 
     Rows may be taken back while their session is open: a session without live rows gives nothing. It is neither cut
     nor split when a row between others goes (as in Flink, which keeps no rows). Late is a row whose session, as it
-    would be with the row, was closed before this epoch. """
+    would be with the row, was closed before this epoch.
+    """
 
     def __init__(self, node: WindowAggregateExec, context: OperatorContext) -> None:
         if not isinstance(node.window, SessionWindow):

@@ -1,7 +1,8 @@
 """Session windows: per key, rows no further apart than the gap stand in one session, which grows and joins others.
 
 A row opens [time, time + gap); windows that touch (start <= other end) are one, as in Flink: rows exactly a gap apart
-share a session. """
+share a session.
+"""
 
 from __future__ import annotations
 

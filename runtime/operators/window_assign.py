@@ -3,7 +3,8 @@
 TIMESTAMP columns are wall-clock times without a zone. TIMESTAMP_LTZ columns are instants: their windows are computed
 on the wall clock of the session's zone (daylight saving included), and window bounds are wall-clock times. So a
 window that spans the repeated hour holds an hour more, and windows inside the skipped hour stay empty. Source: Flink
-2.3, "Time zone" and `TimeWindowUtil`. """
+2.3, "Time zone" and `TimeWindowUtil`.
+"""
 
 from __future__ import annotations
 

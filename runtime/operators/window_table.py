@@ -28,7 +28,8 @@ class WindowTableOperator(Operator):
     TUMBLE, HOP, CUMULATE: no state; each change once per window, row kinds as they come, late rows too (it is for the
     operators behind to refuse them). SESSION: rows wait until the watermark closes their session, then come out as
     `+I` by session end, in order of arrival; rows of closed sessions are rejected as late. Rows without a time are
-    rejected. """
+    rejected.
+    """
 
     def __init__(self, node: WindowTableExec, context: OperatorContext) -> None:
         self._node = node

@@ -14,7 +14,8 @@ class Accumulator:
     """The state of one aggregate call for all groups.
 
     Groups are int64 slots that the caller hands out; a slot never updated (or released) is an empty group. `slots` of
-    `update` may repeat. """
+    `update` may repeat.
+    """
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Takes in rows, in order of arrival; NULL arguments are dealt with here, FILTER by the caller.

@@ -83,7 +83,11 @@ class AggregateSet:
             values.release(slots)
 
     def merge(self, targets: np.ndarray, other: AggregateSet, sources: np.ndarray) -> None:
-        """Adds other's groups `sources` to `targets`, pairwise; `other` has the same calls and may be this object."""
+        """Adds other's groups `sources` to `targets`, pairwise; `other` has the same calls and may be this object.
+
+        A value that DISTINCT has already found in a target keeps its place in the order of arrival, though the source may have
+        seen it earlier.
+        """
         for call in self._plain:
             self._states[call].merge(targets, other._states[call], sources)
         for (sharing, values), (_, others) in zip(self._distinct, other._distinct, strict=True):

@@ -175,6 +175,9 @@ class Percentile(Accumulator):
     """The continuous percentile, by linear interpolation; DOUBLE, or an array of them for an array of fractions.
 
     The fraction is a constant: that of the last row is taken. A third argument repeats each value so many times.
+
+    Raises:
+        ExpressionError: the fraction is not within [0, 1], on `update`.
     """
 
     def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool) -> None:
@@ -189,6 +192,8 @@ class Percentile(Accumulator):
             return
         fraction = args[1][-1].as_py()
         self._fractions = list(fraction) if self._array else [fraction]
+        if not all(f is not None and 0.0 <= f <= 1.0 for f in self._fractions):
+            raise ExpressionError(f"the fraction of PERCENTILE is {fraction}", code="E2012", hint="give a number from 0 to 1")
         numbers = [args[0], args[2]] if self._weighted else [args[0]]
         slots, signs, numbers, seqs = keep_valid(slots, signs, numbers, seqs)
         weights = numbers[1].cast(pa.int64()) if self._weighted else pa.array(np.ones(len(slots), np.int64))

@@ -46,7 +46,8 @@ class DistinctValues:
         """Counts rows; `weights` holds per call +n or -n for each row (0: not for this call).
 
         Returns per call `(rows, signs)`: +1 where a value appears in the row's group, -1 where it vanishes; one row
-        stands for its value. """
+        stands for its value.
+        """
         words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
         entries, is_new = self._index.insert(words)
         high = self._index.capacity

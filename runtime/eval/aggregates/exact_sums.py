@@ -4,7 +4,8 @@ A sum of doubles that adds and subtracts drifts: after 1e20 came and went, the 1
 not the batch answer any more. Here a sum is a fixed-point number: limbs of 32 bits in int64 counters, one array per
 limb over all groups, allocated where values fall (a double touches three neighbours). Adding to a limb is integer
 addition, so it commutes and cancels exactly; carries are settled when a value is read. After R. M. Neal, "Fast exact
-summation using small and large superaccumulators" (2015). """
+summation using small and large superaccumulators" (2015).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class ExactSums:
     """One exact sum per slot. Feed it either doubles or decimals (by unscaled value), not both.
 
     Limb k counts units of 2**(32 k - 1074) for doubles and of 2**(32 k) for decimals. NaN and infinities are counted
-    apart, so that they can be taken back too. """
+    apart, so that they can be taken back too.
+    """
 
     def __init__(self) -> None:
         self._limbs: dict[int, np.ndarray] = {}

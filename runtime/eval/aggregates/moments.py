@@ -2,7 +2,8 @@
 
 Flink computes (sum(x*x) - sum(x)*sum(x)/n) / n in the argument's own type: in integers for integers. In doubles that
 formula loses all digits when the values are large and close together, so here both sums are exact (`ExactSums`, x*x
-with its rounding error) and combined with 106 bits; nothing drifts under retraction. """
+with its rounding error) and combined with 106 bits; nothing drifts under retraction.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ class ValueBag:
     """Rows of values by group slot, each with its arrival number.
 
     Taking back a value removes the oldest equal one of the group, as Flink's list aggregates do; one that is not
-    there is ignored. With `ends` the first and the last row of a group are found without reading the group. """
+    there is ignored. With `ends` the first and the last row of a group are found without reading the group.
+    """
 
     def __init__(self, types: Sequence[pa.DataType], retract: bool, ends: bool = False) -> None:
         self._rows = SlotAllocator()

@@ -1,7 +1,8 @@
 """Aggregate calls over frames, with what they carry over where frames begin at the partition's start.
 
 `values` answers for frames inside the rows at hand. `run` answers for frames that begin before them: with what each
-partition carried over from earlier rows, which it then updates; so that a running total needs no row of the past. """
+partition carried over from earlier rows, which it then updates; so that a running total needs no row of the past.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +56,17 @@ class FrameCall:
         not carried over yet."""
         raise NotImplementedError
 
+    @property
+    def resumable(self) -> bool:
+        """Whether `note` and `resume` work."""
+        return False
+
+    def note(self, rows: np.ndarray) -> None:
+        """Notes, for the row ids that stand at the rows of the last `run`, what a partition carries after each."""
+
+    def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
+        """Makes partitions carry what was noted at row ids (-1: nothing); `sent` are the values of the call at those rows."""
+
     def release(self, slots: np.ndarray) -> None:
         """Forgets what partitions carry."""
 
@@ -72,6 +84,8 @@ class AdditiveCall(FrameCall):
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec.with_(retract=True, distinct=False))
         self._carry: Parts = {}
+        self._total: Parts = {}
+        self._noted: Parts = {}
 
     def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
                rows: np.ndarray) -> pa.Array:
@@ -95,7 +109,25 @@ class AdditiveCall(FrameCall):
             carried = grown(self._carry.get(key, np.zeros(0, np.int64)), size)
             carried[slots] = before + _between(running, first, last)
             self._carry[key] = carried
+        self._total = total
         return self._result(total, len(low))
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    def note(self, rows: np.ndarray) -> None:
+        high = int(rows.max()) + 1 if len(rows) else 0
+        for key in {*self._total, *self._noted}:
+            noted = self._noted[key] = grown(self._noted.get(key, np.zeros(0, np.int64)), high)
+            noted[rows] = self._total.get(key, 0)
+
+    def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
+        size = int(slots.max()) + 1 if len(slots) else 0
+        self._carry = {}
+        for key, noted in self._noted.items():
+            carried = self._carry[key] = np.zeros(size, np.int64)
+            carried[slots] = np.where(rows < 0, 0, noted[np.maximum(rows, 0)])
 
     def release(self, slots: np.ndarray) -> None:
         for values in self._carry.values():
@@ -103,7 +135,7 @@ class AdditiveCall(FrameCall):
 
     @property
     def nbytes(self) -> int:
-        return sum(values.nbytes for values in self._carry.values())
+        return sum(values.nbytes for values in (*self._carry.values(), *self._noted.values()))
 
     def _state(self) -> AdditiveAccumulator:
         state = make_accumulator(self.spec)
@@ -159,6 +191,16 @@ class ValueCall(FrameCall):
         self._seen[kept_slots] = True
         self._store.put(kept_slots, [both.take(pa.array(final[final >= 0]))])
         return _take(both, places[:len(rows)])
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
+        known = (rows >= 0) & sent.is_valid().to_numpy(zero_copy_only=False)
+        self._seen = np.zeros(int(slots.max()) + 1 if len(slots) else 0, np.bool_)
+        self._seen[slots[known]] = True
+        self._store.put(slots[known], [sent.filter(pa.array(known))])
 
     def release(self, slots: np.ndarray) -> None:
         known = slots[values_at(self._seen, slots)]

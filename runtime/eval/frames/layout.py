@@ -93,8 +93,17 @@ def _search(layout: FrameLayout, keys: np.ndarray, wanted: np.ndarray, *, after_
     """For each row the position in its partition before (or after) all keys equal to `wanted`.
 
     Rows and requests are sorted together by (partition, key), requests before or after equal rows: the number of rows
-    before a request is its position. """
+    before a request is its position.
+    """
     count = len(keys)
+    if count and keys.dtype.kind == "i" and wanted.dtype.kind == "i":
+        low, high = int(keys.min()), int(keys.max())
+        span = high - low + 3
+        if span * layout.segments < 1 << 62:
+            # One number per (partition, key); a request beyond all keys stays within its partition.
+            apart = layout.segment * span + 1 - low
+            side = "right" if after_equal else "left"
+            return np.searchsorted(keys + apart, np.clip(wanted, low - 1, high + 1) + apart, side=side)
     is_row = np.concatenate((np.ones(count, np.bool_), np.zeros(count, np.bool_)))
     tie = ~is_row if after_equal else is_row
     order = np.lexsort((tie, np.concatenate((keys, wanted)), np.concatenate((layout.segment, layout.segment))))

@@ -31,6 +31,8 @@ class PositionCall(FrameCall):
         self._name = spec.function.upper()
         self.carries = self._name in _RANKS
         self._before = np.zeros(0, np.int64)
+        self._passed = np.zeros(0, np.int64)
+        self._noted = np.zeros(0, np.int64)
 
     def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
                rows: np.ndarray) -> pa.Array:
@@ -57,6 +59,7 @@ class PositionCall(FrameCall):
         segment = layout.segment[rows]
         before = values_at(self._before, slots)
         result = self._rank(layout, rows, first[segment]) + before[segment] + 1
+        self._passed = result if self._name == "DENSE_RANK" else rows + 1 - first[segment] + before[segment]
         heads = np.flatnonzero(np.diff(layout.segment, prepend=-1))
         last = layout.end[heads] - 1
         passed = self._rank(layout, last, first) + 1 if self._name == "DENSE_RANK" else last + 1 - first
@@ -64,12 +67,24 @@ class PositionCall(FrameCall):
         self._before[slots] = before + passed
         return pa.array(result)
 
+    @property
+    def resumable(self) -> bool:
+        return self.carries
+
+    def note(self, rows: np.ndarray) -> None:
+        self._noted = grown(self._noted, int(rows.max()) + 1 if len(rows) else 0)
+        self._noted[rows] = self._passed
+
+    def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
+        self._before = np.zeros(int(slots.max()) + 1 if len(slots) else 0, np.int64)
+        self._before[slots] = np.where(rows < 0, 0, values_at(self._noted, np.maximum(rows, 0)))
+
     def release(self, slots: np.ndarray) -> None:
         clear_at(self._before, slots)
 
     @property
     def nbytes(self) -> int:
-        return self._before.nbytes
+        return self._before.nbytes + self._noted.nbytes
 
     def _rank(self, layout: FrameLayout, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
         """How many rows (or peer groups) lie between `first` and each row."""

@@ -11,7 +11,8 @@ def range_min(values: np.ndarray, low: np.ndarray, high: np.ndarray, none: int) 
     """The least of `values[low:high]` for each request, `none` for an empty range.
 
     A sparse table, one level at a time: level k holds the least of each 2**k neighbours, and two overlapping blocks
-    of the greatest level that fits cover a range. O(n log longest range). """
+    of the greatest level that fits cover a range. O(n log longest range).
+    """
     result = np.full(len(low), none, values.dtype)
     lengths = high - low
     if len(low) == 0 or not lengths.any():

@@ -1,12 +1,13 @@
 """The aggregate functions: names, argument types and Flink's result types. Their state is `runtime/eval/aggregates`.
 
 Sources: Flink's documentation of aggregate functions, and the types that Flink 2.3 itself reports: SUM keeps an
-    integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the
-    variances of it DECIMAL(38, max(6, s)).
+integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances of it
+DECIMAL(38, max(6, s)).
 
 Result nullability: COUNT, COLLECT and JSON results are never NULL; LISTAGG and ARRAY_AGG follow their argument; all
 others may be NULL. Names with a suffix carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`,
-`JSON_OBJECTAGG_ABSENT_ON_NULL`, ... """
+`JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
+"""
 
 from __future__ import annotations
 
