@@ -9,12 +9,13 @@ from connectors.formats.debezium import DEBEZIUM_JSON
 from connectors.formats.json import JSON
 from connectors.formats.parquet import PARQUET
 from connectors.lookup.table import LOOKUP_JSONL
+from connectors.nexmark.table import NEXMARK
 from connectors.printing.table import PRINT
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry
 
 __all__ = ["CONNECTORS", "FORMATS", "standard_registry"]
 
-CONNECTORS: tuple[ConnectorFactory, ...] = (BLACKHOLE, FILESYSTEM, LOOKUP_JSONL, PRINT)
+CONNECTORS: tuple[ConnectorFactory, ...] = (BLACKHOLE, FILESYSTEM, LOOKUP_JSONL, NEXMARK, PRINT)
 FORMATS: tuple[FormatFactory, ...] = (CSV, DEBEZIUM_JSON, JSON, PARQUET)
 
 
