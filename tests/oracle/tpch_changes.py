@@ -107,7 +107,7 @@ class Shop:
         deleted, updated = rows.take(touched[:count]), self._altered(rows.take(touched[count:]), rows, TABLES[name])
         templates = rows.take(self.chance.integers(0, rows.num_rows, count))
         inserted = self._rekeyed(self._altered(templates, rows, TABLES[name]), TABLES[name])
-        self._apply(name, deleted, pa.concat_tables([updated, inserted]))
+        self._apply(name, deleted, _last_of_each_key(pa.concat_tables([updated, inserted]), TABLES[name]))
         return f"{name}: {deleted.num_rows} deleted, {updated.num_rows} updated, {inserted.num_rows} inserted"
 
     def _apply(self, name: str, deleted: pa.Table, upserted: pa.Table) -> None:
@@ -148,10 +148,17 @@ class Shop:
         last = keys[-1]
         i = rows.schema.get_field_index(last)
         old = rows.column(last).to_numpy()
-        fresh = np.arange(len(old)) + int(self.chance.integers(1_000_000, 2_000_000_000)) if len(keys) == 1 else 1 + self.chance.integers(0, 100, len(old))
+        if len(keys) == 1:
+            fresh = np.arange(len(old)) + int(self.chance.integers(1_000_000, 2_000_000_000))
+        else:
+            fresh = 1 + self.chance.integers(0, 100, len(old))
         rows = rows.set_column(i, rows.schema.field(i), pa.array(fresh.astype(np.int64)).cast(rows.schema.field(i).type))
         if "s_name" in rows.column_names:
             names = pa.array([f"Supplier#{k}" for k in fresh])
             rows = rows.set_column(rows.schema.get_field_index("s_name"), "s_name", names.cast(rows.schema.field("s_name").type))
-        places = {key: i for i, key in enumerate(zip(*(rows.column(k).to_pylist() for k in keys), strict=True))}
-        return rows.take(sorted(places.values()))
+        return rows
+
+
+def _last_of_each_key(rows: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    places = {key: i for i, key in enumerate(zip(*(rows.column(k).to_pylist() for k in keys), strict=True))}
+    return rows.take(sorted(places.values()))
