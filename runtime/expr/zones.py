@@ -28,12 +28,13 @@ def instant_to_local(values: Numbers, time_zone: str, unit: str) -> Numbers:
     return integers_of(pc.local_timestamp(array))
 
 
-def local_to_instant(values: Numbers, time_zone: str, unit: str) -> Numbers:
-    """Local times of a zone (units since the local epoch) as instants."""
+def local_to_instant(values: Numbers, time_zone: str, unit: str, *, ambiguous: str = "earliest") -> Numbers:
+    """Local times of a zone (units since the local epoch) as instants. Of a time that happens twice it is the `earliest`
+    instant, as java.time has it, or the `latest`, as java.util.Calendar has it."""
     if time_zone in _UTC:
         return values
     array = pa.array(values, pa.int64()).cast(pa.timestamp(unit))
-    instants = integers_of(pc.assume_timezone(array, time_zone, ambiguous="earliest", nonexistent="latest"))
+    instants = integers_of(pc.assume_timezone(array, time_zone, ambiguous=ambiguous, nonexistent="latest"))
     skipped = instant_to_local(instants, time_zone, unit) != values
     if not skipped.any():
         return instants

@@ -151,8 +151,3 @@ def _on_digits(array: pa.Array, places: Any, divide: Divide) -> Any:
     digits, _ = unscaled(text_to_decimal(texts, decimal(38, _EXACT)).values, len(array))
     cut = np.clip(_EXACT - places, 0, 39)
     return np.copysign(np.abs(to_double(_cut_each(digits, cut, divide), _EXACT)), integers_of(array))
-
-
-FAMILY.scalar("CEIL", [NUMERIC], whole_type, "The least whole number not below the number.", aliases=("CEILING",),
-              monotonic=True)(ceil_number)
-FAMILY.scalar("FLOOR", [NUMERIC], whole_type, "The greatest whole number not above the number.", monotonic=True)(floor_number)
