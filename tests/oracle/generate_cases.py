@@ -12,7 +12,7 @@ from tests.oracle.generate_queries import Queries
 from tests.oracle.generate_tables import Op, Table, draw_epochs, draw_tables
 from tests.oracle.generate_text import Query, Text, text
 
-__all__ = ["Case", "Definition", "RULES", "cases"]
+__all__ = ["Case", "Definition", "RULES", "cases", "draw_case"]
 
 RULES: tuple[str, ...] = tuple(sorted({r.name for s in STAGES for r in s.rules if not r.essential}))
 """The rules that can be switched off."""
@@ -46,7 +46,11 @@ class Case:
 @st.composite
 def cases(draw: Draw, family: str) -> Case:
     """Cases whose outermost query is of a family."""
-    choose = Choices(draw)
+    return draw_case(Choices(draw), family)
+
+
+def draw_case(choose: Choices, family: str) -> Case:
+    """One case."""
     tables = draw_tables(choose)
     queries = Queries(choose, [(t.name, t.columns) for t in tables])
     definitions = []

@@ -1,0 +1,148 @@
+"""The law, for one case: after every epoch each kept answer equals DuckDB's over the contents, however the changes are cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from connectors.memory import MemoryTable
+from runtime.core.errors import InternalError, SqlEngineError
+from tests.oracle.compare_engines import Engine, Oracle, Row, rows_of
+from tests.oracle.compare_rows import difference
+from tests.oracle.differences import REFUSALS
+from tests.oracle.generate_cases import Case, Definition
+from tests.oracle.generate_tables import Change, Contents
+from tests.oracle.generate_text import Kind
+
+__all__ = ["Broken", "Skipped", "check_case", "concrete"]
+
+MOST_ROWS = 400
+VIEW, KEYED = "fuzzed", "fuzzed_keyed"
+
+
+class Broken(AssertionError):
+    """The law does not hold."""
+
+
+class Skipped(Exception):
+    """The case says nothing: DuckDB cannot answer it, or its answer is too large."""
+
+
+def concrete(case: Case) -> list[list[list[Change]]]:
+    """The epochs' changes, one list per drawn change (a table emptied is one)."""
+    contents = Contents(case.tables)
+    return [[found for op in epoch if (found := contents.take(op))] for epoch in case.epochs]
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """DuckDB's answers after an epoch: the query's, and each materialized view's."""
+
+    query: list[Row]
+    views: dict[str, list[Row]]
+
+
+def _materialized(case: Case) -> list[Definition]:
+    return [d for d in case.definitions if d.how == "MATERIALIZED VIEW"]
+
+
+def _expectations(case: Case) -> list[_Expected]:
+    """Before any change, then after each epoch."""
+    contents = Contents(case.tables)
+    oracle = Oracle(case.tables, case.definitions)
+    found = []
+    try:
+        for epoch in ((), *case.epochs):
+            for op in epoch:
+                contents.take(op)
+            oracle.load(contents)
+            views = {d.name: oracle.rows(f"SELECT * FROM {d.name}") for d in _materialized(case)}
+            found.append(_Expected(oracle.rows(case.sql.duck), views))
+            if max(len(rows) for rows in (found[-1].query, *views.values())) > MOST_ROWS:
+                raise Skipped("too many rows")
+    except duckdb.Error as error:
+        raise Skipped(f"DuckDB: {error}") from error
+    finally:
+        oracle.close()
+    return found
+
+
+class _Run:
+    """One run of a case: an engine, the view over the query, perhaps a keyed one."""
+
+    def __init__(self, case: Case, label: str, disabled: tuple[str, ...], *, keyed: bool) -> None:
+        self._case = case
+        self._label = label
+        self._keyed: MemoryTable | None = None
+        self._want_keyed = keyed
+        self.engine = Engine(case.tables, case.definitions, disabled)
+
+    def begin(self) -> None:
+        """Create the views."""
+        self.engine.create_view(VIEW, self._case.sql.ours)
+        if self._want_keyed:
+            self._keyed = self.engine.create_keyed_view(KEYED, self._case.sql.ours)
+
+    def check(self, epoch: int, expected: _Expected, *, ad_hoc: bool = False) -> None:
+        """Compare everything that is kept."""
+        columns = self._case.query.columns
+        self._compare(epoch, "the view", self.engine.view_rows(VIEW), expected.query, [c.kind for c in columns])
+        if self._keyed is not None:
+            self._compare(epoch, "the table by upsert key", rows_of(self._keyed.contents()), expected.query, [c.kind for c in columns])
+        for definition in _materialized(self._case):
+            kinds = [c.kind for c in definition.query.columns]
+            self._compare(epoch, definition.name, self.engine.view_rows(definition.name), expected.views[definition.name], kinds)
+        if ad_hoc:
+            answer = self.engine.query_rows(self._case.sql.ours)
+            self._compare(epoch, "the query asked now", answer, expected.query, [c.kind for c in columns])
+
+    def _compare(self, epoch: int, what: str, ours: list[Row], theirs: list[Row], kinds: list[Kind]) -> None:
+        found = difference(ours, theirs, [k is Kind.APPROX for k in kinds])
+        if found is not None:
+            raise Broken(f"{self._label}: after epoch {epoch} {what} differs:\n{found}")
+
+
+def check_case(case: Case) -> None:
+    """Raises Broken where the law does not hold or the engine fails, Skipped for a case that says nothing."""
+    expected = _expectations(case)
+    epochs = concrete(case)
+    runs = (
+        ("as written", [[c for op in epoch for c in op] for epoch in epochs], (), False, True),
+        ("all in one epoch", [[c for epoch in epochs for op in epoch for c in op]], case.disabled, case.late, False),
+        ("one change an epoch", None, case.disabled, False, bool(case.disabled)),
+    )
+    for label, steps, disabled, late, keyed in runs:
+        if disabled:
+            label += f" without rules {', '.join(disabled)}"
+        run: _Run | None = None
+        try:
+            run = _Run(case, label, disabled, keyed=keyed)
+            if not late:
+                run.begin()
+                run.check(0, expected[0])
+            if steps is None:
+                for number, epoch in enumerate(epochs, 1):
+                    for op in epoch:
+                        run.engine.take(op)
+                    run.check(number, expected[number])
+            else:
+                for number, step in enumerate(steps, 1):
+                    run.engine.take(step)
+                    if late:
+                        run.begin()
+                    last = number == len(steps)
+                    run.check(number, expected[number if len(steps) == len(epochs) else -1], ad_hoc=last or number == 1)
+        except InternalError as error:
+            raise Broken(f"{label}: {error}\n{error.hint or ''}") from error
+        except SqlEngineError as error:
+            if any(r in str(error) for r in REFUSALS):
+                raise Skipped(f"refused: {error}") from error
+            raise Broken(f"{label}: refused: {error}") from error
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{label}: {type(error).__name__}: {error}") from error
+        finally:
+            if run is not None:
+                run.engine.close()

@@ -1,0 +1,160 @@
+"""The two sides of the comparison: DuckDB over plain contents, and this engine fed with changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory import MemoryTable
+from planner.logical.nodes import Sink
+from planner.traits.context import TraitContext
+from planner.traits.keys import upsert_keys
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.schema import Field, Schema
+from runtime.local.job import Job
+from sqlengine import TableEnvironment
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
+from sqlengine.parse import parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import plan_view, query_schema
+from sqlengine.views import MaintainedView
+from tests.oracle.generate_cases import Definition
+from tests.oracle.generate_tables import Change, Contents, Row, Table
+
+__all__ = ["Engine", "Oracle"]
+
+
+class Oracle:
+    """DuckDB over the contents of a case's tables. One connection serves all cases."""
+
+    _connection: duckdb.DuckDBPyConnection | None = None
+
+    def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition]) -> None:
+        if Oracle._connection is None:
+            Oracle._connection = duckdb.connect(config={"threads": 1})
+        self._sql = Oracle._connection.cursor()
+        self._tables = tables
+        self._views = {d.name: d.query.sql.duck for d in definitions}
+
+    def load(self, contents: Contents) -> None:
+        """Take over the contents."""
+        for table, rows in zip(self._tables, contents.rows, strict=True):
+            loaded = pa.Table.from_batches([table.batch(rows)])
+            self._sql.register("loaded", loaded)
+            self._sql.execute(f"CREATE OR REPLACE TABLE {table.name} AS SELECT * FROM loaded")
+            self._sql.unregister("loaded")
+
+    def rows(self, query: str) -> list[Row]:
+        """The answer. Raises duckdb.Error for what DuckDB cannot do."""
+        for name, text in self._views.items():
+            self._sql.execute(f"CREATE OR REPLACE VIEW {name} AS {text}")
+        return self._sql.execute(query).fetchall()
+
+    def close(self) -> None:
+        for name in reversed(self._views):
+            self._sql.execute(f"DROP VIEW IF EXISTS {name}")
+        self._sql.close()
+
+
+class Engine:
+    """This engine with the case's tables, all operators guarded."""
+
+    def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition], disabled: Sequence[str] = ()) -> None:
+        config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
+        self.environment = TableEnvironment.create(config)
+        self.session = self.environment.session
+        self.session.checked = True
+        self._tables = tables
+        for table in tables:
+            self.environment.execute_sql(table.ddl())
+        for definition in definitions:
+            self.environment.execute_sql(f"CREATE {definition.how} {definition.name} AS {definition.query.sql.ours}")
+
+    def create_view(self, name: str, query: str) -> None:
+        self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+
+    def create_keyed_view(self, name: str, query: str) -> MemoryTable | None:
+        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO such a table would; None without such a key.
+
+        What a keyed sink is sent has no old images, so that this shows rows that get lost on the way.
+        """
+        session = self.session
+        statement = parse_statement(query)
+        assert isinstance(statement, st.QueryStatement)
+        tree = statement.query.query
+        fields = tuple(Field(f.name, f.type.materialized()) for f in query_schema(session, tree))
+        names = [f.name for f in fields]
+        planned = plan_view(session, tree, MemoryTable(name, Schema(fields)), names)
+        assert isinstance(planned.optimized, Sink)
+        source = planned.optimized.input
+        ids = [c.id for c in source.columns]
+        keys = [k for k in upsert_keys(source, TraitContext(session.functions, session.options)) if k <= set(ids)]
+        if not keys or not names:
+            return None
+        key = min(keys, key=lambda k: (len(k), sorted(ids.index(i) for i in k)))
+        if not key:
+            return None
+        contents = MemoryTable(name, Schema(fields), [names[i] for i, column in enumerate(ids) if column in key])
+        planned = plan_view(session, tree, contents, names)
+        job = Job(f"view {name}", [planned.physical], session.job_settings())
+        session.views.add(MaintainedView(ObjectPath("default_catalog", "default_database", name), job, False, frozenset()))
+        return contents
+
+    def take(self, changes: Sequence[Change]) -> None:
+        """One epoch with these changes."""
+        touched = []
+        for index, table in enumerate(self._tables):
+            own = [c for c in changes if c.table == index]
+            if own:
+                memory = self._memory(table.name)
+                memory.apply(_batch(table, own))
+                touched.append(memory)
+        if touched:
+            self.session.publish(touched)
+        for view in self.session.views.jobs():
+            if view.failure is not None:
+                raise view.failure
+
+    def _memory(self, name: str) -> MemoryTable:
+        found = self.session.catalogs.get((name,), None)
+        assert isinstance(found, CatalogTable | MaterializedView)
+        return self.session.memory_table(found)
+
+    def view_rows(self, name: str) -> list[Row]:
+        """The contents of a materialized view."""
+        return rows_of(self._memory(name).contents())
+
+    def query_rows(self, query: str) -> list[Row]:
+        """The answer to a query now."""
+        return rows_of(self.environment.execute_sql(query).to_arrow())
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """Rows as tuples, by position: two columns may have one name."""
+    columns = [c.to_pylist() for c in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [() for _ in range(table.num_rows)]
+
+
+def _batch(table: Table, changes: Sequence[Change]) -> ChangelogBatch:
+    """The changes of a table in order: pairs where a row is replaced."""
+    rows: list[Any] = []
+    kinds: list[int] = []
+    for change in changes:
+        both = change.old is not None and change.new is not None
+        if change.old is not None:
+            rows.append(change.old)
+            kinds.append(UPDATE_BEFORE if both else DELETE)
+        if change.new is not None:
+            rows.append(change.new)
+            kinds.append(UPDATE_AFTER if both else INSERT)
+    return ChangelogBatch(table.batch(rows), np.array(kinds, dtype=np.int8))
+
+
+__all__ += ["rows_of"]

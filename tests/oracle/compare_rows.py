@@ -1,0 +1,60 @@
+"""Bags of rows: equal when every row is there as often on both sides; numbers by value, inexact ones with a tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+__all__ = ["difference"]
+
+Row = tuple[Any, ...]
+
+
+def difference(ours: Sequence[Row], theirs: Sequence[Row], approx: Sequence[bool]) -> str | None:
+    """What differs between two bags, or None. `approx`: per column, whether its numbers are inexact."""
+    left, right = Counter(map(_plain, ours)), Counter(map(_plain, theirs))
+    if left == right:
+        return None
+    if len(ours) == len(theirs):
+        order = sorted(range(len(approx)), key=lambda i: approx[i])
+        pairs = zip(_sorted(left, order), _sorted(right, order), strict=True)
+        if all(_close(a, b, approx) for a, b in pairs):
+            return None
+    lines = [f"  only in ours ({n}x): {row}" for row, n in (left - right).items()]
+    lines += [f"  only in DuckDB's ({n}x): {row}" for row, n in (right - left).items()]
+    return "\n".join(lines)
+
+
+def _plain(row: Sequence[Any]) -> Row:
+    return tuple(_value(v) for v in row)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, float | Decimal) and value == value and value == int(value):
+        return int(value)
+    return value
+
+
+def _sorted(rows: Counter[Row], order: Sequence[int]) -> list[Row]:
+    return sorted(rows.elements(), key=lambda row: [_key(row[i]) for i in order])
+
+
+def _key(value: Any) -> tuple[bool, str, float, str]:
+    if isinstance(value, int | float | Decimal):
+        return (False, "", round(float(value), 5), "")
+    return (value is None, type(value).__name__, 0.0, str(value))
+
+
+def _close(a: Row, b: Row, approx: Sequence[bool]) -> bool:
+    for x, y, inexact in zip(a, b, approx, strict=True):
+        if x == y:
+            continue
+        numbers = isinstance(x, int | float | Decimal) and isinstance(y, int | float | Decimal)
+        if not numbers or not inexact or not math.isclose(float(x), float(y), rel_tol=1e-9, abs_tol=2e-6):
+            return False
+    return True

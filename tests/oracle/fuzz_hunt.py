@@ -1,0 +1,154 @@
+"""Random cases without end, each shrunk when it fails: `python -m tests.oracle.fuzz_hunt --seconds 60 --seed 1 [family ...]`.
+
+The draws are plain random numbers, so that no two cases are alike (hypothesis likes to vary what it had). A failing
+list of draws is shrunk by leaving out stretches and lowering numbers as long as the failure keeps its nature.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tests.oracle.compare_case import Broken, Skipped, check_case
+from tests.oracle.fuzz_report import write_slt
+from tests.oracle.generate_cases import Case, draw_case
+from tests.oracle.generate_choices import Choices
+from tests.oracle.generate_queries import FAMILIES
+
+__all__ = ["ListedChoices", "hunt", "shrink"]
+
+
+class ListedChoices(Choices):
+    """Choices from a list of numbers, and from chance (or the lowest) where it ends. `taken` is what was used."""
+
+    def __init__(self, numbers: list[int], chance: random.Random | None) -> None:
+        super().__init__(lambda strategy: None)
+        self._numbers = numbers
+        self._chance = chance
+        self.taken: list[int] = []
+
+    def count(self, low: int, high: int) -> int:
+        if low >= high:
+            return low
+        at = len(self.taken)
+        if at < len(self._numbers):
+            found = min(self._numbers[at], high - low)
+        else:
+            found = self._chance.randint(0, high - low) if self._chance is not None else 0
+        self.taken.append(found)
+        return low + found
+
+
+def problem(case: Case) -> str | None:
+    """What is broken, None when nothing is."""
+    try:
+        check_case(case)
+    except Broken as broken:
+        return str(broken)
+    except Skipped:
+        return None
+    return None
+
+
+def nature(why: str) -> str:
+    """The kind of a failure, so that a smaller case fails for the same reason."""
+    first = re.sub(r"without rules [^:]*", "", why.splitlines()[0])
+    return re.sub(r"c?\d+|\"[^\"]*\"|'[^']*'|\[.*", "#", first)[:100]
+
+
+def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[Case, str]:
+    """The smallest failing case found in some seconds."""
+    deadline = time.monotonic() + seconds
+    best = list(numbers)
+
+    def attempt(candidate: list[int]) -> bool:
+        nonlocal best
+        choose = ListedChoices(candidate, None)
+        case = draw_case(choose, family)
+        taken = list(choose.taken)
+        while taken and taken[-1] == 0:
+            taken.pop()
+        if (len(taken), taken) >= (len(best), best):
+            return False
+        why = problem(case)
+        if why is None or nature(why) != kind:
+            return False
+        best = taken
+        return True
+
+    moved = True
+    while moved and time.monotonic() < deadline:
+        moved = _pass(lambda: best, attempt, deadline)
+    case = draw_case(ListedChoices(best, None), family)
+    return case, problem(case) or "the failure does not repeat"
+
+
+def _pass(current: Callable[[], list[int]], attempt: Callable[[list[int]], bool], deadline: float) -> bool:
+    moved = False
+    size = max(1, len(current()) // 2)
+    while size:
+        at = len(current()) - size
+        while at >= 0 and time.monotonic() < deadline:
+            now = current()
+            if attempt(now[:at] + now[at + size :]) or attempt(now[:at] + [0] * size + now[at + size :]):
+                moved = True
+            at -= max(1, size // 2)
+        size //= 2
+    for at in range(len(current()) - 1, -1, -1):
+        if time.monotonic() >= deadline:
+            break
+        now = current()
+        if at < len(now) and now[at] > 0:
+            moved = attempt([*now[:at], now[at] // 2, *now[at + 1 :]]) or attempt([*now[:at], now[at] - 1, *now[at + 1 :]]) or moved
+    return moved
+
+
+def hunt(families: list[str], seconds: float, seed: int, shrinking: float) -> Counter[str]:
+    """Run cases; print one small case per nature of failure. Gives how often each was met."""
+    met: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < end:
+        family = families[number % len(families)]
+        choose = ListedChoices([], random.Random(f"{seed}/{number}"))
+        number += 1
+        case: Any = draw_case(choose, family)
+        why = None
+        try:
+            check_case(case)
+            met["equal"] += 1
+        except Skipped as skipped:
+            met["skipped: " + nature(str(skipped))] += 1
+        except Broken as broken:
+            why = str(broken)
+        if why is not None:
+            kind = nature(why)
+            met[kind] += 1
+            if met[kind] == 1:
+                small, reason = shrink(family, choose.taken, shrinking, kind)
+                print(f"=== {family} seed {seed}/{number - 1}\n{write_slt(small, reason)}\n{reason[:1500]}", flush=True)
+                print(small.sql.ours, flush=True)
+    return met
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--shrink", type=float, default=15)
+    parser.add_argument("families", nargs="*", default=list(FAMILIES))
+    arguments = parser.parse_args()
+    seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 30)
+    print(f"seed {seed}", flush=True)
+    for kind, times in hunt(arguments.families or list(FAMILIES), arguments.seconds, seed, arguments.shrink).most_common():
+        print(f"{times:6}  {kind}")
+
+
+if __name__ == "__main__":
+    main()
