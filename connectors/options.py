@@ -26,15 +26,33 @@ class TableOptions:
         where: for messages, such as "connector 'filesystem'".
         declared: all options the connector takes.
         prefixes: begin of keys that others check (a format's own options, options by field).
+        under: what stands before the keys in the table's options and was taken off, such as `csv.`; for messages.
     """
 
-    def __init__(self, options: Mapping[str, str], where: str, declared: Iterable[Option[Any]], prefixes: tuple[str, ...] = ()) -> None:
-        check_options(options, {o.key for o in declared}, where, prefixes)
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        where: str,
+        declared: Iterable[Option[Any]],
+        prefixes: tuple[str, ...] = (),
+        under: str = "",
+    ) -> None:
+        check_options({under + k: v for k, v in options.items()}, {under + o.key for o in declared}, where, prefixes)
         self._options = Options(options)
         self._where = where
+        self._under = under
 
     def get(self, option: Option[T]) -> T:
-        return self._options.get(option)
+        try:
+            return self._options.get(option)
+        except OptionError as error:
+            if not self._under:
+                raise
+            raise OptionError(
+                error.message.replace(f"'{option.key}'", f"'{self._under}{option.key}'"),
+                code=error.code,
+                hint=error.hint,
+            ) from error
 
     def has(self, option: Option[Any]) -> bool:
         return option.key in self._options
@@ -42,7 +60,9 @@ class TableOptions:
     def required(self, option: Option[T]) -> T:
         """The value; raises OptionError E1504 when it is not given."""
         if not self.has(option) or self._options.text(option.key) == "":
-            raise OptionError(f"{self._where} needs the option '{option.key}'", code="E1504", hint=f"set it to {option.description}")
+            raise OptionError(
+                f"{self._where} needs the option '{option.key}'", code="E1504", hint=f"set it to {option.description}"
+            )
         return self._options.get(option)
 
 

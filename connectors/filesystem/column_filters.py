@@ -16,13 +16,30 @@ from runtime.expr.nodes import Call, Expr, InList, InputRef, Literal
 
 __all__ = ["ColumnFilter", "may_hold", "passing", "take_filters"]
 
-_COMPARISONS = {"=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_COMPARISONS = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # Floating columns stay with the engine, which orders NaN; CHAR because of its blanks; nanoseconds because statistics round.
-_ROOTS = frozenset({
-    TypeRoot.VARCHAR, TypeRoot.BOOLEAN, TypeRoot.DECIMAL, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE,
-    TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ,
-})
+_ROOTS = frozenset(
+    {
+        TypeRoot.VARCHAR,
+        TypeRoot.BOOLEAN,
+        TypeRoot.DECIMAL,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.DATE,
+        TypeRoot.TIMESTAMP,
+        TypeRoot.TIMESTAMP_LTZ,
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,9 @@ class ColumnFilter:
                 return _COMPARISONS[self.operator](column, pa.scalar(self.values[0], arrow))
 
 
-def take_filters(filters: Sequence[Expr], schema: Schema, columns: Sequence[str]) -> tuple[tuple[ColumnFilter, ...], list[Expr]]:
+def take_filters(
+    filters: Sequence[Expr], schema: Schema, columns: Sequence[str]
+) -> tuple[tuple[ColumnFilter, ...], list[Expr]]:
     """Filters over `schema` that can be applied here, of the given stored columns, and the others."""
     taken: list[ColumnFilter] = []
     left: list[Expr] = []
@@ -83,7 +102,9 @@ def _read(expression: Expr, schema: Schema) -> ColumnFilter | None:
 def _comparison(ref: InputRef, operator: str, constants: tuple[Literal, ...], schema: Schema) -> ColumnFilter | None:
     type_ = schema[ref.index].type
     fits = type_.root in _ROOTS and not (type_.is_timestamp and type_.precision > 6)
-    if not fits or any(c.value is None or c.type.root is not type_.root or c.type.arrow != type_.arrow for c in constants):
+    if not fits or any(
+        c.value is None or c.type.root is not type_.root or c.type.arrow != type_.arrow for c in constants
+    ):
         return None
     return ColumnFilter(schema[ref.index].name, operator, tuple(c.value for c in constants), type_)
 
@@ -97,7 +118,9 @@ def passing(filters: Sequence[ColumnFilter], columns: dict[str, pa.Array]) -> pa
     return mask
 
 
-def may_hold(filters: Sequence[ColumnFilter], group: pq.RowGroupMetaData, leaf_of: dict[str, int], types: dict[str, pa.DataType]) -> bool:
+def may_hold(
+    filters: Sequence[ColumnFilter], group: pq.RowGroupMetaData, leaf_of: dict[str, int], types: dict[str, pa.DataType]
+) -> bool:
     """Whether a row group may have a row that passes, by its statistics. Columns whose stored type differs are not looked at."""
     for one in filters:
         leaf = leaf_of.get(one.column)
@@ -113,7 +136,11 @@ def may_hold(filters: Sequence[ColumnFilter], group: pq.RowGroupMetaData, leaf_o
             continue
         if nulls is not None and nulls == group.num_rows:
             return False
-        if one.operator != "is not null" and statistics.has_min_max and not _overlaps(one, statistics.min, statistics.max):
+        if (
+            one.operator != "is not null"
+            and statistics.has_min_max
+            and not _overlaps(one, statistics.min, statistics.max)
+        ):
             return False
     return True
 
@@ -123,8 +150,11 @@ def _overlaps(one: ColumnFilter, least: Any, greatest: Any) -> bool:
     low, high = (pa.scalar(v).cast(arrow, safe=False) if not isinstance(v, pa.Scalar) else v for v in (least, greatest))
     wanted = pa.array(one.values, arrow)
     inside = {
-        "=": lambda: pc.and_(pc.greater_equal(wanted, low), pc.less_equal(wanted, high)), "<": lambda: pc.greater(wanted, low),
-        "<=": lambda: pc.greater_equal(wanted, low), ">": lambda: pc.less(wanted, high), ">=": lambda: pc.less_equal(wanted, high),
+        "=": lambda: pc.and_(pc.greater_equal(wanted, low), pc.less_equal(wanted, high)),
+        "<": lambda: pc.greater(wanted, low),
+        "<=": lambda: pc.greater_equal(wanted, low),
+        ">": lambda: pc.less(wanted, high),
+        ">=": lambda: pc.less_equal(wanted, high),
     }
     inside["in"] = inside["="]
     check = inside.get(one.operator)

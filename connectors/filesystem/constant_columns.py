@@ -21,7 +21,9 @@ from runtime.spi.table import SourceReader
 __all__ = ["METADATA", "FileColumns"]
 
 METADATA: Mapping[str, DataType] = {
-    "file.path": STRING.not_null(), "file.name": STRING.not_null(), "file.size": BIGINT.not_null(),
+    "file.path": STRING.not_null(),
+    "file.name": STRING.not_null(),
+    "file.size": BIGINT.not_null(),
     "file.modification-time": timestamp_ltz(3).not_null(),
 }
 
@@ -54,7 +56,13 @@ class FileColumns:
         if not len(data):
             raise OptionError(f"{request.name} has no column that is stored in its files")
         return FileColumns(
-            request.schema, data.names, request.partitioned_by, request.metadata, default_partition, request.time_zone, data.names[0]
+            request.schema,
+            data.names,
+            request.partitioned_by,
+            request.metadata,
+            default_partition,
+            request.time_zone,
+            data.names[0],
         )
 
     def select(self, names: Sequence[str]) -> FileColumns:
@@ -62,7 +70,15 @@ class FileColumns:
         schema = Schema(tuple(self.schema[self.schema.index_of(n)] for n in names))
         constant = {*self.partitions, *(name for name, _ in self.metadata)}
         read = tuple(n for n in names if n not in constant)
-        return FileColumns(schema, read or (self.first,), self.partitions, self.metadata, self.default_partition, self.time_zone, self.first)
+        return FileColumns(
+            schema,
+            read or (self.first,),
+            self.partitions,
+            self.metadata,
+            self.default_partition,
+            self.time_zone,
+            self.first,
+        )
 
     def complete(self, reader: SourceReader, entry: FileEntry) -> SourceReader:
         """A reader that adds the constant columns of a file to the decoded ones."""
@@ -78,11 +94,15 @@ class FileColumns:
                 return pa.scalar(None, field.type.arrow)
             cells, bad = parse_text(pa.array([text], pa.string()), field.type, TextRules(self.time_zone))
             if bad is not None:
-                raise ConnectorError(f"{entry.path}: '{text}' is no value of partition column {field.name} {field.type}", code="E3106")
+                raise ConnectorError(
+                    f"{entry.path}: '{text}' is no value of partition column {field.name} {field.type}", code="E3106"
+                )
             return cells[0]
         key = dict(self.metadata)[field.name]
         found: dict[str, Any] = {
-            "file.path": entry.path, "file.name": os.path.basename(entry.path), "file.size": entry.size,
+            "file.path": entry.path,
+            "file.name": os.path.basename(entry.path),
+            "file.size": entry.size,
         }
         if key in found:
             return pa.scalar(found[key]).cast(field.type.arrow)
@@ -102,7 +122,8 @@ class _Completed:
         if batch is None:
             return None
         columns = [
-            pa.repeat(self._values[f.name], len(batch)) if f.name in self._values else batch.rows.column(f.name) for f in self._schema
+            pa.repeat(self._values[f.name], len(batch)) if f.name in self._values else batch.rows.column(f.name)
+            for f in self._schema
         ]
         return ChangelogBatch.of(columns, self._schema, batch.kinds)
 

@@ -29,11 +29,15 @@ def local_path(path: str) -> str:
         return path
     address = urlparse(path)
     if address.scheme != "file":
-        raise OptionError(f"connector 'filesystem' cannot reach '{path}'", code="E1505", hint="give a local path or a file:// address")
+        raise OptionError(
+            f"connector 'filesystem' cannot reach '{path}'", code="E1505", hint="give a local path or a file:// address"
+        )
     return unquote(address.netloc + address.path if address.netloc not in ("", "localhost") else address.path)
 
 
-def list_files(path: str, pattern: str = "", partitions: tuple[str, ...] = (), *, may_be_missing: bool = False) -> list[FileEntry]:
+def list_files(
+    path: str, pattern: str = "", partitions: tuple[str, ...] = (), *, may_be_missing: bool = False
+) -> list[FileEntry]:
     """All files of a table, sorted by path; names that begin with `.` or `_` are hidden, also those of folders below the path.
 
     Args:
@@ -47,14 +51,22 @@ def list_files(path: str, pattern: str = "", partitions: tuple[str, ...] = (), *
     try:
         found = _find(path)
     except OSError as error:
-        raise ConnectorError(f"cannot list {path}: {error.strerror}", code="E3102", hint="check the permissions of the folder") from error
+        raise ConnectorError(
+            f"cannot list {path}: {error.strerror}", code="E3102", hint="check the permissions of the folder"
+        ) from error
     if found is None:
         if may_be_missing:
             return []
         near = _nearest_folder(path)
-        raise ConnectorError(f"no such file or folder: {path}", code="E3101",
-                             hint=f"check the option 'path'; relative paths begin at {os.getcwd()}" if not os.path.isabs(path)
-                             else f"check the option 'path'; {near} exists" if near else "check the option 'path'")
+        raise ConnectorError(
+            f"no such file or folder: {path}",
+            code="E3101",
+            hint=f"check the option 'path'; relative paths begin at {os.getcwd()}"
+            if not os.path.isabs(path)
+            else f"check the option 'path'; {near} exists"
+            if near
+            else "check the option 'path'",
+        )
     matching = re.compile(pattern) if pattern else None
     entries: list[FileEntry] = []
     for name in sorted(found):
@@ -75,8 +87,12 @@ def _find(path: str) -> list[str] | None:
     if os.path.isdir(path):
         return _below(path)
     if glob.has_magic(path):
-        return [f for name in glob.glob(path, recursive=True) if not _hidden(os.path.basename(name))
-                for f in ([name] if os.path.isfile(name) else _below(name) if "**" not in path else [])]
+        return [
+            f
+            for name in glob.glob(path, recursive=True)
+            if not _hidden(os.path.basename(name))
+            for f in ([name] if os.path.isfile(name) else _below(name) if "**" not in path else [])
+        ]
     return None
 
 
@@ -111,6 +127,9 @@ def _partition(path: str, columns: tuple[str, ...]) -> tuple[tuple[str, str], ..
     parts = dict(p.split("=", 1) for p in path.split(os.sep)[:-1] if "=" in p)
     missing = [c for c in columns if c not in parts]
     if missing:
-        raise ConnectorError(f"{path} is in no folder '{missing[0]}=...'", code="E3103",
-                             hint=f"the table is partitioned by {', '.join(columns)}: each file stands in folders named column=value")
+        raise ConnectorError(
+            f"{path} is in no folder '{missing[0]}=...'",
+            code="E3103",
+            hint=f"the table is partitioned by {', '.join(columns)}: each file stands in folders named column=value",
+        )
     return tuple((c, unquote(parts[c])) for c in columns)

@@ -25,9 +25,13 @@ def open_parquet(path: str) -> pq.ParquetFile:
         return pq.ParquetFile(path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ConnectorError(f"cannot read {path}: {reason}", code="E3104", hint="check that the file exists and may be read") from error
+        raise ConnectorError(
+            f"cannot read {path}: {reason}", code="E3104", hint="check that the file exists and may be read"
+        ) from error
     except pa.ArrowException as error:
-        raise FormatError(f"{path} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'") from error
+        raise FormatError(
+            f"{path} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'"
+        ) from error
 
 
 def parquet_rows(path: str) -> int:
@@ -69,7 +73,8 @@ class ParquetFileReader:
         leaf_of = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
         types = {f.name: f.type for f in self._file.schema_arrow}
         return [
-            g for g in range(metadata.num_row_groups)
+            g
+            for g in range(metadata.num_row_groups)
             if metadata.row_group(g).num_rows and may_hold(self._filters, metadata.row_group(g), leaf_of, types)
         ]
 

@@ -85,11 +85,19 @@ class FileWriter:
         self._stored = schema.select(tuple(self._stored_positions))
         self._partition_positions = [schema.index_of(n) for n in sink.partitions]
         if os.path.exists(sink.path) and not os.path.isdir(sink.path):
-            raise ConnectorError(f"cannot write to {sink.path}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder")
+            raise ConnectorError(
+                f"cannot write to {sink.path}: it is a file",
+                code="E3110",
+                hint="the option 'path' of a sink names a folder",
+            )
         self._make_folder(sink.path)
         if not os.access(sink.path, os.W_OK | os.X_OK):
             self.abort()
-            raise ConnectorError(f"cannot write to {sink.path}: permission denied", code="E3110", hint="choose a folder that may be written")
+            raise ConnectorError(
+                f"cannot write to {sink.path}: permission denied",
+                code="E3110",
+                hint="choose a folder that may be written",
+            )
 
     def _make_folder(self, folder: str) -> None:
         missing: list[str] = []
@@ -103,7 +111,9 @@ class FileWriter:
                 self._made_folders.append(name)
         except OSError as error:
             self.abort()
-            raise ConnectorError(f"cannot write to {folder}: {error.strerror}", code="E3110", hint="choose a folder that may be written") from error
+            raise ConnectorError(
+                f"cannot write to {folder}: {error.strerror}", code="E3110", hint="choose a folder that may be written"
+            ) from error
 
     def write(self, batch: ChangelogBatch) -> None:
         if not self._partition_positions:
@@ -121,13 +131,18 @@ class FileWriter:
         slots, first = index.insert(words)
         order = np.argsort(slots, kind="stable")
         firsts = np.flatnonzero(first)
-        texts = [self._folder_names(k.take(pa.array(firsts)), i) for k, i in zip(keys, self._partition_positions, strict=True)]
+        texts = [
+            self._folder_names(k.take(pa.array(firsts)), i)
+            for k, i in zip(keys, self._partition_positions, strict=True)
+        ]
         parts: list[tuple[str, ChangelogBatch]] = []
         counts = np.bincount(slots, minlength=index.capacity)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         for at, row in enumerate(firsts.tolist()):
             slot = int(slots[row])
-            parts.append((os.path.join(*(names[at] for names in texts)), batch.take(order[starts[slot]: starts[slot + 1]])))
+            parts.append(
+                (os.path.join(*(names[at] for names in texts)), batch.take(order[starts[slot] : starts[slot + 1]]))
+            )
         return parts
 
     def _folder_names(self, values: pa.Array, position: int) -> Sequence[str]:
@@ -157,7 +172,9 @@ class FileWriter:
         try:
             file = open(staged, "wb")  # noqa: SIM115
         except OSError as error:
-            raise ConnectorError(f"cannot write to {at}: {error.strerror}", code="E3110", hint="choose a folder that may be written") from error
+            raise ConnectorError(
+                f"cannot write to {at}: {error.strerror}", code="E3110", hint="choose a folder that may be written"
+            ) from error
         return _OpenFile(staged, final, file, encoder)
 
     def _put(self, opened: _OpenFile, data: bytes) -> None:
@@ -196,7 +213,7 @@ class FileWriter:
                 os.rename(hidden, final)
                 published.append(final)
         except OSError as error:
-            for name in [*published, *(hidden for hidden, _ in staged[len(published):])]:
+            for name in [*published, *(hidden for hidden, _ in staged[len(published) :])]:
                 _remove(name)
             raise ConnectorError(f"cannot publish {final}: {error.strerror}", code="E3112") from error
         self._made_folders = []

@@ -26,18 +26,39 @@ from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
 
 __all__ = ["FILESYSTEM", "FileSource"]
 
-MONITOR = duration_option("source.monitor-interval", 0, "how often to look for new files, such as '10 s'; without it the source is bounded")
+MONITOR = duration_option(
+    "source.monitor-interval", 0, "how often to look for new files, such as '10 s'; without it the source is bounded"
+)
 PATTERN = text_option("source.path.regex-pattern", "", "a regular expression that the whole path of a file must match")
-STATISTICS = text_option("source.report-statistics", "ALL", "whether sizes are reported to the planner", ("ALL", "NONE"))
-DEFAULT_PARTITION = text_option("partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value")
+STATISTICS = text_option(
+    "source.report-statistics", "ALL", "whether sizes are reported to the planner", ("ALL", "NONE")
+)
+DEFAULT_PARTITION = text_option(
+    "partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value"
+)
 FILE_SIZE = text_option("sink.rolling-policy.file-size", "128MB", "a file is closed and the next begun at this size")
-ROLLOVER = duration_option("sink.rolling-policy.rollover-interval", 1_800_000, "accepted for compatibility; files are published when the job ends")
+ROLLOVER = duration_option(
+    "sink.rolling-policy.rollover-interval",
+    1_800_000,
+    "accepted for compatibility; files are published when the job ends",
+)
 CHECK = duration_option("sink.rolling-policy.check-interval", 60_000, "accepted for compatibility")
 INACTIVITY = duration_option("sink.rolling-policy.inactivity-interval", 1_800_000, "accepted for compatibility")
 PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
 SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
 _OPTIONS = (
-    PATH, FORMAT, MONITOR, PATTERN, STATISTICS, DEFAULT_PARTITION, FILE_SIZE, ROLLOVER, CHECK, INACTIVITY, PARALLELISM, SCAN_PARALLELISM,
+    PATH,
+    FORMAT,
+    MONITOR,
+    PATTERN,
+    STATISTICS,
+    DEFAULT_PARTITION,
+    FILE_SIZE,
+    ROLLOVER,
+    CHECK,
+    INACTIVITY,
+    PARALLELISM,
+    SCAN_PARALLELISM,
 )
 
 _BYTES_OF_A_TEXT_COLUMN = 12
@@ -49,7 +70,9 @@ _FOOTERS = 16
 class _Listing:
     """What is in the folder, listed anew at most once an interval."""
 
-    def __init__(self, list_now: Callable[[], list[FileEntry]], interval: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, list_now: Callable[[], list[FileEntry]], interval: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._list_now = list_now
         self._interval = interval / 1000
         self._clock = clock
@@ -126,7 +149,12 @@ class FileSource:
         return replace(self, columns=self.columns.select(names))
 
     def describe(self) -> dict[str, Any]:
-        return {"connector": "filesystem", "path": self.path, "format": self.format.name, "columns": list(self.schema.names)}
+        return {
+            "connector": "filesystem",
+            "path": self.path,
+            "format": self.format.name,
+            "columns": list(self.schema.names),
+        }
 
 
 @dataclass(frozen=True)
@@ -174,7 +202,9 @@ class ParquetSource(FileSource):
 
 def _read_options(request: TableRequest) -> tuple[TableOptions, str, Format]:
     format_name = request.options.get(FORMAT.key, "")
-    options = TableOptions(request.options, "connector 'filesystem'", _OPTIONS, (format_name + ".",) if format_name else ())
+    options = TableOptions(
+        request.options, "connector 'filesystem'", _OPTIONS, (format_name + ".",) if format_name else ()
+    )
     path = local_path(options.required(PATH))
     return options, path, table_format(request, options.required(FORMAT))
 
@@ -192,26 +222,46 @@ def _source(request: TableRequest) -> FileSource:
     kind = ParquetSource if format_.name == "parquet" else FileSource
     relevant: Mapping[str, str] = {k: v for k, v in request.options.items() if not k.startswith("sink.")}
     return kind(
-        request.name, path, options.get(PATTERN), data, columns, tuple(sorted(relevant.items())), request.time_zone,
-        options.get(MONITOR), options.get(STATISTICS).upper() != "NONE", format_,
+        request.name,
+        path,
+        options.get(PATTERN),
+        data,
+        columns,
+        tuple(sorted(relevant.items())),
+        request.time_zone,
+        options.get(MONITOR),
+        options.get(STATISTICS).upper() != "NONE",
+        format_,
     )
 
 
 def _sink(request: TableRequest) -> FileSink:
     options, path, format_ = _read_options(request)
     if request.metadata:
-        raise OptionError(f"connector 'filesystem' cannot write metadata column '{request.metadata[0][0]}'", hint="declare it VIRTUAL")
+        raise OptionError(
+            f"connector 'filesystem' cannot write metadata column '{request.metadata[0][0]}'", hint="declare it VIRTUAL"
+        )
     stored = [f for f in request.schema if f.name not in request.partitioned_by]
     if not stored:
         raise OptionError(f"{request.name} has no column that is stored in its files")
     limit = parse_memory(options.get(FILE_SIZE))
     return FileSink(
-        request.name, path, request.schema, request.primary_key, request.partitioned_by, options.get(DEFAULT_PARTITION), limit,
-        request.time_zone, format_,
+        request.name,
+        path,
+        request.schema,
+        request.primary_key,
+        request.partitioned_by,
+        options.get(DEFAULT_PARTITION),
+        limit,
+        request.time_zone,
+        format_,
     )
 
 
 FILESYSTEM = ConnectorFactory(
-    name="filesystem", document="files: a file, a folder, a pattern; bounded, or watched for new files", source=_source, sink=_sink,
+    name="filesystem",
+    document="files: a file, a folder, a pattern; bounded, or watched for new files",
+    source=_source,
+    sink=_sink,
     metadata=METADATA,
 )

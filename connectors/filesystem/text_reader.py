@@ -31,7 +31,12 @@ class TextFileReader:
     """
 
     def __init__(
-        self, path: str, decoder: Decoder, format_name: str, reject: Callable[[Sequence[RejectedRow]], None] | None, block_bytes: int = _BLOCK
+        self,
+        path: str,
+        decoder: Decoder,
+        format_name: str,
+        reject: Callable[[Sequence[RejectedRow]], None] | None,
+        block_bytes: int = _BLOCK,
     ) -> None:
         self._path = path
         self._decoder = decoder
@@ -41,7 +46,9 @@ class TextFileReader:
         try:
             self._file: io.BufferedReader | None = open(path, "rb")  # noqa: SIM115
         except OSError as error:
-            raise ConnectorError(f"cannot read {path}: {error.strerror}", code="E3104", hint="check that the file exists and may be read") from error
+            raise ConnectorError(
+                f"cannot read {path}: {error.strerror}", code="E3104", hint="check that the file exists and may be read"
+            ) from error
         self._size = os.fstat(self._file.fileno()).st_size
         self._rest = b""
         self._block_offset = 0
@@ -85,8 +92,11 @@ class TextFileReader:
         if self._file is None:
             return
         if offset > self._size:
-            raise ConnectorError(f"{self._path} is shorter than when it was last read", code="E3105",
-                                 hint="files of a table must not change once they are there")
+            raise ConnectorError(
+                f"{self._path} is shorter than when it was last read",
+                code="E3105",
+                hint="files of a table must not change once they are there",
+            )
         if offset and isinstance(self._decoder, StartsAtHead):
             self._decoder.begin_at(self._file.readline())
         self._file.seek(offset)
@@ -105,7 +115,7 @@ class TextFileReader:
                 data = self._rest + self._file.read(min(wanted, room))
             except OSError as error:
                 raise ConnectorError(f"cannot read {self._path}: {error.strerror}", code="E3104") from error
-            final = start + len(data) >= self._size or room > 0 and len(data) == len(self._rest)
+            final = start + len(data) >= self._size or (room > 0 and len(data) == len(self._rest))
             try:
                 decoded = self._decoder.decode(data, final)
             except FormatError as error:
@@ -114,7 +124,7 @@ class TextFileReader:
                 break
             self._rest = data
             wanted *= 2
-        self._rest = data[decoded.consumed:]
+        self._rest = data[decoded.consumed :]
         self._block_offset, self._next_offset = start, self._size if final else start + decoded.consumed
         self._taken, self._skip = self._skip, 0
         # Rows that were given before were given with what was rejected among them.

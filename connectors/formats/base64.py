@@ -20,20 +20,30 @@ def _octets(values: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int
     """The bytes of all values one after another and where each begins; NULLs are empty."""
     whole = pc.fill_null(values.cast(pa.large_binary()), b"")
     _, offsets, data = whole.buffers()
-    starts = np.frombuffer(offsets, dtype=np.int64)[whole.offset: whole.offset + len(whole) + 1]
-    octets = np.frombuffer(data, dtype=np.uint8)[starts[0]: starts[-1]] if data is not None and starts[-1] > starts[0] else np.zeros(0, np.uint8)
+    starts = np.frombuffer(offsets, dtype=np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    octets = (
+        np.frombuffer(data, dtype=np.uint8)[starts[0] : starts[-1]]
+        if data is not None and starts[-1] > starts[0]
+        else np.zeros(0, np.uint8)
+    )
     return octets, starts - starts[0]
 
 
-def _binary(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], nulls: BadMask, type_: pa.DataType) -> pa.Array:
+def _binary(
+    octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], nulls: BadMask, type_: pa.DataType
+) -> pa.Array:
     large = pa.large_string() if pa.types.is_string(type_) else pa.large_binary()
-    built = pa.Array.from_buffers(large, len(starts) - 1, [None, pa.py_buffer(starts.astype(np.int64)), pa.py_buffer(octets)]).cast(type_)
+    built = pa.Array.from_buffers(
+        large, len(starts) - 1, [None, pa.py_buffer(starts.astype(np.int64)), pa.py_buffer(octets)]
+    ).cast(type_)
     return pc.if_else(pa.array(nulls), pa.scalar(None, type_), built) if nulls.any() else built
 
 
 def decode_base64(values: pa.Array) -> tuple[pa.Array, BadMask | None]:
     """Text to bytes, and the mask of cells that are no base64 (missing padding is forgiven)."""
-    fits = pc.fill_null(pc.match_substring_regex(values, r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$"), True)
+    fits = pc.fill_null(
+        pc.match_substring_regex(values, r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?$"), True
+    )
     bad = ~fits.to_numpy(zero_copy_only=False)
     nulls = pc.is_null(values).to_numpy(zero_copy_only=False) | bad
     plain = pc.if_else(fits, pc.replace_substring_regex(values, "=+$", ""), "")

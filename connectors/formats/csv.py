@@ -20,14 +20,32 @@ FIELD_DELIMITER = text_option("field-delimiter", ",", "one character between fie
 QUOTE = text_option("quote-character", '"', "the character around values that hold delimiters")
 NO_QUOTE = bool_option("disable-quote-character", False, "true or false: values are never in quotes")
 COMMENTS = bool_option("allow-comments", False, "true or false: lines that begin with '#' are left out")
-IGNORE = bool_option("ignore-parse-errors", False, "true or false: malformed records are kept in system.rejected instead of failing the job")
+IGNORE = bool_option(
+    "ignore-parse-errors",
+    False,
+    "true or false: malformed records are kept in system.rejected instead of failing the job",
+)
 ELEMENTS = text_option("array-element-delimiter", ";", "what stands between elements of ARRAY and fields of ROW")
 ESCAPE = text_option("escape-character", "", "the character that takes away the meaning of the next one")
 NULL_LITERAL = text_option("null-literal", "", "the text that means NULL")
 HEADER = bool_option("header", False, "true or false: the first line names the columns, and columns are found by name")
-SCIENTIFIC = bool_option("write-bigdecimal-in-scientific-notation", True, "accepted for compatibility; decimals are written plainly")
+SCIENTIFIC = bool_option(
+    "write-bigdecimal-in-scientific-notation", True, "accepted for compatibility; decimals are written plainly"
+)
 TRIM = bool_option("trim-spaces", False, "accepted for compatibility; numbers are always trimmed")
-_OPTIONS = (FIELD_DELIMITER, QUOTE, NO_QUOTE, COMMENTS, IGNORE, ELEMENTS, ESCAPE, NULL_LITERAL, HEADER, SCIENTIFIC, TRIM)
+_OPTIONS = (
+    FIELD_DELIMITER,
+    QUOTE,
+    NO_QUOTE,
+    COMMENTS,
+    IGNORE,
+    ELEMENTS,
+    ESCAPE,
+    NULL_LITERAL,
+    HEADER,
+    SCIENTIFIC,
+    TRIM,
+)
 
 
 class CsvFormat:
@@ -60,21 +78,30 @@ class CsvFormat:
 
 def _check(name: str, type_: DataType, nested: bool) -> None:
     if type_.root in (TypeRoot.MAP, TypeRoot.MULTISET) or (nested and type_.is_nested):
-        raise UnsupportedError(f"format 'csv' cannot hold column {name} of type {type_}", code="E1603",
-                               hint="use the format 'json' or 'parquet' for such columns")
+        raise UnsupportedError(
+            f"format 'csv' cannot hold column {name} of type {type_}",
+            code="E1603",
+            hint="use the format 'json' or 'parquet' for such columns",
+        )
     for child in (*type_.children, *(f.type for f in type_.fields)):
         _check(name, child, True)
 
 
 def _create(options: Mapping[str, str]) -> CsvFormat:
-    read = TableOptions(options, "format 'csv'", _OPTIONS)
+    read = TableOptions(options, "format 'csv'", _OPTIONS, under="csv.")
     delimiter = _unescape(read.get(FIELD_DELIMITER))
     quote = None if read.get(NO_QUOTE) else read.get(QUOTE)
     if read.get(NO_QUOTE) and read.has(QUOTE):
-        raise OptionError("format 'csv' cannot have a quote character and have it disabled", hint="set only one of 'csv.quote-character' and 'csv.disable-quote-character'")
+        raise OptionError(
+            "format 'csv' cannot have a quote character and have it disabled",
+            hint="set only one of 'csv.quote-character' and 'csv.disable-quote-character'",
+        )
     for key, value in (("field-delimiter", delimiter), ("quote-character", quote)):
         if value is not None and len(value.encode()) != 1:
-            raise OptionError(f"option 'csv.{key}' must be a single character, not '{value}'", hint="write one ASCII character, '\\t' for a tab")
+            raise OptionError(
+                f"option 'csv.{key}' must be a single character, not '{value}'",
+                hint="write one ASCII character, '\\t' for a tab",
+            )
     escape = read.get(ESCAPE)
     if len(escape) > 1:
         raise OptionError(f"option 'csv.escape-character' must be a single character, not '{escape}'")

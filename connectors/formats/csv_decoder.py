@@ -21,7 +21,18 @@ from runtime.spi.format import Decoded
 __all__ = ["CsvDecoder", "CsvDialect"]
 
 _BLOCK = 1 << 20
-_DIRECT = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE, TypeRoot.BOOLEAN})
+_DIRECT = frozenset(
+    {
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.DATE,
+        TypeRoot.BOOLEAN,
+    }
+)
 _NEWLINE, _HASH = 10, 35
 
 
@@ -78,12 +89,19 @@ class CsvDecoder:
         if self._dialect.comments:
             block, numbers = _without_comments(block)
         rows, rejected = self._rows(block)
-        return Decoded(ChangelogBatch(rows), tuple(
-            MalformedRecord(r.reason, r.raw, skipped + (r.line if numbers is None else int(numbers[r.line]))) for r in rejected
-        ), consumed)
+        return Decoded(
+            ChangelogBatch(rows),
+            tuple(
+                MalformedRecord(r.reason, r.raw, skipped + (r.line if numbers is None else int(numbers[r.line])))
+                for r in rejected
+            ),
+            consumed,
+        )
 
     def _empty(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.nulls(0, f.type.arrow) for f in self._wanted], names=list(self._wanted.names))
+        return pa.RecordBatch.from_arrays(
+            [pa.nulls(0, f.type.arrow) for f in self._wanted], names=list(self._wanted.names)
+        )
 
     def _whole_records(self, data: bytes) -> int:
         """The bytes up to the last line end that is outside quotes."""
@@ -105,26 +123,41 @@ class CsvDecoder:
             return 0
         end = len(block) if end < 0 else end + 1
         line = block[offset:end]
-        read = pcsv.read_csv(pa.BufferReader(line), pcsv.ReadOptions(autogenerate_column_names=True), self._parse(),
-                             pcsv.ConvertOptions(column_types={f"f{i}": pa.string() for i in range(line.count(self._dialect.delimiter.encode()) + 1)}))
+        read = pcsv.read_csv(
+            pa.BufferReader(line),
+            pcsv.ReadOptions(autogenerate_column_names=True),
+            self._parse(),
+            pcsv.ConvertOptions(
+                column_types={f"f{i}": pa.string() for i in range(line.count(self._dialect.delimiter.encode()) + 1)}
+            ),
+        )
         self._names = [str(c[0].as_py()).strip() for c in read.columns]
         missing = [f.name for f in self._wanted if f.name not in self._names]
         if missing:
-            raise FormatError(f"the header has no column \"{missing[0]}\"", code="E3202",
-                              hint="the file has: " + ", ".join(f'"{n}"' for n in self._names))
+            raise FormatError(
+                f'the header has no column "{missing[0]}"',
+                code="E3202",
+                hint="the file has: " + ", ".join(f'"{n}"' for n in self._names),
+            )
         return end
 
     def _parse(self, broken: list[MalformedRecord] | None = None) -> pcsv.ParseOptions:
         def skip(row: pcsv.InvalidRow) -> str:
             if broken is not None:
                 number = (row.number or 1) - 1
-                broken.append(MalformedRecord(f"{row.actual_columns} fields instead of {row.expected_columns}", row.text, number))
+                broken.append(
+                    MalformedRecord(f"{row.actual_columns} fields instead of {row.expected_columns}", row.text, number)
+                )
             return "skip"
 
         dialect = self._dialect
         return pcsv.ParseOptions(
-            delimiter=dialect.delimiter, quote_char=dialect.quote or False, double_quote=dialect.escape is None,
-            escape_char=dialect.escape or False, newlines_in_values=dialect.quote is not None, ignore_empty_lines=True,
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            double_quote=dialect.escape is None,
+            escape_char=dialect.escape or False,
+            newlines_in_values=dialect.quote is not None,
+            ignore_empty_lines=True,
             invalid_row_handler=skip,
         )
 
@@ -180,14 +213,22 @@ class CsvDecoder:
             types[field.name] = pa.string() if as_text else self._reading_type(field.type)
         literal = self._dialect.null_literal
         convert = pcsv.ConvertOptions(
-            column_types=types, include_columns=list(self._wanted.names), null_values=["", *([literal] if literal else [])],
-            true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"], strings_can_be_null=False,
-            check_utf8=True, quoted_strings_can_be_null=True,
+            column_types=types,
+            include_columns=list(self._wanted.names),
+            null_values=["", *([literal] if literal else [])],
+            true_values=["true", "True", "TRUE"],
+            false_values=["false", "False", "FALSE"],
+            strings_can_be_null=False,
+            check_utf8=True,
+            quoted_strings_can_be_null=True,
         )
         longest = _BLOCK if b"\n" in block[:_BLOCK] else len(block)
         # Rows are numbered for the handler of invalid ones only by a reader of one thread.
-        options = pcsv.ReadOptions(column_names=self._names, block_size=max(longest, len(block) if as_text else _BLOCK) + 1,
-                                   use_threads=not as_text and len(block) > _BLOCK)
+        options = pcsv.ReadOptions(
+            column_names=self._names,
+            block_size=max(longest, len(block) if as_text else _BLOCK) + 1,
+            use_threads=not as_text and len(block) > _BLOCK,
+        )
         try:
             return pcsv.read_csv(pa.BufferReader(block), options, self._parse(broken), convert)
         except pa.ArrowInvalid:
@@ -226,7 +267,9 @@ class CsvDecoder:
         lengths = pc.fill_null(pc.list_value_length(parts), 0).to_numpy(zero_copy_only=False)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
         mask = pc.is_null(parts) if parts.null_count else None
-        return pa.ListArray.from_arrays(pa.array(offsets), elements, type=type_.arrow, mask=mask), rows_of_elements(parts, bad)
+        return pa.ListArray.from_arrays(pa.array(offsets), elements, type=type_.arrow, mask=mask), rows_of_elements(
+            parts, bad
+        )
 
     def _row(self, values: pa.Array, type_: DataType) -> tuple[pa.Array, BadMask | None]:
         """Fields joined by the element delimiter; a row with another number of fields is bad."""
@@ -273,7 +316,7 @@ class _RecordPlaces:
     def of_row(self, row: int) -> tuple[int, str]:
         """The line and the text of a record that Arrow gave as a row."""
         record = int(self._record_of_row[row])
-        text = self._block[int(self._starts[record]): int(self._ends[record])].decode("utf-8", "replace")
+        text = self._block[int(self._starts[record]) : int(self._ends[record])].decode("utf-8", "replace")
         return self.line(record), text.rstrip("\r")
 
 
@@ -289,4 +332,10 @@ def _without_comments(block: bytes) -> tuple[bytes, np.ndarray]:
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.nulls(0, column.type)
+    )

@@ -45,11 +45,15 @@ class CsvEncoder:
 
     def _text(self, values: pa.Array, type_: DataType) -> pa.Array:
         if type_.root is TypeRoot.ARRAY:
-            elements = pc.fill_null(value_text(values.flatten(), type_.children[0], separator=" "), self._dialect.null_literal or "")
+            elements = pc.fill_null(
+                value_text(values.flatten(), type_.children[0], separator=" "), self._dialect.null_literal or ""
+            )
             lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
             offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int32())
             mask = pc.is_null(values) if values.null_count else None
-            return pc.binary_join(pa.ListArray.from_arrays(offsets, elements, mask=mask), self._dialect.element_delimiter)
+            return pc.binary_join(
+                pa.ListArray.from_arrays(offsets, elements, mask=mask), self._dialect.element_delimiter
+            )
         if type_.root is TypeRoot.ROW:
             fields = [
                 pc.fill_null(value_text(values.field(i), f.type, separator=" "), self._dialect.null_literal or "")
@@ -66,7 +70,10 @@ class CsvEncoder:
             text = pc.replace_substring(text, dialect.escape, dialect.escape * 2)
         if dialect.quote is None:
             return text
-        special = "".join("\\" + c if c in "\\]^-[" else c for c in f"{dialect.delimiter}{dialect.quote}\n\r{dialect.element_delimiter}")
+        special = "".join(
+            "\\" + c if c in "\\]^-[" else c
+            for c in f"{dialect.delimiter}{dialect.quote}\n\r{dialect.element_delimiter}"
+        )
         risky = pc.match_substring_regex(text, f"[{special}]|^\\s|\\s$")
         if dialect.null_literal is not None:
             risky = pc.or_(risky, pc.equal(text, dialect.null_literal))

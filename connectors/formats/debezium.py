@@ -27,7 +27,9 @@ from runtime.spi.registry import FormatFactory
 
 __all__ = ["DEBEZIUM_JSON", "DebeziumFormat"]
 
-SCHEMA_INCLUDE = bool_option("schema-include", False, "true or false: the event is in the field 'payload', beside its schema")
+SCHEMA_INCLUDE = bool_option(
+    "schema-include", False, "true or false: the event is in the field 'payload', beside its schema"
+)
 _OPTIONS = (SCHEMA_INCLUDE, *(o for o in JSON_OPTIONS if o.key != "fail-on-missing-field"))
 
 
@@ -37,7 +39,9 @@ class DebeziumFormat:
     name = "debezium-json"
     line_based = True
 
-    def __init__(self, timestamps: str, schema_include: bool, ignore_parse_errors: bool, spelling: JsonSpelling) -> None:
+    def __init__(
+        self, timestamps: str, schema_include: bool, ignore_parse_errors: bool, spelling: JsonSpelling
+    ) -> None:
         self._timestamps = timestamps
         self._schema_include = schema_include
         self.ignore_parse_errors = ignore_parse_errors
@@ -98,7 +102,9 @@ class DebeziumDecoder:
         olds = np.flatnonzero((update | delete) & usable)
         news = np.flatnonzero((insert | update) & usable)
         place = np.concatenate([olds * 2, news * 2 + 1])
-        kinds = np.concatenate([np.where(update[olds], UPDATE_BEFORE, DELETE), np.where(update[news], UPDATE_AFTER, INSERT)]).astype(np.int8)
+        kinds = np.concatenate(
+            [np.where(update[olds], UPDATE_BEFORE, DELETE), np.where(update[news], UPDATE_AFTER, INSERT)]
+        ).astype(np.int8)
         order = np.argsort(place, kind="stable")
         source = pa.array(np.concatenate([olds, news + count])[order])
         columns = [
@@ -130,9 +136,11 @@ class DebeziumEncoder:
 
 
 def _create(options: Mapping[str, str]) -> DebeziumFormat:
-    read = TableOptions(options, "format 'debezium-json'", _OPTIONS)
+    read = TableOptions(options, "format 'debezium-json'", _OPTIONS, under="debezium-json.")
     standard, spelling = read_spelling(read)
     return DebeziumFormat(standard, read.get(SCHEMA_INCLUDE), read.get(IGNORE), spelling)
 
 
-DEBEZIUM_JSON = FormatFactory(name="debezium-json", document="change events of Debezium: the row before and after", create=_create)
+DEBEZIUM_JSON = FormatFactory(
+    name="debezium-json", document="change events of Debezium: the row before and after", create=_create
+)

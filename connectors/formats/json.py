@@ -18,13 +18,23 @@ __all__ = ["IGNORE", "JSON", "JSON_OPTIONS", "JsonFormat", "read_spelling"]
 
 WITH_OFFSET = "ISO-8601-WITH-OFFSET"
 
-IGNORE = bool_option("ignore-parse-errors", False, "true or false: malformed records are kept in system.rejected instead of failing the job")
-FAIL_ON_MISSING = bool_option("fail-on-missing-field", False, "true or false: a record without one of the columns is malformed")
+IGNORE = bool_option(
+    "ignore-parse-errors",
+    False,
+    "true or false: malformed records are kept in system.rejected instead of failing the job",
+)
+FAIL_ON_MISSING = bool_option(
+    "fail-on-missing-field", False, "true or false: a record without one of the columns is malformed"
+)
 TIMESTAMPS = text_option("timestamp-format.standard", SQL, "how timestamps are written", (SQL, ISO, WITH_OFFSET))
 NULL_KEYS = text_option("map-null-key.mode", "FAIL", "what becomes of NULL keys of maps", ("FAIL", "DROP", "LITERAL"))
 NULL_KEY = text_option("map-null-key.literal", "null", "what is written for a NULL key in the mode LITERAL")
-PLAIN_DECIMALS = bool_option("encode.decimal-as-plain-number", False, "accepted for compatibility; decimals are written plainly")
-LEAVE_NULLS_OUT = bool_option("encode.ignore-null-fields", False, "true or false: NULL columns are left out of the object")
+PLAIN_DECIMALS = bool_option(
+    "encode.decimal-as-plain-number", False, "accepted for compatibility; decimals are written plainly"
+)
+LEAVE_NULLS_OUT = bool_option(
+    "encode.ignore-null-fields", False, "true or false: NULL columns are left out of the object"
+)
 PARSER = bool_option("decode.json-parser.enabled", True, "accepted for compatibility")
 JSON_OPTIONS = (IGNORE, FAIL_ON_MISSING, TIMESTAMPS, NULL_KEYS, NULL_KEY, PLAIN_DECIMALS, LEAVE_NULLS_OUT, PARSER)
 
@@ -35,7 +45,9 @@ class JsonFormat:
     name = "json"
     line_based = True
 
-    def __init__(self, timestamps: str, fail_on_missing: bool, ignore_parse_errors: bool, spelling: JsonSpelling) -> None:
+    def __init__(
+        self, timestamps: str, fail_on_missing: bool, ignore_parse_errors: bool, spelling: JsonSpelling
+    ) -> None:
         self._timestamps = timestamps
         self._fail_on_missing = fail_on_missing
         self.ignore_parse_errors = ignore_parse_errors
@@ -58,15 +70,19 @@ class JsonFormat:
 def read_spelling(read: TableOptions) -> tuple[str, JsonSpelling]:
     """The standard of timestamps, for reading, and how to write."""
     standard = ISO if read.get(TIMESTAMPS).upper() != SQL else SQL
-    spelling = JsonSpelling("T" if standard == ISO else " ", read.get(NULL_KEYS).upper(), read.get(NULL_KEY), read.get(LEAVE_NULLS_OUT))
+    spelling = JsonSpelling(
+        "T" if standard == ISO else " ", read.get(NULL_KEYS).upper(), read.get(NULL_KEY), read.get(LEAVE_NULLS_OUT)
+    )
     return standard, spelling
 
 
 def _create(options: Mapping[str, str]) -> JsonFormat:
-    read = TableOptions(options, "format 'json'", JSON_OPTIONS)
+    read = TableOptions(options, "format 'json'", JSON_OPTIONS, under="json.")
     if read.get(FAIL_ON_MISSING) and read.get(IGNORE):
-        raise OptionError("format 'json' cannot both fail on missing fields and ignore parse errors",
-                          hint="set only one of 'json.fail-on-missing-field' and 'json.ignore-parse-errors'")
+        raise OptionError(
+            "format 'json' cannot both fail on missing fields and ignore parse errors",
+            hint="set only one of 'json.fail-on-missing-field' and 'json.ignore-parse-errors'",
+        )
     standard, spelling = read_spelling(read)
     return JsonFormat(standard, read.get(FAIL_ON_MISSING), read.get(IGNORE), spelling)
 

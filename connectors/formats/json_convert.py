@@ -22,7 +22,9 @@ def convert(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Arr
     if type_.root is TypeRoot.ARRAY:
         elements, bad = convert(values.flatten(), type_.children[0], rules)
         offsets = _offsets(values)
-        return pa.ListArray.from_arrays(offsets, elements, type=type_.arrow, mask=_nulls(values)), rows_of_elements(values, bad)
+        return pa.ListArray.from_arrays(offsets, elements, type=type_.arrow, mask=_nulls(values)), rows_of_elements(
+            values, bad
+        )
     if type_.root in (TypeRoot.MAP, TypeRoot.MULTISET):
         return _convert_map(values, type_, rules)
     if type_.root is TypeRoot.ROW:

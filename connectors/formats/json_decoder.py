@@ -32,10 +32,20 @@ _BLOCK = 1 << 20
 _CHANGED = re.compile(r"Column\((?P<path>/.*)\) changed from (?P<wanted>\w+) to (?P<found>\w+)")
 _TEXT = pa.string()
 _WIDE = pa.decimal256(76, 38)
-_AS_IS = frozenset({
-    TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT,
-    TypeRoot.DOUBLE, TypeRoot.INTERVAL_MONTH,
-})
+_AS_IS = frozenset(
+    {
+        TypeRoot.CHAR,
+        TypeRoot.VARCHAR,
+        TypeRoot.BOOLEAN,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.INTERVAL_MONTH,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +202,9 @@ def _reading_type(type_: DataType, path: str, changed: Mapping[str, pa.DataType]
         case TypeRoot.ARRAY:
             return pa.list_(_reading_type(type_.children[0], path + "/[]", changed, wide))
         case TypeRoot.ROW:
-            return pa.struct([pa.field(f.name, _reading_type(f.type, f"{path}/{f.name}", changed, wide)) for f in type_.fields])
+            return pa.struct(
+                [pa.field(f.name, _reading_type(f.type, f"{path}/{f.name}", changed, wide)) for f in type_.fields]
+            )
         case TypeRoot.DECIMAL:
             return _WIDE if wide else type_.arrow
         case root if root in _AS_IS:
@@ -214,11 +226,20 @@ def _read(block: bytes, longest: int, schema: Schema) -> pa.Table | None:
     while True:
         types = pa.schema([pa.field(f.name, _reading_type(f.type, "/" + f.name, changed, wide)) for f in schema])
         try:
-            table = pj.read_json(pa.BufferReader(block), options, pj.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"))
+            table = pj.read_json(
+                pa.BufferReader(block),
+                options,
+                pj.ParseOptions(explicit_schema=types, unexpected_field_behavior="ignore"),
+            )
             return table.select(types.names)
         except pa.ArrowInvalid as error:
             matched = _CHANGED.search(str(error))
-            if matched is not None and matched["found"] == "string" and matched["wanted"] in ("number", "boolean") and matched["path"] not in changed:
+            if (
+                matched is not None
+                and matched["found"] == "string"
+                and matched["wanted"] in ("number", "boolean")
+                and matched["path"] not in changed
+            ):
                 changed[matched["path"]] = _TEXT
             elif "decimal" in str(error) and not wide:
                 wide = True
@@ -227,4 +248,10 @@ def _read(block: bytes, longest: int, schema: Schema) -> pa.Table | None:
 
 
 def _single(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks)
+        if column.num_chunks
+        else pa.nulls(0, column.type)
+    )

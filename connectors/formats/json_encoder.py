@@ -19,7 +19,16 @@ from runtime.core.types import DataType, TypeRoot
 __all__ = ["JsonEncoder", "JsonSpelling", "object_text"]
 
 _CONTROL = [(chr(c), f"\\u{c:04x}") for c in range(32) if chr(c) not in "\n\r\t\b\f"]
-_ESCAPES = [("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\b", "\\b"), ("\f", "\\f"), *_CONTROL]
+_ESCAPES = [
+    ("\\", "\\\\"),
+    ('"', '\\"'),
+    ("\n", "\\n"),
+    ("\r", "\\r"),
+    ("\t", "\\t"),
+    ("\b", "\\b"),
+    ("\f", "\\f"),
+    *_CONTROL,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,9 @@ class JsonEncoder:
         return b""
 
 
-def object_text(columns: list[pa.Array], names: tuple[str, ...], types: tuple[DataType, ...], spelling: JsonSpelling) -> pa.Array:
+def object_text(
+    columns: list[pa.Array], names: tuple[str, ...], types: tuple[DataType, ...], spelling: JsonSpelling
+) -> pa.Array:
     """One JSON object for each row."""
     parts: list[pa.Array | pa.Scalar] = []
     for index, (column, name, type_) in enumerate(zip(columns, names, types, strict=True)):
@@ -73,7 +84,9 @@ def _value(values: pa.Array, type_: DataType, spelling: JsonSpelling) -> pa.Arra
             text = _map(values, type_, spelling)
         case TypeRoot.ROW:
             fields = [_child(values, i) for i in range(len(type_.fields))]
-            text = object_text(fields, tuple(f.name for f in type_.fields), tuple(f.type for f in type_.fields), spelling)
+            text = object_text(
+                fields, tuple(f.name for f in type_.fields), tuple(f.type for f in type_.fields), spelling
+            )
             text = pc.if_else(pc.is_valid(values), text, pa.scalar(None, pa.string()))
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             text = _quoted(values)
@@ -81,8 +94,17 @@ def _value(values: pa.Array, type_: DataType, spelling: JsonSpelling) -> pa.Arra
             written = value_text(values, type_, separator=spelling.separator)
             finite = pc.is_finite(values)
             text = pc.if_else(finite, written, pc.binary_join_element_wise(pa.scalar('"'), written, pa.scalar('"'), ""))
-        case TypeRoot.BOOLEAN | TypeRoot.TINYINT | TypeRoot.SMALLINT | TypeRoot.INT | TypeRoot.BIGINT | TypeRoot.DECIMAL \
-                | TypeRoot.INTERVAL_MONTH | TypeRoot.INTERVAL_SECOND | TypeRoot.NULL:
+        case (
+            TypeRoot.BOOLEAN
+            | TypeRoot.TINYINT
+            | TypeRoot.SMALLINT
+            | TypeRoot.INT
+            | TypeRoot.BIGINT
+            | TypeRoot.DECIMAL
+            | TypeRoot.INTERVAL_MONTH
+            | TypeRoot.INTERVAL_SECOND
+            | TypeRoot.NULL
+        ):
             text = value_text(values, type_, separator=spelling.separator)
         case _:
             written = value_text(values, type_, separator=spelling.separator)
@@ -120,8 +142,11 @@ def _map(values: pa.Array, type_: DataType, spelling: JsonSpelling) -> pa.Array:
     missing = pc.is_null(keys)
     if pc.any(missing).as_py():
         if spelling.null_keys == "FAIL":
-            raise FormatError("a map has a NULL key, which JSON cannot hold", code="E3203",
-                              hint="set 'json.map-null-key.mode' = 'DROP' or 'LITERAL'")
+            raise FormatError(
+                "a map has a NULL key, which JSON cannot hold",
+                code="E3203",
+                hint="set 'json.map-null-key.mode' = 'DROP' or 'LITERAL'",
+            )
         keys = pc.fill_null(keys, spelling.null_key)
     pairs = pc.binary_join_element_wise(_quoted(keys), _value(entries.field(1), item_type, spelling), ":")
     if spelling.null_keys == "DROP" and pc.any(missing).as_py():
@@ -129,6 +154,8 @@ def _map(values: pa.Array, type_: DataType, spelling: JsonSpelling) -> pa.Array:
         parents = pc.list_parent_indices(lists).filter(kept).to_numpy(zero_copy_only=False)
         counts = np.bincount(parents, minlength=len(lists))
         offsets = pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int32))
-        lists = pa.ListArray.from_arrays(offsets, pairs.filter(kept), mask=pc.is_null(values) if values.null_count else None)
+        lists = pa.ListArray.from_arrays(
+            offsets, pairs.filter(kept), mask=pc.is_null(values) if values.null_count else None
+        )
         return _joined(lists, lists.flatten(), "{", "}")
     return _joined(lists, pairs, "{", "}")

@@ -21,7 +21,9 @@ def read_map_columns(lines: pa.Array, fields: Sequence[Field], rules: TextRules)
     """The named top-level columns, which hold maps at any depth; None when a line needs the full rules (or doubles would not be exact)."""
     if not all(_exact(f.type) for f in fields):
         return None
-    paths = ", ".join(f"CAST(json_extract(line, {_path(f.name)}) AS {_duck(f.type)}) AS c{i}" for i, f in enumerate(fields))
+    paths = ", ".join(
+        f"CAST(json_extract(line, {_path(f.name)}) AS {_duck(f.type)}) AS c{i}" for i, f in enumerate(fields)
+    )
     import duckdb  # it takes a tenth of a second to load, and few tables have maps
 
     table = pa.table({"line": lines})
@@ -33,7 +35,9 @@ def read_map_columns(lines: pa.Array, fields: Sequence[Field], rules: TextRules)
             return None
     columns: dict[str, pa.Array] = {}
     for column, field in zip(read.columns, fields, strict=True):
-        cells, bad = convert(pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0), field.type, rules)
+        cells, bad = convert(
+            pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0), field.type, rules
+        )
         if bad is not None:
             return None
         columns[field.name] = cells

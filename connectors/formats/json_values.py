@@ -21,7 +21,14 @@ from runtime.core.types import DataType, TypeRoot
 
 __all__ = ["NotAValue", "json_value", "parse_line"]
 
-_INTEGER_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64, TypeRoot.INTERVAL_MONTH: 32, TypeRoot.INTERVAL_SECOND: 64}
+_INTEGER_BITS = {
+    TypeRoot.TINYINT: 8,
+    TypeRoot.SMALLINT: 16,
+    TypeRoot.INT: 32,
+    TypeRoot.BIGINT: 64,
+    TypeRoot.INTERVAL_MONTH: 32,
+    TypeRoot.INTERVAL_SECOND: 64,
+}
 _TIMESTAMP = re.compile(r"(\d{4,})-(\d\d)-(\d\d)([ T])(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)? ?(Z|[+-]\d\d(?::?\d\d)?)?")
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z?")
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -57,12 +64,21 @@ def _convert(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
         return _integer(value, _INTEGER_BITS[root])
     match root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+            return (
+                value
+                if isinstance(value, str)
+                else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+            )
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return base64.b64decode(_text(value) + "=" * (-len(value) % 4), validate=True)
         case TypeRoot.BOOLEAN:
-            lowered = value if isinstance(value, bool) else {"true": True, "false": False}[_text(value).strip().lower()] \
-                if _text(value).strip().lower() in ("true", "false") else None
+            lowered = (
+                value
+                if isinstance(value, bool)
+                else {"true": True, "false": False}[_text(value).strip().lower()]
+                if _text(value).strip().lower() in ("true", "false")
+                else None
+            )
             if lowered is None:
                 raise ValueError
             return lowered
@@ -119,7 +135,9 @@ def _decimal(value: Any, type_: DataType) -> Decimal:
         raise ValueError
     with localcontext() as context:
         context.prec = 100
-        number = Decimal(value.strip() if isinstance(value, str) else value).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+        number = Decimal(value.strip() if isinstance(value, str) else value).quantize(
+            Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP
+        )
     if not number.is_finite() or number.adjusted() >= type_.precision - type_.scale:
         if number != 0:
             raise ValueError
@@ -161,4 +179,7 @@ def _map(value: Any, type_: DataType, rules: TextRules, path: str) -> list[tuple
         raise ValueError
     key_type = type_.children[0]
     count_or_value = type_.children[1] if type_.root is TypeRoot.MAP else DataType(TypeRoot.INT)
-    return [(json_value(k, key_type, rules, f"{path} key"), json_value(v, count_or_value, rules, f"{path}[{k}]")) for k, v in value.items()]
+    return [
+        (json_value(k, key_type, rules, f"{path} key"), json_value(v, count_or_value, rules, f"{path}[{k}]"))
+        for k, v in value.items()
+    ]

@@ -19,7 +19,9 @@ from runtime.spi.registry import FormatFactory
 
 __all__ = ["PARQUET", "ParquetFormat", "fit_column", "fit_columns"]
 
-COMPRESSION = text_option("compression", "SNAPPY", "how pages are compressed", ("SNAPPY", "ZSTD", "GZIP", "LZ4", "NONE", "UNCOMPRESSED"))
+COMPRESSION = text_option(
+    "compression", "SNAPPY", "how pages are compressed", ("SNAPPY", "ZSTD", "GZIP", "LZ4", "NONE", "UNCOMPRESSED")
+)
 UTC = bool_option("utc-timezone", True, "accepted for compatibility; timestamps are in UTC")
 
 _GROUP_ROWS = 1 << 17
@@ -94,7 +96,7 @@ class ParquetEncoder:
     def _drain(self) -> bytes:
         # The writer asks the buffer where it is, so the buffer may not shrink: it is handed out from where it was last.
         view = self._buffer.getbuffer()
-        written = bytes(view[self._given:])
+        written = bytes(view[self._given :])
         self._given += len(written)
         del view
         return written
@@ -113,20 +115,26 @@ def fit_column(column: pa.Array | pa.ChunkedArray, type_: pa.DataType, name: str
         # Finer fractions of a second are cut off; nothing else may be lost.
         return column.cast(type_, safe=not pa.types.is_timestamp(type_))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise FormatError(f"column {name} of the file is {column.type}, which does not fit the declared type: {error}", code="E3205",
-                          hint="declare the column with the type that the file has") from error
+        raise FormatError(
+            f"column {name} of the file is {column.type}, which does not fit the declared type: {error}",
+            code="E3205",
+            hint="declare the column with the type that the file has",
+        ) from error
 
 
 def fit_columns(rows: pa.Table | pa.RecordBatch, schema: Schema) -> list[pa.Array]:
     """The columns of the schema by name; those that the file lacks are NULL."""
     there = set(rows.schema.names)
     return [
-        fit_column(rows.column(f.name), f.type.arrow, f.name) if f.name in there else pa.nulls(rows.num_rows, f.type.arrow) for f in schema
+        fit_column(rows.column(f.name), f.type.arrow, f.name)
+        if f.name in there
+        else pa.nulls(rows.num_rows, f.type.arrow)
+        for f in schema
     ]
 
 
 def _create(options: Mapping[str, str]) -> ParquetFormat:
-    read = TableOptions(options, "format 'parquet'", (COMPRESSION, UTC))
+    read = TableOptions(options, "format 'parquet'", (COMPRESSION, UTC), under="parquet.")
     compression = read.get(COMPRESSION).lower()
     return ParquetFormat("none" if compression == "uncompressed" else compression)
 

@@ -38,7 +38,8 @@ def malformed_error(where: str, format_name: str, record: RejectedRow, first_lin
     shown = record.raw if len(record.raw) <= _SHOWN_CHARACTERS else record.raw[: _SHOWN_CHARACTERS - 3] + "..."
     place = f"{where}:{first_line + record.line}" if isinstance(record, MalformedRecord) else where
     return FormatError(
-        f"{place}: {record.reason}: {shown}", code="E3201",
+        f"{place}: {record.reason}: {shown}",
+        code="E3201",
         hint=f"set '{format_name}.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on",
     )
 
@@ -53,7 +54,9 @@ class Lines:
 
     __slots__ = ("data", "ends", "numbers", "starts")
 
-    def __init__(self, data: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> None:
+    def __init__(
+        self, data: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+    ) -> None:
         self.data = data
         self.starts = starts
         self.ends = ends
@@ -78,10 +81,10 @@ class Lines:
 
     def block(self) -> bytes:
         """The bytes from the first line to the end of the last, what is between them included."""
-        return self.data[int(self.starts[0]): int(self.ends[-1])] if len(self) else b""
+        return self.data[int(self.starts[0]) : int(self.ends[-1])] if len(self) else b""
 
     def text(self, index: int) -> str:
-        return self.data[int(self.starts[index]): int(self.ends[index])].decode("utf-8", "replace")
+        return self.data[int(self.starts[index]) : int(self.ends[index])].decode("utf-8", "replace")
 
     def array(self) -> pa.Array:
         """The lines as a string array without a copy of the bytes when they are the whole of `data`, line ends cut off."""
@@ -89,7 +92,9 @@ class Lines:
         gaps[0:-1:2] = self.starts
         gaps[1::2] = self.ends
         gaps[-1] = len(self.data)
-        cut = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * len(self), [None, pa.py_buffer(gaps), pa.py_buffer(self.data)])
+        cut = pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), 2 * len(self), [None, pa.py_buffer(gaps), pa.py_buffer(self.data)]
+        )
         return cut.take(pa.array(np.arange(len(self), dtype=np.int64) * 2)).cast(pa.large_string()).cast(pa.string())
 
 
@@ -131,7 +136,9 @@ def rows_of_elements(lists: pa.Array, bad: BadMask | None) -> BadMask | None:
     return rows
 
 
-def cast_or_find(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+def cast_or_find(
+    values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType
+) -> tuple[pa.Array, BadMask | None]:
     """Apply a cast that raises ArrowInvalid on bad values; bad cells become NULL and are marked.
 
     Halves the column until every bad cell stands alone: b bad cells among n take about b log n casts of shrinking size.

@@ -49,7 +49,12 @@ def parse_text(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.
             whole, bad = _integer(values, pa.int64())
             return whole.cast(type_.arrow), bad
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return _strict(values, lambda v: v.cast(type_.arrow), type_.arrow, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^NaN$|^[+-]?Infinity$")
+            return _strict(
+                values,
+                lambda v: v.cast(type_.arrow),
+                type_.arrow,
+                r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^NaN$|^[+-]?Infinity$",
+            )
         case TypeRoot.DECIMAL:
             return _decimal(values, type_.arrow)
         case TypeRoot.DATE:
@@ -64,7 +69,9 @@ def parse_text(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.
             return pa.nulls(len(values), type_.arrow), pc.is_valid(values).to_numpy(zero_copy_only=False)
 
 
-def _strict(values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType, pattern: str) -> tuple[pa.Array, BadMask | None]:
+def _strict(
+    values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType, pattern: str
+) -> tuple[pa.Array, BadMask | None]:
     """Cast; on failure trim, take away what does not match the pattern, and look for the rest (out of range) cell by cell."""
     try:
         return cast(values), None
@@ -144,7 +151,9 @@ def _cut_fraction(values: pa.Array, digits: int) -> pa.Array:
 
 def _patterns(standard: str, zone: str) -> str:
     middle = {SQL: " ", ISO: "T"}.get(standard, "[ T]")
-    return r"^[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}" + middle + r"[0-9]{2}:[0-9]{2}(:[0-9]{2}" + _FRACTION + ")?" + zone + "$"
+    return (
+        r"^[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}" + middle + r"[0-9]{2}:[0-9]{2}(:[0-9]{2}" + _FRACTION + ")?" + zone + "$"
+    )
 
 
 def _exact_shape(values: pa.Array, standard: str) -> bool:
@@ -208,7 +217,9 @@ def _instant(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Ar
                 raise
         plain = pa.timestamp(type_.arrow.unit)
         times = _cut_fraction(v, digits).cast(plain)
-        return pc.assume_timezone(times, rules.time_zone, ambiguous="earliest", nonexistent="earliest").cast(type_.arrow)
+        return pc.assume_timezone(times, rules.time_zone, ambiguous="earliest", nonexistent="earliest").cast(
+            type_.arrow
+        )
 
     return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"))
 

@@ -26,7 +26,9 @@ def value_text(values: pa.Array, type_: DataType, *, separator: str) -> pa.Array
         case TypeRoot.TIMESTAMP:
             return _moment(values, separator)
         case TypeRoot.TIMESTAMP_LTZ:
-            return pc.binary_join_element_wise(_moment(values.cast(pa.timestamp(values.type.unit)), separator), pa.scalar("Z"), "")
+            return pc.binary_join_element_wise(
+                _moment(values.cast(pa.timestamp(values.type.unit)), separator), pa.scalar("Z"), ""
+            )
         case TypeRoot.INTERVAL_SECOND:
             return values.cast(pa.int64()).cast(pa.string())
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
@@ -49,7 +51,7 @@ def _plain(text: pa.Array, values: pa.Array, scale: int) -> pa.Array:
     """Arrow writes small decimals with an exponent; those are written from their digits instead."""
     if not pc.any(pc.match_substring(text, "E")).as_py():
         return text
-    raw = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset: values.offset + len(values)]
+    raw = np.frombuffer(values.buffers()[1], dtype=np.int64).reshape(-1, 2)[values.offset : values.offset + len(values)]
     low = raw[:, 0]
     digits = pa.array(np.abs(low)).cast(pa.string())
     padded = pc.utf8_lpad(digits, scale + 1, "0")

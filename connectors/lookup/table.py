@@ -54,7 +54,9 @@ class JsonlLookup:
                 self._cache.clear()
                 self._cache.update(stamp=stamp, rows=decoded.batch.rows)
         except OSError as error:
-            raise ConnectorError(f"cannot read {self.path}: {error.strerror}", code="E3104", hint="check the option 'path'") from error
+            raise ConnectorError(
+                f"cannot read {self.path}: {error.strerror}", code="E3104", hint="check the option 'path'"
+            ) from error
         rows: pa.RecordBatch = self._cache["rows"]
         return rows
 
@@ -105,5 +107,7 @@ def _lookup(request: TableRequest) -> JsonlLookup:
 
 
 LOOKUP_JSONL = ConnectorFactory(
-    name="lookup-jsonl", document="a file of JSON lines that can only be looked up, by equality on any columns", lookup=_lookup,
+    name="lookup-jsonl",
+    document="a file of JSON lines that can only be looked up, by equality on any columns",
+    lookup=_lookup,
 )

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.nexmark.random_words import Numbers, RandomWords, text_pool
+from connectors.random_words import Numbers, RandomWords, text_pool
 
 __all__ = ["AUCTION", "BID", "KINDS", "PERSON", "Columns", "EventTimes", "Nexmark"]
 
@@ -31,7 +31,18 @@ _PERSON_LEAD, _AUCTION_LEAD = 10, 10
 _HOT_EVERY = 100
 """One auction, seller or bidder in so many is the hot one of its time."""
 _STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
-_CITIES = ("Phoenix", "Los Angeles", "San Francisco", "Boise", "Portland", "Bend", "Redmond", "Seattle", "Kent", "Cheyenne")
+_CITIES = (
+    "Phoenix",
+    "Los Angeles",
+    "San Francisco",
+    "Boise",
+    "Portland",
+    "Bend",
+    "Redmond",
+    "Seattle",
+    "Kent",
+    "Cheyenne",
+)
 _FIRST_NAMES = ("Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter")
 _LAST_NAMES = ("Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris")
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
@@ -156,19 +167,29 @@ class Nexmark:
         words = text_pool(self.seed + 1, _POOL, 3, 7)
         names = [f"{first} {last}" for first in _FIRST_NAMES for last in _LAST_NAMES]
         parts = [text_pool(self.seed + 2 + i, _CHANNELS + 4, 3, 5) for i in range(3)]
-        base = pc.binary_join_element_wise(pa.scalar("https://www.nexmark.com"), *parts, pa.scalar("item.htm?query=1"), "/")
+        base = pc.binary_join_element_wise(
+            pa.scalar("https://www.nexmark.com"), *parts, pa.scalar("item.htm?query=1"), "/"
+        )
         ids = np.random.Generator(np.random.PCG64(self.seed + 6)).integers(1, 1 << 31, _CHANNELS)
         with_id = pc.binary_join_element_wise(base.slice(0, _CHANNELS), pa.array(ids).cast(pa.string()), "&channel_id=")
         plain = np.arange(_CHANNELS) % 10 == 0
         numbers = pa.array(np.arange(_CHANNELS)).cast(pa.string())
         channels = pc.binary_join_element_wise(pa.scalar("channel-"), numbers, "")
         return {
-            "name": pa.array(names), "city": pa.array(_CITIES), "state": pa.array(_STATES), "word": words,
+            "name": pa.array(names),
+            "city": pa.array(_CITIES),
+            "state": pa.array(_STATES),
+            "word": words,
             "digits": pc.utf8_lpad(pa.array(np.arange(10_000)).cast(pa.string()), 4, "0"),
-            "item": text_pool(self.seed + 5, _POOL, 3, 20), "description": text_pool(self.seed + 7, _POOL, 3, 100),
+            "item": text_pool(self.seed + 5, _POOL, 3, 20),
+            "description": text_pool(self.seed + 7, _POOL, 3, 100),
             "channel": pa.concat_arrays([pa.array(_HOT_CHANNELS), channels]),
-            "url": pa.concat_arrays([base.slice(_CHANNELS), pc.if_else(pa.array(plain), base.slice(0, _CHANNELS), with_id)]),
-            "extra 0": self._extra(PERSON, 80), "extra 1": self._extra(AUCTION, 150), "extra 2": self._extra(BID, 32),
+            "url": pa.concat_arrays(
+                [base.slice(_CHANNELS), pc.if_else(pa.array(plain), base.slice(0, _CHANNELS), with_id)]
+            ),
+            "extra 0": self._extra(PERSON, 80),
+            "extra 1": self._extra(AUCTION, 150),
+            "extra 2": self._extra(BID, 32),
         }
 
     def _text(self, pool: str, stream: int) -> Callable[[Numbers], pa.Array]:
@@ -218,19 +239,34 @@ class Nexmark:
     @cached_property
     def _fields(self) -> tuple[dict[str, Callable[[Numbers], pa.Array]], ...]:
         person: dict[str, Callable[[Numbers], pa.Array]] = {
-            "id": lambda e: pa.array(self._last_person(e) + _FIRST_ID), "name": self._text("name", 20), "emailAddress": self._email,
-            "creditCard": self._credit_card, "city": self._text("city", 27), "state": self._text("state", 28), "dateTime": self._time,
+            "id": lambda e: pa.array(self._last_person(e) + _FIRST_ID),
+            "name": self._text("name", 20),
+            "emailAddress": self._email,
+            "creditCard": self._credit_card,
+            "city": self._text("city", 27),
+            "state": self._text("state", 28),
+            "dateTime": self._time,
             "extra": self._text("extra 0", 29),
         }
         auction: dict[str, Callable[[Numbers], pa.Array]] = {
-            "id": lambda e: pa.array(self._last_auction(e) + _FIRST_ID), "itemName": self._text("item", 30),
-            "description": self._text("description", 31), "initialBid": lambda e: pa.array(self._prices(e, 32)),
-            "reserve": lambda e: pa.array(self._prices(e, 32) + self._prices(e, 33)), "dateTime": self._time, "expires": self._expires,
+            "id": lambda e: pa.array(self._last_auction(e) + _FIRST_ID),
+            "itemName": self._text("item", 30),
+            "description": self._text("description", 31),
+            "initialBid": lambda e: pa.array(self._prices(e, 32)),
+            "reserve": lambda e: pa.array(self._prices(e, 32) + self._prices(e, 33)),
+            "dateTime": self._time,
+            "expires": self._expires,
             "seller": self._seller,
-            "category": lambda e: pa.array(_FIRST_CATEGORY + self._random.below(e, 37, _CATEGORIES)), "extra": self._text("extra 1", 38),
+            "category": lambda e: pa.array(_FIRST_CATEGORY + self._random.below(e, 37, _CATEGORIES)),
+            "extra": self._text("extra 1", 38),
         }
         bid: dict[str, Callable[[Numbers], pa.Array]] = {
-            "auction": self._bid_auction, "bidder": self._bidder, "price": lambda e: pa.array(self._prices(e, 44)),
-            "channel": self._of_channel("channel"), "url": self._of_channel("url"), "dateTime": self._time, "extra": self._text("extra 2", 48),
+            "auction": self._bid_auction,
+            "bidder": self._bidder,
+            "price": lambda e: pa.array(self._prices(e, 44)),
+            "channel": self._of_channel("channel"),
+            "url": self._of_channel("url"),
+            "dateTime": self._time,
+            "extra": self._text("extra 2", 48),
         }
         return person, auction, bid

@@ -24,13 +24,20 @@ from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["NEXMARK", "NexmarkReader", "NexmarkSource"]
 
-TABLE = text_option("nexmark.table", "all", "which events, and whether flat: 'all' (one row an event), 'person', 'auction' or 'bid'", ("all", *KINDS))
+TABLE = text_option(
+    "nexmark.table",
+    "all",
+    "which events, and whether flat: 'all' (one row an event), 'person', 'auction' or 'bid'",
+    ("all", *KINDS),
+)
 EVENTS = int_option("events.num", 0, "how many events, of all kinds together; 0 is without end")
 FIRST_RATE = int_option("first-event.rate", 10_000, "events a second, in event time")
 NEXT_RATE = int_option("next-event.rate", 10_000, "events a second in the other half of the rate period")
 RATE_SHAPE = text_option("rate.shape", "SQUARE", "how the rate goes from one to the other", ("SQUARE", "SINE"))
 RATE_PERIOD = duration_option("rate.period", 600_000, "the time after which the rates repeat")
-RATE_LIMITED = bool_option("rate.limited", False, "true or false: events come when their time has come, counted from the start")
+RATE_LIMITED = bool_option(
+    "rate.limited", False, "true or false: events come when their time has come, counted from the start"
+)
 PEOPLE = int_option("person.proportion", 1, "people among the events of a period")
 AUCTIONS = int_option("auction.proportion", 3, "auctions among the events of a period")
 BIDS = int_option("bid.proportion", 46, "bids among the events of a period")
@@ -43,8 +50,24 @@ BID_SIZE = text_option("bid.avg-size", "100", "average bytes of a bid")
 SEED = int_option("seed", 0, "another seed gives other events")
 BASE_TIME = text_option("base-time", "2015-07-15 00:00:00", "the time of the first event, in UTC")
 _OPTIONS = (
-    TABLE, EVENTS, FIRST_RATE, NEXT_RATE, RATE_SHAPE, RATE_PERIOD, RATE_LIMITED, PEOPLE, AUCTIONS, BIDS, HOT_AUCTIONS, HOT_BIDDERS, HOT_SELLERS,
-    PERSON_SIZE, AUCTION_SIZE, BID_SIZE, SEED, BASE_TIME,
+    TABLE,
+    EVENTS,
+    FIRST_RATE,
+    NEXT_RATE,
+    RATE_SHAPE,
+    RATE_PERIOD,
+    RATE_LIMITED,
+    PEOPLE,
+    AUCTIONS,
+    BIDS,
+    HOT_AUCTIONS,
+    HOT_BIDDERS,
+    HOT_SELLERS,
+    PERSON_SIZE,
+    AUCTION_SIZE,
+    BID_SIZE,
+    SEED,
+    BASE_TIME,
 )
 _ROOTS = {"int64": TypeRoot.BIGINT, "string": TypeRoot.VARCHAR, "timestamp[us]": TypeRoot.TIMESTAMP}
 _CHUNK = 1 << 17
@@ -89,7 +112,12 @@ class NexmarkSource:
 
     def describe(self) -> dict[str, Any]:
         table = "all" if self.kind is None else KINDS[self.kind]
-        return {"connector": "nexmark", "table": table, "events": self.events or "unbounded", "columns": list(self.schema.names)}
+        return {
+            "connector": "nexmark",
+            "table": table,
+            "events": self.events or "unbounded",
+            "columns": list(self.schema.names),
+        }
 
 
 class NexmarkReader:
@@ -117,7 +145,9 @@ class NexmarkReader:
         if source.kind is None:
             return ChangelogBatch.of(_event_columns(source.generator, source.schema, rows), source.schema)
         events = source.generator.events_of(source.kind, rows)
-        return ChangelogBatch.of(_flat_columns(source.generator, source.kind, source.schema.fields, events), source.schema)
+        return ChangelogBatch.of(
+            _flat_columns(source.generator, source.kind, source.schema.fields, events), source.schema
+        )
 
     def _due(self, count: int) -> int:
         """How many of the next rows have come to their time."""
@@ -125,8 +155,12 @@ class NexmarkReader:
         if self._started is None:
             self._started, self._first = now, self._next
         source = self._source
-        rows = np.concatenate([np.array([self._first]), np.arange(self._next, self._next + max(count, 0))]).astype(np.int64)
-        times = source.generator.times.of(rows if source.kind is None else source.generator.events_of(source.kind, rows))
+        rows = np.concatenate([np.array([self._first]), np.arange(self._next, self._next + max(count, 0))]).astype(
+            np.int64
+        )
+        times = source.generator.times.of(
+            rows if source.kind is None else source.generator.events_of(source.kind, rows)
+        )
         return int(np.searchsorted(times[1:] - times[0], (now - self._started) * 1000, side="right"))
 
     @property
@@ -192,7 +226,12 @@ def _source(request: TableRequest) -> NexmarkSource:
         raise OptionError("option 'events.num' cannot be negative", hint="0 is without end")
     sizes = tuple(parse_memory(options.get(o)) for o in (PERSON_SIZE, AUCTION_SIZE, BID_SIZE))
     generator = Nexmark(
-        options.get(SEED), _times(options), proportions, options.get(HOT_AUCTIONS), options.get(HOT_BIDDERS), options.get(HOT_SELLERS),
+        options.get(SEED),
+        _times(options),
+        proportions,
+        options.get(HOT_AUCTIONS),
+        options.get(HOT_BIDDERS),
+        options.get(HOT_SELLERS),
         (sizes[0], sizes[1], sizes[2]),
     )
     table = options.get(TABLE).lower()
@@ -208,7 +247,9 @@ def _times(options: TableOptions) -> EventTimes:
     try:
         base = dt.datetime.fromisoformat(options.get(BASE_TIME)).replace(tzinfo=dt.UTC)
     except ValueError as error:
-        raise OptionError(f"option 'base-time' cannot be '{options.get(BASE_TIME)}'", hint="write it like '2015-07-15 00:00:00'") from error
+        raise OptionError(
+            f"option 'base-time' cannot be '{options.get(BASE_TIME)}'", hint="write it like '2015-07-15 00:00:00'"
+        ) from error
     first, following = options.get(FIRST_RATE), options.get(NEXT_RATE)
     if options.get(RATE_SHAPE).upper() == "SQUARE":
         rates: tuple[int, ...] = (first, following)
@@ -225,10 +266,15 @@ def _check_fields(fields: Sequence[Any], generator: Nexmark, kind: int) -> None:
     for field in fields:
         name = known.get(_key(field.name))
         if name is None:
-            raise OptionError(f"{KINDS[kind]} events of connector 'nexmark' have no field '{field.name}'", hint=did_you_mean(field.name, known.values()))
+            raise OptionError(
+                f"{KINDS[kind]} events of connector 'nexmark' have no field '{field.name}'",
+                hint=did_you_mean(field.name, known.values()),
+            )
         root = _ROOTS[str(sample[name].type)]
         if field.type.root is not root and not (root is TypeRoot.BIGINT and field.type.is_numeric):
-            raise OptionError(f"field '{field.name}' of connector 'nexmark' cannot be {field.type}", hint=f"declare it {root.value}")
+            raise OptionError(
+                f"field '{field.name}' of connector 'nexmark' cannot be {field.type}", hint=f"declare it {root.value}"
+            )
 
 
 def _check_events(schema: Schema, generator: Nexmark) -> None:
@@ -241,4 +287,6 @@ def _check_events(schema: Schema, generator: Nexmark) -> None:
         _check_fields([Field(f.name, f.type) for f in field.type.fields], generator, KINDS.index(field.name.lower()))
 
 
-NEXMARK = ConnectorFactory(name="nexmark", document="the events of the Nexmark benchmark: people, auctions, bids", source=_source)
+NEXMARK = ConnectorFactory(
+    name="nexmark", document="the events of the Nexmark benchmark: people, auctions, bids", source=_source
+)

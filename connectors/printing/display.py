@@ -66,8 +66,12 @@ def _octets(values: pa.Array) -> pa.Array:
     """Bytes as signed numbers, `[1, -1]`."""
     whole = pc.fill_null(values, b"").cast(pa.large_binary())
     _, offsets, data = whole.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[whole.offset: whole.offset + len(whole) + 1]
-    octets = np.frombuffer(data, dtype=np.int8)[ends[0]: ends[-1]] if data is not None and ends[-1] > ends[0] else np.zeros(0, np.int8)
+    ends = np.frombuffer(offsets, dtype=np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    octets = (
+        np.frombuffer(data, dtype=np.int8)[ends[0] : ends[-1]]
+        if data is not None and ends[-1] > ends[0]
+        else np.zeros(0, np.int8)
+    )
     lists = pa.ListArray.from_arrays(pa.array((ends - ends[0]).astype(np.int32)), pa.array(octets))
     text = _listed(lists, lists.flatten().cast(pa.string()), "[", "]")
     return pc.if_else(pc.is_valid(values), text, pa.scalar(None, pa.string()))

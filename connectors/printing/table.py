@@ -17,7 +17,9 @@ from runtime.spi.registry import ConnectorFactory, TableRequest
 __all__ = ["PRINT", "PrintSink"]
 
 IDENTIFIER = text_option("print-identifier", "", "text in front of every line, as in 'text> +I[1, a]'")
-STANDARD_ERROR = bool_option("standard-error", False, "true or false: write to standard error instead of standard output")
+STANDARD_ERROR = bool_option(
+    "standard-error", False, "true or false: write to standard error instead of standard output"
+)
 PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
 
 

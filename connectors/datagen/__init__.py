@@ -1,0 +1,1 @@
+"""The connector `datagen`: rows of random values and sequences."""
