@@ -32,7 +32,7 @@ IDLE_TIMEOUT = duration_option("table.exec.source.idle-timeout", 0, "a source wi
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
 SYSTEM_DATABASE = "system"
-_TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout", "changelog-mode"}
+_TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout"}
 
 
 class Session:

@@ -44,7 +44,7 @@ def text_option(key: str, default: str, description: str, choices: tuple[str, ..
 
 
 def int_option(key: str, default: int, description: str) -> Option[int]:
-    return Option(key, default, int, description)
+    return Option(key, default, _read_int, description)
 
 
 def bool_option(key: str, default: bool, description: str) -> Option[bool]:
@@ -94,6 +94,13 @@ class Options:
 
     def __contains__(self, key: str) -> bool:
         return self.text(key) is not None
+
+
+def _read_int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ValueError("it is a whole number") from error
 
 
 def _read_bool(text: str) -> bool:
