@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from runtime.core.clock import Clock
-from runtime.core.errors import SqlEngineError, UnsupportedError
+from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
+from sqlengine.statements.queries import DML_SYNC
 from sqlengine.statements.settings import set_value
 
 __all__ = ["Config", "Table", "TableEnvironment"]
@@ -54,15 +55,33 @@ class TableEnvironment:
 
     def _execute(self, statement: st.Statement, text: str) -> Result:
         try:
-            return execute(statement, self._session)
+            result = execute(statement, self._session)
         except SqlEngineError as error:
-            raise located(error, statement, text) from error.__cause__
+            raise located(error, text) from error.__cause__
+        except RecursionError:
+            raise SqlSyntaxError(
+                "the statement is nested too deeply",
+                span=statement.span,
+                text=text,
+                hint="name parts of it with WITH or CREATE VIEW",
+            ) from None
+        result.text = text
+        result.time_zone = self._session.time_zone
+        if isinstance(statement, (st.Insert, st.StatementSet)) and self._session.options.get(DML_SYNC):
+            result.wait()
+        return result
 
     def sql_query(self, query: str) -> Table:
         """A query as a table that can be executed, explained or inserted elsewhere."""
         statement = parse_statement(query)
         if not isinstance(statement, st.QueryStatement):
-            raise UnsupportedError("sql_query takes a query", code="E1611", span=statement.span, text=query, hint="use execute_sql for other statements")
+            raise UnsupportedError(
+                "sql_query takes a query",
+                code="E1611",
+                span=statement.span,
+                text=query,
+                hint="use execute_sql for other statements",
+            )
         return Table(self, query)
 
     def explain_sql(self, statement: str, *details: str) -> str:
@@ -73,7 +92,7 @@ class TableEnvironment:
             with self._session.views.lock:
                 return plan_text(inner, self._session, tuple(d.upper() for d in details))
         except SqlEngineError as error:
-            raise located(error, parsed, statement) from error.__cause__
+            raise located(error, statement) from error.__cause__
 
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
@@ -88,9 +107,12 @@ class TableEnvironment:
         return self._session
 
     def close(self) -> None:
-        """Stop all jobs and views. Harmless when called again."""
+        """Stop all jobs and views; sinks publish what they have. Harmless when called again."""
         self._session.closed.set()
-        for running in self._session.jobs.active():
+        active = self._session.jobs.active()
+        for running in active:
+            running.job.cancel()
+        for running in active:
             running.stop()
         self._session.views.close()
 
@@ -134,8 +156,8 @@ class Config:
         return default if found is None else found
 
 
-def located(error: SqlEngineError, statement: st.Statement, text: str) -> SqlEngineError:
-    """The error with the text it points into; without a place of its own it points at nothing but knows the text."""
+def located(error: SqlEngineError, text: str) -> SqlEngineError:
+    """The error with the text that its place points into."""
     if error.text is None and error.span is not None:
         error.text = text
     return error

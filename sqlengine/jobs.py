@@ -31,8 +31,9 @@ class RunningJob:
     done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Until it has ended; raises what made it fail."""
-        self.done.wait(timeout)
+        """Until it has ended; raises what made it fail, TimeoutError when it still runs after so many seconds."""
+        if not self.done.wait(timeout):
+            raise TimeoutError(f"{self.id} still runs after {timeout} s")
         if self.failure is not None:
             raise self.failure
 
@@ -47,13 +48,20 @@ class Jobs:
     """All jobs by id (`job-1`, `job-2`, ...)."""
 
     SCHEMA = Schema.of(
-        ("job", STRING), ("statement", STRING), ("status", STRING), ("epochs", BIGINT), ("rows_in", BIGINT), ("rows_out", BIGINT),
-        ("state_rows", BIGINT), ("state_bytes", BIGINT),
+        ("job", STRING),
+        ("statement", STRING),
+        ("status", STRING),
+        ("epochs", BIGINT),
+        ("rows_in", BIGINT),
+        ("rows_out", BIGINT),
+        ("state_rows", BIGINT),
+        ("state_bytes", BIGINT),
     )
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self.jobs: dict[str, RunningJob] = {}
+        self._changed = threading.Condition()
 
     def next_id(self) -> str:
         return f"job-{next(self._ids)}"
@@ -90,14 +98,25 @@ class Jobs:
                 running.failure = error
             finally:
                 running.done.set()
+                with self._changed:
+                    self._changed.notify_all()
 
         running.thread = threading.Thread(target=drain, name=name, daemon=True)
         running.thread.start()
         return running
 
+    def wait_for_all(self) -> None:
+        """Until every job in the background has ended, or one has failed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: any(j.failure for j in self.jobs.values()) or not any(j.thread for j in self.active())
+            )
+
     def get(self, name: str) -> RunningJob:
         if name not in self.jobs:
-            raise CatalogError(f"unknown job '{name}'", code="E1406", hint=did_you_mean(name, self.jobs) or "SHOW JOBS lists them")
+            raise CatalogError(
+                f"unknown job '{name}'", code="E1406", hint=did_you_mean(name, self.jobs) or "SHOW JOBS lists them"
+            )
         return self.jobs[name]
 
     def active(self) -> list[RunningJob]:
@@ -110,9 +129,17 @@ class Jobs:
             flow = running.job.dataflow
             sources = [v for v in flow.vertices if v.operator is None]
             figures = (
-                running.id, running.statement, running.job.status, flow.epoch, sum(v.rows_in for v in sources),
-                sum(s.rows_written for s in flow.sinks()), flow.state_rows, flow.state_bytes,
+                running.id,
+                running.statement,
+                running.job.status,
+                flow.epoch,
+                sum(v.rows_in for v in sources),
+                sum(s.rows_written for s in flow.sinks()),
+                flow.state_rows,
+                flow.state_bytes,
             )
             for column, value in zip(columns, figures, strict=True):
                 column.append(value)
-        return pa.Table.from_arrays([pa.array(c, f.type.arrow) for c, f in zip(columns, self.SCHEMA, strict=True)], schema=self.SCHEMA.arrow)
+        return pa.Table.from_arrays(
+            [pa.array(c, f.type.arrow) for c, f in zip(columns, self.SCHEMA, strict=True)], schema=self.SCHEMA.arrow
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,86 +9,78 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
+from runtime.core.errors import SqlEngineError, UnsupportedError
 from runtime.core.schema import Schema
-from runtime.core.types import STRING, DataType, TypeRoot
+from runtime.core.types import STRING
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
+from sqlengine.rows import Row, python_values
 
-__all__ = ["Result", "Row", "Timestamp9", "fold"]
-
-
-class Row(tuple[Any, ...]):
-    """A row as a tuple of Python values, with its row kind (`+I`, `-U`, `+U`, `-D`) and the column names."""
-
-    kind: str
-    names: tuple[str, ...]
-
-    def __new__(cls, values: Sequence[Any], kind: str = "+I", names: tuple[str, ...] = ()) -> Row:
-        row = super().__new__(cls, values)
-        row.kind = kind
-        row.names = names
-        return row
-
-    def as_dict(self) -> dict[str, Any]:
-        return dict(zip(self.names, self, strict=True))
-
-    def __getattr__(self, name: str) -> Any:
-        names = self.__dict__.get("names", ())
-        if name in names:
-            return self[names.index(name)]
-        raise AttributeError(f"the row has no column {name!r}; it has {', '.join(names)}")
-
-    def __repr__(self) -> str:
-        cells = ", ".join(f"{n}={v!r}" for n, v in zip(self.names, self, strict=True))
-        return f"{self.kind}({cells})"
-
-
-class Timestamp9(dt.datetime):
-    """A timestamp with nanoseconds: a datetime, and the three digits that it cannot hold."""
-
-    nanosecond: int = 0
-
-    @classmethod
-    def of(cls, nanoseconds: int, zone: dt.tzinfo | None) -> Timestamp9:
-        micros, rest = divmod(nanoseconds, 1000)
-        base = dt.datetime(1970, 1, 1, tzinfo=zone) + dt.timedelta(microseconds=micros)
-        value = cls(base.year, base.month, base.day, base.hour, base.minute, base.second, base.microsecond, base.tzinfo)
-        value.nanosecond = rest
-        return value
+__all__ = ["Result", "fold"]
 
 
 class Result:
     """The outcome of one statement.
 
-    A query's changes are read once, lazily: by `collect`, `changes` or `to_arrow`. A statement without rows gives one row `OK`.
-    `job` is set for statements that run as a job.
+    A query runs while its changes are read, by `collect`, `changes` or `to_arrow`, and they are read once; the rows of any
+    other statement may be read again and again. A statement without rows gives one row `OK`.
+
+    Args:
+        schema: names and types of the columns; only the first `visible` are shown, those behind them serve `order`.
+        batches: the changes, lazily.
+        job: what runs, if something does.
+        waiter: waits for a job in the background and raises what made it fail.
+        stopper: ends what no job runs.
+        summary: what a statement that writes has done, as a sentence for people.
     """
 
-    def __init__(self, schema: Schema, batches: Iterator[ChangelogBatch], *, job: Job | None = None, is_query: bool = False,
-                 order: tuple[SortSpec, ...] = (), visible: int | None = None, waiter: Callable[[float | None], None] | None = None,
-                 bounded: bool = True, append_only: bool = True) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        batches: Iterator[ChangelogBatch],
+        *,
+        job: Job | None = None,
+        is_query: bool = False,
+        order: tuple[SortSpec, ...] = (),
+        visible: int | None = None,
+        waiter: Callable[[float | None], None] | None = None,
+        stopper: Callable[[], None] | None = None,
+        bounded: bool = True,
+        append_only: bool = True,
+        summary: str | None = None,
+    ) -> None:
         self._full_schema = schema
         self._visible = len(schema) if visible is None else visible
-        self._batches = batches
+        self._batches = batches if is_query else list(batches)
+        self._read_to_end = False
+        self._waiter = waiter
+        self._stopper = stopper
         self.job = job
         self.is_query = is_query
         self.bounded = bounded
+        """Whether the changes, or the job, end by themselves."""
         self.is_append_only = append_only
         self.order = order
-        self._waiter = waiter
+        self.summary = summary
+        self.text: str | None = None
+        """The SQL text that places in errors point into."""
+        self.time_zone = "UTC"
+        """The zone in which TIMESTAMP_LTZ is shown."""
 
     @staticmethod
     def ok() -> Result:
-        return Result.table(Schema.of(("result", STRING)), [["OK"]])
+        return Result.table(Schema.of(("result", STRING.not_null())), [["OK"]])
 
     @staticmethod
-    def table(schema: Schema, columns: Sequence[Sequence[Any]]) -> Result:
+    def table(
+        schema: Schema, columns: Sequence[Sequence[Any]], *, job: Job | None = None, summary: str | None = None
+    ) -> Result:
         """A finished result from Python columns."""
         arrays = [pa.array(list(values), f.type.arrow) for f, values in zip(schema, columns, strict=True)]
-        return Result(schema, iter([ChangelogBatch.of(arrays, schema)]))
+        return Result(schema, iter([ChangelogBatch.of(arrays, schema)]), job=job, summary=summary)
 
     @property
     def schema(self) -> Schema:
@@ -101,12 +92,32 @@ class Result:
         """ORDER BY over bounded input: rows come in order, once, when the input has ended."""
         return bool(self.order)
 
+    def _read(self) -> Iterator[ChangelogBatch]:
+        if self._read_to_end:
+            raise UnsupportedError(
+                "the rows of this result have been read already",
+                code="E1612",
+                hint="keep what you read, or run the statement again",
+            )
+        try:
+            yield from self._batches
+        except SqlEngineError as error:
+            raise self._located(error) from error.__cause__
+        self._read_to_end = self.is_query
+
+    def _located(self, error: SqlEngineError) -> SqlEngineError:
+        if error.span is not None and error.text is None:
+            error.text = self.text
+        return error
+
     def changes(self) -> Iterator[ChangelogBatch]:
         """The changelog, a batch per epoch that changed something."""
         if self.order:
-            yield ChangelogBatch(self.folded())
+            rows = self.folded()
+            if rows.num_rows:
+                yield ChangelogBatch(rows)
             return
-        for batch in self._batches:
+        for batch in self._read():
             if len(batch):
                 yield batch.select(range(self._visible)) if self._visible < len(self._full_schema) else batch
 
@@ -119,30 +130,50 @@ class Result:
             for kind, *values in zip(batch.kinds_or_inserts().tolist(), *columns, strict=True):
                 yield Row(values, KIND_NAMES[kind], names)
 
+    __iter__ = collect
+
     def to_arrow(self) -> pa.Table:
-        """The changes folded to the rows that are left, in ORDER BY order where there is one."""
+        """The changes folded to the rows that are left, in ORDER BY order where there is one.
+
+        Raises UnsupportedError E1613 when the input has no end: the rows would never be complete.
+        """
         return pa.Table.from_batches([self.folded()])
 
     def folded(self) -> pa.RecordBatch:
         """`to_arrow` as one record batch."""
-        rows = fold(list(self._batches), self._full_schema)
+        if self.is_query and not self.bounded:
+            raise UnsupportedError(
+                "the input of this query has no end, so its final rows never come",
+                code="E1613",
+                hint="read the changes as they come: collect() or changes()",
+            )
+        rows = fold(list(self._read()), self._full_schema)
         if self.order:
             rows = rows.take(pa.array(_sorted_positions(rows, self.order)))
         return rows.select(list(range(self._visible)))
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Until the job has ended; raises what made it fail. A query's rows are read and dropped."""
-        if self._waiter is not None:
-            self._waiter(timeout)
-        elif self.is_query:
-            for _ in self._batches:
-                pass
+        """Until the statement has done its work; raises what made it fail. A query's rows are read and dropped.
+
+        Args:
+            timeout: seconds to wait for a job in the background. Raises TimeoutError when it still runs then.
+        """
+        try:
+            if self._waiter is not None:
+                self._waiter(timeout)
+            elif not self._read_to_end:
+                for _ in self._read():
+                    pass
+        except SqlEngineError as error:
+            raise self._located(error) from error.__cause__
         return self
 
     def cancel(self) -> None:
-        """Stop the job after the epoch at hand."""
+        """Stop after the epoch at hand: iteration ends, sinks publish what they have. Harmless when nothing runs."""
         if self.job is not None:
             self.job.cancel()
+        if self._stopper is not None:
+            self._stopper()
 
 
 def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
@@ -163,7 +194,11 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
     # Of the insertions of a row the last `net` survive, as if each retraction had taken back the oldest one.
     inserted = np.flatnonzero(signs > 0)
     order = inserted[np.argsort(slots[inserted], kind="stable")]
-    starts = np.flatnonzero(np.r_[True, slots[order][1:] != slots[order][:-1]]) if len(order) else np.zeros(0, dtype=np.int64)
+    starts = (
+        np.flatnonzero(np.r_[True, slots[order][1:] != slots[order][:-1]])
+        if len(order)
+        else np.zeros(0, dtype=np.int64)
+    )
     counts = np.diff(np.r_[starts, len(order)])
     place_from_end = np.repeat(starts + counts, counts) - np.arange(len(order))
     kept = np.sort(order[place_from_end <= net[slots[order]]])
@@ -173,36 +208,3 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
 def _sorted_positions(rows: pa.RecordBatch, order: tuple[SortSpec, ...]) -> np.ndarray:
     columns = [rows.column(spec.index) for spec in order]
     return sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])
-
-
-def python_values(column: pa.Array, type_: DataType) -> list[Any]:
-    """A column as Python values: `datetime` (LTZ in UTC), `Decimal`, `bytes`, lists; ROW a tuple, MAP and MULTISET dicts."""
-    if type_.is_timestamp and type_.precision > 6:
-        zone = dt.UTC if type_.root is TypeRoot.TIMESTAMP_LTZ else None
-        return [None if v is None else Timestamp9.of(v, zone) for v in column.cast(pa.int64()).to_pylist()]
-    values = column.to_pylist()
-    if not type_.is_nested:
-        return values
-    return [_nested(v, type_) for v in values]
-
-
-def _nested(value: Any, type_: DataType) -> Any:
-    if value is None:
-        return None
-    match type_.root:
-        case TypeRoot.ARRAY:
-            return [_nested(v, type_.children[0]) for v in value]
-        case TypeRoot.MAP:
-            return {_hashable(_nested(k, type_.children[0])): _nested(v, type_.children[1]) for k, v in value}
-        case TypeRoot.MULTISET:
-            return {_hashable(_nested(k, type_.children[0])): n for k, n in value}
-        case TypeRoot.ROW:
-            return tuple(_nested(value[f.name], f.type) for f in type_.fields)
-        case _:
-            return value
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(v) for v in value) if isinstance(value, (list, tuple)) else value
-
-

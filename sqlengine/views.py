@@ -14,8 +14,9 @@ from connectors.memory import MemoryTable
 from runtime.core.errors import SqlEngineError
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.turns import TurnLock
 
-__all__ = ["MaintainedView", "Views"]
+__all__ = ["MaintainedView", "Views", "reads_outside"]
 
 IDLE_WAIT_SECONDS = 0.02
 
@@ -51,7 +52,7 @@ class Views:
     """All materialized views. `lock` guards them and the tables in memory: whoever changes or reads those holds it."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -140,6 +141,3 @@ class Views:
 def reads_outside(job: Job) -> bool:
     """Whether some source of a job is not a table in memory."""
     return any(not isinstance(source.table, MemoryTable) for source in job.dataflow.sources)
-
-
-__all__ += ["reads_outside"]

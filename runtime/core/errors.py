@@ -7,13 +7,14 @@ system outside failed (file, network, format), `InternalError` that an invariant
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 __all__ = [
     "BindError", "CatalogError", "ConnectorError", "ExpressionError", "ExternalError", "FormatError", "InternalError",
     "OptionError", "PlanningError", "Span", "SqlEngineError", "SqlSyntaxError", "TypeMismatchError", "UnsupportedError",
-    "UserError", "did_you_mean", "render",
+    "UserError", "did_you_mean", "display_width", "render",
 ]
 
 
@@ -37,6 +38,8 @@ class SqlEngineError(Exception):
         span: where in `text`, if there is a place.
         hint: what to do about it, one sentence.
         text: the SQL text that `span` points into; whoever knows the text fills it in later.
+
+    `source` is the file that the text comes from, where there is one; whoever read the file fills it in.
     """
 
     code = "E9000"
@@ -49,6 +52,7 @@ class SqlEngineError(Exception):
         self.span = span
         self.hint = hint
         self.text = text
+        self.source: str | None = None
 
     def __str__(self) -> str:
         where = ""
@@ -155,17 +159,47 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-def render(error: SqlEngineError, *, source: str | None = None) -> str:
+def render(error: SqlEngineError) -> str:
     """The error as a person reads it: message, the line of SQL with a caret below the place, and the advice."""
     lines = [f"{error.code} {error.message}"]
     if error.span is not None and error.text is not None:
         line, column = position(error.text, error.span.start)
-        shown = error.text.splitlines()[line - 1] if error.text else ""
-        width = max(1, min(error.span.end - error.span.start, len(shown) - column + 1))
-        gutter = f"{line} | "
-        lines.append(f"  at {source + ':' if source else ''}{line}:{column}")
-        lines.append("  " + gutter + shown)
-        lines.append("  " + " " * (len(gutter) + column - 1) + "^" * width)
+        lines.append(f"  at {error.source + ':' if error.source else ''}{line}:{column}")
+        lines += _pointed_at(f"{line} | ", error.text, error.span)
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return "\n".join(lines)
+
+
+_BEFORE_CARET, _SHOWN = 80, 120
+"""Of a long line so many characters before the place are shown, and so many in all."""
+
+
+def _pointed_at(gutter: str, text: str, span: Span) -> list[str]:
+    """The line of a place, cut where it is long, and carets below it, aligned as a terminal shows wide characters."""
+    begin = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", span.start)
+    shown = text[begin:end if end >= 0 else len(text)].rstrip("\r")
+    start = min(span.start - begin, len(shown))
+    stop = max(start + 1, min(span.end - begin, len(shown)))
+    left = start - _BEFORE_CARET if start > _SHOWN else 0
+    head, marked, tail = (_printable(part) for part in (shown[left:start], shown[start:stop], shown[stop:]))
+    prefix = "..." if left else ""
+    room = max(20, _SHOWN - len(head))
+    whole = marked + tail
+    carets = "^" * max(1, min(display_width(marked), room))
+    return [
+        f"  {gutter}{prefix}{head}{whole[:room]}{'...' if len(whole) > room else ''}",
+        "  " + " " * (len(gutter) + len(prefix) + display_width(head)) + carets,
+    ]
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text.replace("\t", "    "))
+
+
+def display_width(text: str) -> int:
+    """Columns that a text takes on a terminal: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -177,8 +178,11 @@ class Job:
         outputs = self.dataflow.step(given, self._settings.clock.now())
         return outputs, moved
 
-    def epochs(self) -> Iterator[list[ChangelogBatch | None]]:
-        """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are aborted."""
+    def epochs(self, pause: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[list[ChangelogBatch | None]]:
+        """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are aborted.
+
+        `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
+        """
         self.status = "RUNNING"
         try:
             while not self._cancelled.is_set():
@@ -188,8 +192,9 @@ class Job:
                 yield outputs
                 if self.finished:
                     break
-                if not moved:
-                    self._cancelled.wait(IDLE_WAIT_SECONDS)
+                with pause():
+                    if not moved:
+                        self._cancelled.wait(IDLE_WAIT_SECONDS)
         except GeneratorExit:
             self._end("CANCELED")
             raise

@@ -17,7 +17,18 @@ __all__ = ["explain_command"]
 
 DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "STATE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _PLANNED = (st.QueryStatement, st.Insert, st.StatementSet, st.CreateMaterializedView)
-_SKIPPED = (st.Update, st.Delete, st.Truncate, st.Flush, st.BeginEpoch, st.EndEpoch, st.Subscribe, st.Show, st.Describe, st.StopJob)
+_SKIPPED = (
+    st.Update,
+    st.Delete,
+    st.Truncate,
+    st.Flush,
+    st.BeginEpoch,
+    st.EndEpoch,
+    st.Subscribe,
+    st.Show,
+    st.Describe,
+    st.StopJob,
+)
 
 
 def explain_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], details: str) -> int:
@@ -38,6 +49,6 @@ def explain_command(texts: Sequence[str], files: Sequence[str], options: dict[st
                     if not isinstance(inner, (*_SKIPPED, st.QueryStatement, st.Insert, st.StatementSet)):
                         execute(inner, session)
                 except SqlEngineError as error:
-                    error.source = name  # type: ignore[attr-defined]
-                    raise located(error, statement, text) from error.__cause__
+                    error.source = name
+                    raise located(error, text) from error.__cause__
     return 0

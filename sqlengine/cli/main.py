@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from runtime.core.errors import SqlEngineError, render
 from sqlengine import __version__
+from sqlengine.cli.colours import Paint
 from sqlengine.cli.explain import explain_command
 from sqlengine.cli.render import FORMATS
 from sqlengine.cli.run import run_command
@@ -16,7 +17,7 @@ from sqlengine.cli.test import test_command
 
 __all__ = ["main"]
 
-EXIT_OK, EXIT_ERROR, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
   sqlengine run -e "SELECT 1 + 1"
@@ -24,50 +25,136 @@ _EXAMPLES = """examples:
   sqlengine run --format json job.sql | jq   results on stdout, all else on stderr
   sqlengine explain job.sql                  how each query would run
   sqlengine test tests/                      golden-file tests of your queries
+
+`sqlengine COMMAND --help` tells more about each.
 """
+
+_RUN = """\
+Run SQL statements in order: those of every -e, then those of every FILE.
+
+A SELECT prints its rows. Over input that ends it prints the final rows; over input without an end it prints each
+change as it comes. An INSERT is a job: over input that ends it is done before the next statement begins; over input
+without an end it runs in the background until Ctrl-C, which stops it cleanly after the step at hand. The first
+statement that fails stops the rest."""
+
+_RUN_MORE = """\
+formats:
+  table      an aligned table; for input without an end, a table of changes that grows
+  csv        a header and the final rows; NULL is nothing, an empty text ""
+  json       an object a line, as changes come; when rows can also be updated or deleted, "op" is
+             +I (insert), -U (the row before an update), +U (after it) or -D (delete)
+  changelog  a line a change: the row kind, then the cells
+
+examples:
+  sqlengine run -e "SELECT word, COUNT(*) FROM (VALUES ('a'), ('b'), ('a')) AS t(word) GROUP BY word"
+  sqlengine run job.sql -D table.local-time-zone=Europe/Berlin
+  echo "SHOW FUNCTIONS" | sqlengine run - --format csv
+
+exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
+
+_EXPLAIN = """\
+Show how the statements of a file would run: for each query and INSERT the logical plan, the plan after the rules, and
+the physical plan. CREATE, ALTER, DROP, USE and SET are carried out, so that names exist; nothing is read or written."""
+
+_EXPLAIN_MORE = """\
+details:
+  CHANGELOG_MODE       on each edge: which row kinds it carries (I, UB, UA, D) and the keys of its updates
+  STATE                what each operator keeps, and what bounds it
+  ESTIMATED_COST       rows and changes that the planner reckons with
+  JSON_EXECUTION_PLAN  the physical plan as JSON
+
+examples:
+  sqlengine explain job.sql
+  sqlengine explain --details ESTIMATED_COST -e "SELECT 1"
+
+exit status: 0 done, 1 a statement is wrong, 2 wrong usage"""
+
+_TEST = """\
+Run golden-file tests: .slt files hold SQL and what it must give, with virtual time and exact changes.
+docs/testing.md describes them."""
+
+_TEST_MORE = """\
+examples:
+  sqlengine test tests/                  every .slt file below tests/
+  sqlengine test --matrix orders.slt     also with its input cut into other steps: the answers must be the same
+  sqlengine test --rewrite orders.slt    write what comes out into the file; look at the diff before you keep it
+
+exit status: 0 all is as the files say, 1 something differs, 2 wrong usage"""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sqlengine", description="Streaming SQL: keeps the answer to a query up to date while its input changes.",
-        epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    """The arguments of all commands."""
+    parser = _parser(
+        argparse.ArgumentParser,
+        "Streaming SQL: keeps the answer to a query up to date while its input changes.",
+        _EXAMPLES,
+        prog="sqlengine",
     )
     parser.add_argument("--version", action="version", version=f"sqlengine {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show Python stack traces of errors (for bug reports)")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    run = commands.add_parser("run", help="run SQL files or statements", description="Run statements in order. Exit status: 0 done, 1 a statement "
-                              "failed, 2 wrong usage, 130 interrupted.")
-    run.add_argument("files", nargs="*", metavar="FILE", help="files of SQL statements; - reads standard input")
-    run.add_argument("-e", "--execute", action="append", default=[], metavar="SQL", help="statements to run (may be repeated; before any files)")
-    _options_argument(run)
-    run.add_argument("--format", choices=FORMATS, default="table",
-                     help="results as: an aligned table, csv, json lines (with the row kind as \"op\" for changelogs), or the changelog as it comes")
+    run = _parser(commands.add_parser, _RUN, _RUN_MORE, name="run", help="run SQL files or statements")
+    _sql_arguments(run, "statements to run, before any files (may be repeated)")
+    run.add_argument(
+        "--format", choices=FORMATS, default="table", help="how results are printed (default: %(default)s)"
+    )
+    run.set_defaults(run=lambda args, options: run_command(args.execute, args.files, options, args.format))
 
-    explain = commands.add_parser("explain", help="show plans", description="Show how the queries of a file would run; definitions are carried out, "
-                                  "INSERTs and queries only planned.")
-    explain.add_argument("files", nargs="*", metavar="FILE", help="files of SQL statements; - reads standard input")
-    explain.add_argument("-e", "--execute", action="append", default=[], metavar="SQL", help="statements to explain")
-    explain.add_argument("--details", default="CHANGELOG_MODE,STATE", metavar="LIST",
-                         help="comma-separated: CHANGELOG_MODE, ESTIMATED_COST, STATE, JSON_EXECUTION_PLAN (default: %(default)s)")
-    _options_argument(explain)
+    explain = _parser(commands.add_parser, _EXPLAIN, _EXPLAIN_MORE, name="explain", help="show how queries would run")
+    _sql_arguments(explain, "statements to explain, before any files (may be repeated)")
+    explain.add_argument(
+        "--details",
+        default="CHANGELOG_MODE,STATE",
+        metavar="LIST",
+        help="what to show beside the plans, with commas between (default: %(default)s)",
+    )
+    explain.set_defaults(run=lambda args, options: explain_command(args.execute, args.files, options, args.details))
 
-    test = commands.add_parser("test", help="run .slt golden-file tests", description="Run .slt files; docs/testing.md tells their form. Exit status 1 "
-                               "when one differs.")
-    test.add_argument("paths", nargs="+", metavar="PATH", help=".slt files, or folders with such files")
+    test = _parser(commands.add_parser, _TEST, _TEST_MORE, name="test", help="run .slt golden-file tests")
+    test.add_argument("paths", nargs="+", metavar="PATH", help=".slt files, or folders that hold such files")
     test.add_argument("--rewrite", action="store_true", help="write what came out into the files instead of comparing")
-    test.add_argument("--matrix", action="store_true", help="also run each file with one row an epoch, all in one epoch, and random epochs")
+    test.add_argument(
+        "--matrix",
+        action="store_true",
+        help="also run each file with one row an epoch, all in one epoch, and random epochs",
+    )
     test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
     _options_argument(test)
+    test.set_defaults(
+        run=lambda args, options: test_command(
+            args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose
+        )
+    )
     return parser
 
 
+def _parser(make: object, description: str, epilog: str, **more: object) -> argparse.ArgumentParser:
+    return make(description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **more)  # type: ignore[operator, no-any-return]
+
+
+def _sql_arguments(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="files of SQL statements, with semicolons between; - is standard input"
+    )
+    parser.add_argument("-e", "--execute", action="append", default=[], metavar="SQL", help=about)
+    _options_argument(parser)
+    parser.set_defaults(parser=parser)
+
+
 def _options_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-D", action="append", default=[], dest="options", metavar="KEY=VALUE", help="set an option, as SET does (may be repeated)")
+    parser.add_argument(
+        "-D",
+        action="append",
+        default=[],
+        dest="options",
+        metavar="KEY=VALUE",
+        help="set an option, as SET does (may be repeated)",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; gives the exit status."""
+    """Run a command; gives the exit status. Wrong usage exits with 2, as argparse does."""
     parser = build_parser()
     args = parser.parse_args(arguments)
     options: dict[str, str] = {}
@@ -77,33 +164,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"-D takes KEY=VALUE, not '{option}'")
         options[key.strip()] = value.strip()
     if args.command in ("run", "explain") and not args.files and not args.execute:
-        parser.error(f"{args.command} needs a FILE or -e SQL")
+        args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")
     try:
-        match args.command:
-            case "run":
-                return run_command(args.execute, args.files, options, args.format)
-            case "explain":
-                return explain_command(args.execute, args.files, options, args.details)
-            case _:
-                return test_command(args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose)
+        return args.run(args, options)
     except SqlEngineError as error:
         if args.traceback:
             raise
-        print(render(error, source=getattr(error, "source", None)), file=sys.stderr)
+        _complain(render(error))
         return EXIT_ERROR
     except BrokenPipeError:
         # The reader has gone; Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
         if args.traceback:
             raise
-        print(f"E9100 internal error: {type(error).__name__}: {error}\n  hint: this is a bug of sqlengine; run again with "
-              "`sqlengine --traceback ...` and report it", file=sys.stderr)
+        _complain(
+            f"E9100 internal error: {type(error).__name__}: {error}\n  hint: this is a bug of sqlengine; run again with "
+            "`sqlengine --traceback ...` and report it"
+        )
         return EXIT_ERROR
+
+
+def _complain(message: str) -> None:
+    """An error on stderr, its first line in red on a terminal."""
+    sys.stdout.flush()
+    first, newline, rest = message.partition("\n")
+    print(Paint(sys.stderr)(first, "error") + newline + rest, file=sys.stderr)
 
 
 if __name__ == "__main__":

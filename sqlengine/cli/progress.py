@@ -1,85 +1,137 @@
-"""Live progress of a job on a terminal: one line on stderr that is written over; nothing in a pipe."""
+"""Live progress of running jobs on a terminal: one line on stderr that is written over; nothing in a pipe."""
 
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
 
-__all__ = ["Progress", "human_bytes", "human_count"]
+__all__ = ["Progress", "human_bytes", "human_count", "progress_line", "watermark_text"]
 
 REDRAW_SECONDS = 0.1
+RATE_SECONDS = 1.0
+ERASE_LINE = "\r\x1b[2K"
 
 
 def human_count(number: float) -> str:
     """`999`, `12.3k`, `4.56M`."""
-    for limit, divisor, unit in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M")):
-        if abs(number) < limit:
-            return f"{number / divisor:.0f}" if not unit else f"{number / divisor:.3g}{unit}"
-    return f"{number / 1e9:.3g}G"
+    for unit in ("", "k", "M"):
+        if abs(number) < 999.5:
+            return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
+        number /= 1000
+    return f"{number:.3g}G"
 
 
 def human_bytes(number: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+    """`512 B`, `1.5 KiB`, `3.0 MiB`, `1.2 GiB`."""
+    if number < 1024:
+        return f"{number:.0f} B"
+    for unit in ("KiB", "MiB"):
         number /= 1024
-    return f"{number:.2f} GiB"
+        if number < 1024:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1024:.1f} GiB"
 
 
 def watermark_text(watermark: int) -> str:
+    """A watermark as UTC; `-` before the first one, `end` when the input has ended."""
     if watermark == MIN_WATERMARK:
         return "-"
     if watermark == MAX_WATERMARK:
         return "end"
-    seconds, millis = divmod(watermark, 1000)
-    moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)
-    return moment.strftime("%Y-%m-%d %H:%M:%S") + (f".{millis:03d}" if millis else "")
+    try:
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=watermark)
+    except OverflowError:
+        return str(watermark)
+    return moment.isoformat(" ", "milliseconds" if moment.microsecond else "seconds")
+
+
+class _Rates:
+    """Rows a second, in and out, of the last second or so."""
+
+    def __init__(self) -> None:
+        self._marks = [(time.monotonic(), 0, 0)]
+
+    def add(self, now: float, rows_in: int, rows_out: int) -> tuple[float, float]:
+        self._marks.append((now, rows_in, rows_out))
+        while len(self._marks) > 2 and now - self._marks[1][0] > RATE_SECONDS:
+            del self._marks[0]
+        then, in_then, out_then = self._marks[0]
+        seconds = max(now - then, 1e-6)
+        return (rows_in - in_then) / seconds, (rows_out - out_then) / seconds
 
 
 class Progress:
-    """Draws a job's figures after its epochs, at most ten times a second, while it runs in the foreground."""
+    """Draws the figures of the job that has just finished an epoch, at most ten times a second. Thread-safe."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._on = self._stream.isatty()
-        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._rates: dict[int, _Rates] = {}
         self._drawn_at = 0.0
         self._shown = False
 
     def watch(self, job: Job) -> None:
+        """Follow a job from now on."""
         if self._on:
+            self._rates[id(job)] = _Rates()
             job.on_epoch = self._draw
 
     def _draw(self, job: Job) -> None:
         now = time.monotonic()
-        if now - self._drawn_at < REDRAW_SECONDS:
-            return
-        self._drawn_at = now
-        self._stream.write("\r\x1b[2K" + progress_line(job, now - self._started))
-        self._stream.flush()
-        self._shown = True
+        with self._lock:
+            if now - self._drawn_at < REDRAW_SECONDS:
+                return
+            self._drawn_at = now
+            rows_in, rows_out = rows_through(job)
+            line = progress_line(job, *self._rates[id(job)].add(now, rows_in, rows_out))
+            width = shutil.get_terminal_size().columns
+            self._stream.write(ERASE_LINE + line[: max(20, width - 1)])
+            self._stream.flush()
+            self._shown = True
 
-    def done(self) -> None:
-        """Wipe the line."""
+    @contextmanager
+    def wiped(self) -> Iterator[None]:
+        """Without the line on the terminal, for the time that something else is printed."""
+        with self._lock:
+            self._wipe()
+            yield
+
+    def _wipe(self) -> None:
         if self._shown:
-            self._stream.write("\r\x1b[2K")
+            self._stream.write(ERASE_LINE)
             self._stream.flush()
             self._shown = False
 
+    def done(self) -> None:
+        """Wipe the line."""
+        with self._lock:
+            self._wipe()
 
-def progress_line(job: Job, seconds: float) -> str:
-    """epoch, rows/s in and out, watermark, state."""
+
+def rows_through(job: Job) -> tuple[int, int]:
+    """Rows that the sources gave so far, and rows that the sinks took, or a query gave."""
     flow = job.dataflow
     rows_in = sum(v.rows_in for v in flow.vertices if v.operator is None)
-    written = sum(s.rows_written for s in flow.sinks())
-    rows_out = written or (flow.vertices[-1].rows_out if flow.vertices else 0)
-    rate = max(seconds, 1e-6)
+    sinks = flow.sinks()
+    return rows_in, sum(s.rows_written for s in sinks) if sinks else flow.vertices[-1].rows_out
+
+
+def progress_line(job: Job, in_per_second: float, out_per_second: float) -> str:
+    """Name, epoch, rows and rows a second in and out, watermark, state."""
+    flow = job.dataflow
+    rows_in, rows_out = rows_through(job)
     return (
-        f"epoch {flow.epoch} | in {human_count(rows_in)} ({human_count(rows_in / rate)}/s) | out {human_count(rows_out)} ({human_count(rows_out / rate)}/s)"
-        f" | watermark {watermark_text(flow.watermark)} | state {human_count(flow.state_rows)} rows, {human_bytes(flow.state_bytes)}"
+        f"{job.name} | epoch {flow.epoch} | in {human_count(rows_in)} ({human_count(in_per_second)}/s)"
+        f" | out {human_count(rows_out)} ({human_count(out_per_second)}/s) | watermark {watermark_text(flow.watermark)}"
+        f" | state {human_count(flow.state_rows)} rows, {human_bytes(flow.state_bytes)}"
     )

@@ -2,165 +2,206 @@
 
 from __future__ import annotations
 
-import csv
-import datetime as dt
-import decimal
-import io
-import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from itertools import islice
 
+import numpy as np
+import pyarrow as pa
+
+from connectors.formats.json_encoder import JsonSpelling, object_text
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
-from runtime.core.schema import Schema
-from runtime.core.types import DataType, TypeRoot
-from sqlengine.result import Result, Row, python_values
+from runtime.core.errors import display_width
+from runtime.core.schema import Field, Schema
+from runtime.core.types import STRING, TypeRoot
+from sqlengine.cli.colours import Paint
+from sqlengine.display import cell_texts
+from sqlengine.result import Result
 
-__all__ = ["FORMATS", "cell_text", "render_changes", "render_result", "table_lines"]
+__all__ = ["FORMATS", "render_result"]
 
 FORMATS = ("table", "csv", "json", "changelog")
 MAX_CELL = 120
-_NUMBERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
+LINES_AT_ONCE = 10_000
+_NUMBERS = (
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+    TypeRoot.DECIMAL,
+)
+_COLOUR_OF_KIND = {"+I": "green", "-U": "yellow", "+U": "green", "-D": "red"}
 
 
-def render_result(result: Result, form: str) -> Iterator[str]:
-    """The lines of a result. `table` and `csv` show the final rows; `json` and `changelog` the changes as they come."""
+def render_result(result: Result, form: str, paint: Paint) -> Iterator[str]:
+    """The result in pieces of whole lines, each piece as soon as it is known.
+
+    `table` and `csv` show the final rows of bounded input; `json` and `changelog` the changes as they come, which is also
+    what `table` does for input without an end. JSON, and CSV of such input, name the row kind `op` unless all are inserts.
+    """
+    endless = result.is_query and not result.bounded
     match form:
-        case "table":
-            yield from table_lines(result.schema, list(_folded_rows(result)))
+        case "table" if not endless:
+            yield from _table(result)
+        case "csv" if not endless:
+            yield from _csv(result.schema, [result.folded()], result.time_zone)
         case "csv":
-            yield from _csv_lines(result.schema, _folded_rows(result))
+            schema = result.schema if result.is_append_only else _with_op(result.schema)
+            yield from _csv(schema, (_with_kinds(batch, result) for batch in result.changes()), result.time_zone)
         case "json":
-            yield from _json_lines(result)
-        case _:
             for batch in result.changes():
-                yield from render_changes(batch, result.schema)
+                yield from _in_pieces(_json_lines(batch, result))
+        case _:
+            yield from _changelog(result, paint, ruled=form == "table")
 
 
-def _folded_rows(result: Result) -> Iterator[Row]:
+def _texts(columns: Sequence[pa.Array], schema: Schema, time_zone: str) -> list[list[str | None]]:
+    """The texts of each column."""
+    return [cell_texts(column, f.type, time_zone) for column, f in zip(columns, schema, strict=True)]
+
+
+def _in_pieces(lines: Iterator[str]) -> Iterator[str]:
+    while piece := list(islice(lines, LINES_AT_ONCE)):
+        yield "\n".join(piece) + "\n"
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------------------
+
+
+def _table(result: Result) -> Iterator[str]:
+    """An aligned table with a header and the number of rows below; numbers to the right."""
     schema = result.schema
     rows = result.folded()
-    columns = [python_values(c, t) for c, t in zip(rows.columns, schema.types, strict=True)]
-    for values in zip(*columns, strict=True):
-        yield Row(values, "+I", schema.names)
+    columns = [[_one_line(cell) for cell in column] for column in _texts(rows.columns, schema, result.time_zone)]
+    widths = [
+        max(display_width(name), *(map(display_width, cells)), 0)
+        for name, cells in zip(schema.names, columns, strict=True)
+    ]
+    right = [f.type.root in _NUMBERS for f in schema]
+    rule = _rule(widths)
+
+    def lines() -> Iterator[str]:
+        yield from (rule, _line(schema.names, widths), rule)
+        for cells in zip(*columns, strict=True):
+            yield _line(cells, widths, right)
+        if rows.num_rows:
+            yield rule
+        yield f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
+
+    yield from _in_pieces(lines())
 
 
-def cell_text(value: Any, type_: DataType) -> str:
-    """A value as SQL users read it: NULL, TRUE, timestamps with the column's precision."""
-    if value is None:
+def _rule(widths: Sequence[int]) -> str:
+    return "+" + "+".join("-" * (w + 2) for w in widths) + "+"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool] | None = None) -> str:
+    to_right = right or [False] * len(cells)
+    return "|" + "|".join(" " + _pad(c, w, r) + " " for c, w, r in zip(cells, widths, to_right, strict=True)) + "|"
+
+
+def _one_line(text: str | None) -> str:
+    if text is None:
         return "NULL"
-    match type_.root:
-        case TypeRoot.BOOLEAN:
-            return "TRUE" if value else "FALSE"
-        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return _timestamp(value, type_.precision)
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
-            return "x'" + bytes(value).hex() + "'"
-        case TypeRoot.ARRAY:
-            return "[" + ", ".join(cell_text(v, type_.children[0]) for v in value) + "]"
-        case TypeRoot.MAP | TypeRoot.MULTISET:
-            key, item = type_.children[0], type_.children[-1]
-            pairs = (f"{cell_text(k, key)}={v if type_.root is TypeRoot.MULTISET else cell_text(v, item)}" for k, v in value.items())
-            return "{" + ", ".join(pairs) + "}"
-        case TypeRoot.ROW:
-            return "(" + ", ".join(cell_text(v, f.type) for v, f in zip(value, type_.fields, strict=True)) + ")"
-        case _:
-            return str(value)
-
-
-def _timestamp(value: dt.datetime, precision: int) -> str:
-    text = value.strftime("%H:%M:%S")
-    digits = f"{value.microsecond:06d}{getattr(value, 'nanosecond', 0):03d}"[:precision]
-    return f"{value.year:04d}-{value.month:02d}-{value.day:02d} {text}" + (f".{digits}" if digits else "")
-
-
-def table_lines(schema: Schema, rows: Sequence[Sequence[Any]], kinds: Sequence[str] | None = None) -> Iterator[str]:
-    """An aligned table with a header and the number of rows below; numbers to the right."""
-    header = list(schema.names)
-    cells = [[_one_line(cell_text(v, t)) for v, t in zip(row, schema.types, strict=True)] for row in rows]
-    right = [t.root in _NUMBERS for t in schema.types]
-    if kinds is not None:
-        header = ["op", *header]
-        cells = [[k, *line] for k, line in zip(kinds, cells, strict=True)]
-        right = [False, *right]
-    widths = [max([_width(h), *(_width(line[i]) for line in cells)]) for i, h in enumerate(header)]
-    rule = "+" + "+".join("-" * (w + 2) for w in widths) + "+"
-    yield rule
-    yield "|" + "|".join(" " + _pad(h, w, False) + " " for h, w in zip(header, widths, strict=True)) + "|"
-    yield rule
-    for line in cells:
-        yield "|" + "|".join(" " + _pad(c, w, r) + " " for c, w, r in zip(line, widths, right, strict=True)) + "|"
-    if cells:
-        yield rule
-    yield f"{len(cells)} row{'' if len(cells) == 1 else 's'}"
-
-
-def _one_line(text: str) -> str:
-    text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
 
 
-def _width(text: str) -> int:
-    """Columns that a text takes on a terminal: wide characters take two, combining ones none."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def _pad(text: str, width: int, right: bool) -> str:
-    space = " " * (width - _width(text))
+    space = " " * (width - display_width(text))
     return space + text if right else text + space
 
 
-def _csv_lines(schema: Schema, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="")
-
-    def line(cells: Sequence[Any]) -> str:
-        buffer.seek(0)
-        buffer.truncate()
-        writer.writerow(cells)
-        return buffer.getvalue()
-
-    yield line(schema.names)
-    for row in rows:
-        yield line(["" if v is None else cell_text(v, t) for v, t in zip(row, schema.types, strict=True)])
+# --- changelogs -----------------------------------------------------------------------------------------------------------------
 
 
-def _json_lines(result: Result) -> Iterator[str]:
-    """A JSON object per row; with the row kind as `op` when the result is a changelog (a result of inserts only has none)."""
+def _changelog(result: Result, paint: Paint, *, ruled: bool) -> Iterator[str]:
+    """One line per change: the row kind, then the cells. Columns are as wide as their widest cell so far.
+
+    `ruled` draws them as a table with a header, which a reader at a terminal wants.
+    """
     schema = result.schema
-    plain = result.is_append_only
-    for row in result.collect():
-        values = {n: json_value(v, t) for n, v, t in zip(schema.names, row, schema.types, strict=True)}
-        yield json.dumps(values if plain else {"op": row.kind, **values}, ensure_ascii=False)
+    right = [f.type.root in _NUMBERS for f in schema]
+    widths = [max(display_width(f.name), _usual_width(f)) for f in schema]
+    if ruled:
+        rule = _rule([2, *widths])
+        yield "\n".join((rule, _line(["op", *schema.names], [2, *widths]), rule)) + "\n"
+    for batch in result.changes():
+        columns = [[_one_line(c) for c in column] for column in _texts(batch.columns, schema, result.time_zone)]
+        kinds = [KIND_NAMES[k] for k in batch.kinds_or_inserts().tolist()]
+        if ruled:
+            widths = [max(w, *map(display_width, cells)) for w, cells in zip(widths, columns, strict=True)]
+            lines = (
+                f"| {paint(kind, _COLOUR_OF_KIND[kind])} " + _line(cells, widths, right)
+                for kind, *cells in zip(kinds, *columns, strict=True)
+            )
+        else:
+            lines = (
+                f"{paint(kind, _COLOUR_OF_KIND[kind])} " + " | ".join(cells)
+                for kind, *cells in zip(kinds, *columns, strict=True)
+            )
+        yield from _in_pieces(lines)
+    if ruled:
+        yield _rule([2, *widths]) + "\n"
 
 
-def json_value(value: Any, type_: DataType) -> Any:
-    """A value as JSON: numbers, strings, booleans, lists, objects; decimals and times as strings."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else str(value)
-    if isinstance(value, decimal.Decimal):
-        return str(value)
-    match type_.root:
-        case TypeRoot.ARRAY:
-            return [json_value(v, type_.children[0]) for v in value]
-        case TypeRoot.MAP:
-            return {str(k): json_value(v, type_.children[1]) for k, v in value.items()}
-        case TypeRoot.MULTISET:
-            return {str(k): n for k, n in value.items()}
-        case TypeRoot.ROW:
-            return {f.name: json_value(v, f.type) for f, v in zip(type_.fields, value, strict=True)}
-        case TypeRoot.BINARY | TypeRoot.VARBINARY:
-            return bytes(value).hex()
-        case _:
-            return cell_text(value, type_)
+_USUAL_WIDTHS = {
+    TypeRoot.TINYINT: 4,
+    TypeRoot.SMALLINT: 6,
+    TypeRoot.INT: 10,
+    TypeRoot.BIGINT: 14,
+    TypeRoot.FLOAT: 12,
+    TypeRoot.DOUBLE: 18,
+    TypeRoot.BOOLEAN: 5,
+    TypeRoot.DATE: 10,
+    TypeRoot.TIME: 8,
+    TypeRoot.TIMESTAMP: 19,
+    TypeRoot.TIMESTAMP_LTZ: 19,
+    TypeRoot.DECIMAL: 12,
+}
 
 
-def render_changes(batch: ChangelogBatch, schema: Schema) -> Iterator[str]:
-    """One line per change: the row kind, then the cells."""
-    columns = [python_values(c, t) for c, t in zip(batch.columns, schema.types, strict=True)]
-    for kind, *values in zip(batch.kinds_or_inserts().tolist(), *columns, strict=True):
-        yield f"{KIND_NAMES[kind]} " + " | ".join(_one_line(cell_text(v, t)) for v, t in zip(values, schema.types, strict=True))
+def _usual_width(column: Field) -> int:
+    """How wide a column is drawn before its cells are known."""
+    extra = column.type.precision + 1 if column.type.is_timestamp and column.type.precision else 0
+    return _USUAL_WIDTHS.get(column.type.root, 16) + extra
+
+
+# --- for programs ---------------------------------------------------------------------------------------------------------------
+
+
+def _csv(schema: Schema, batches: Iterable[pa.RecordBatch], time_zone: str) -> Iterator[str]:
+    """A header and the rows. NULL is nothing, an empty text is `""`."""
+    yield ",".join(_csv_cell(n) for n in schema.names) + "\n"
+    for rows in batches:
+        columns = [[_csv_cell(c) for c in column] for column in _texts(rows.columns, schema, time_zone)]
+        yield from _in_pieces(map(",".join, zip(*columns, strict=True)))
+
+
+def _csv_cell(text: str | None) -> str:
+    if text is None:
+        return ""
+    if text and text == text.strip() and not any(c in text for c in ',"\n\r'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _json_lines(batch: ChangelogBatch, result: Result) -> Iterator[str]:
+    """A JSON object per row, as the format `json` writes it; with the row kind as `op` when the result is a changelog."""
+    schema = result.schema if result.is_append_only else _with_op(result.schema)
+    rows = _with_kinds(batch, result)
+    return iter(object_text(rows.columns, schema.names, schema.types, JsonSpelling(null_keys="LITERAL")).to_pylist())
+
+
+def _with_op(schema: Schema) -> Schema:
+    return Schema((Field("op", STRING), *schema.fields))
+
+
+def _with_kinds(batch: ChangelogBatch, result: Result) -> pa.RecordBatch:
+    """The rows, their kinds in front when the result is a changelog."""
+    if result.is_append_only:
+        return batch.rows
+    kinds = pa.array(np.array(KIND_NAMES)[batch.kinds_or_inserts()], pa.string())
+    return pa.RecordBatch.from_arrays([kinds, *batch.columns], names=["op", *batch.rows.schema.names])

@@ -2,92 +2,120 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+import time
 from collections.abc import Sequence
-from types import FrameType
 
-from runtime.core.errors import SqlEngineError
-from sqlengine.cli.progress import Progress, human_count
+from sqlengine.cli.colours import Paint
+from sqlengine.cli.interrupt import Interrupt
+from sqlengine.cli.progress import Progress
 from sqlengine.cli.render import render_result
-from sqlengine.cli.scripts import scripts
+from sqlengine.cli.scripts import named, scripts
 from sqlengine.environment import TableEnvironment
 from sqlengine.result import Result
 
 __all__ = ["run_command"]
 
+SHOWN_REASONS = 10
+SLOW_SECONDS = 0.5
+
 
 def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str) -> int:
-    """Run all statements; the first that fails stops the rest. Ctrl-C stops running jobs cleanly (exit status 130)."""
-    interrupted = _Interrupt()
-    with TableEnvironment.create(options) as environment, interrupted:
-        progress = Progress()
-        environment.session.on_job = lambda job: (progress.watch(job), interrupted.watch(job))
+    """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit status."""
+    with Interrupt() as interrupt, TableEnvironment.create(options) as environment:
+        run = _Run(environment, interrupt, form)
         try:
-            for name, text in scripts(texts, files):
-                try:
-                    for result in environment.run_script(text):
-                        _show(result, form, progress)
-                        if interrupted.seen:
-                            return 130
-                except SqlEngineError as error:
-                    error.source = name  # type: ignore[attr-defined]
-                    raise
-            for running in environment.session.jobs.active():
-                running.wait()
+            for source, text in scripts(texts, files):
+                if run.interrupted(source, text):
+                    break
+            run.wait_for_jobs()
         finally:
-            progress.done()
-            _report_rejected(environment)
-    return 130 if interrupted.seen else 0
+            run.finish()
+        return interrupt.exit_status if interrupt.seen else 0
 
 
-def _show(result: Result, form: str, progress: Progress) -> None:
-    if not result.is_query and result.job is not None:
-        if result.bounded:
-            progress.done()
-            for name, count in zip(result.schema.names, next(iter(result.collect())), strict=True):
-                print(f"{name}: {human_count(count)} rows written", file=sys.stderr)
-        return
-    if not result.is_query and result.schema.names == ("result",):
-        lines = [str(row[0]) for row in result.collect() if row[0] != "OK"]
-    elif form == "table" and result.is_query and not result.bounded:
-        lines = render_result(result, "changelog")
-    else:
-        lines = render_result(result, form)
-    for line in lines:
-        progress.done()
-        print(line, flush=not result.bounded)
-    sys.stdout.flush()
+class _Run:
+    """One invocation of the command."""
 
+    def __init__(self, environment: TableEnvironment, interrupt: Interrupt, form: str) -> None:
+        self._environment = environment
+        self._interrupt = interrupt
+        self._form = form
+        self._paint = Paint(sys.stdout)
+        self._progress = Progress()
+        self._background: list[tuple[str | None, Result]] = []
+        environment.session.on_job = lambda job: (self._progress.watch(job), interrupt.watch(job))
 
-def _report_rejected(environment: TableEnvironment) -> None:
-    for (job, operator, reason), count in environment.session.rejected.counts.items():
-        print(f"{count} row{'' if count == 1 else 's'} rejected by {operator} of {job}: {reason} (SELECT * FROM system.rejected shows them)", file=sys.stderr)
+    def interrupted(self, source: str | None, text: str) -> bool:
+        """Run a script; tells whether the user stopped it."""
+        with named(source):
+            started = time.monotonic()
+            for result in self._environment.run_script(text):
+                self._show(source, result, time.monotonic() - started)
+                self._raise_failed()
+                if self._interrupt.seen:
+                    return True
+                started = time.monotonic()
+        return False
 
+    def _show(self, source: str | None, result: Result, seconds: float) -> None:
+        if result.summary is not None:
+            self._say(result.summary + (f" in {seconds:.1f} s" if result.bounded and seconds >= SLOW_SECONDS else ""))
+            if not result.bounded:
+                self._background.append((source, result))
+        elif result.is_query:
+            self._show_query(result)
+        elif result.schema.names == ("result",) and self._form in ("table", "changelog"):
+            self._print("".join(f"{row[0]}\n" for row in result if row[0] != "OK"))
+        elif result.schema.names != ("result",) or next(iter(result))[0] != "OK":
+            for piece in render_result(result, self._form, self._paint):
+                self._print(piece)
 
-class _Interrupt:
-    """Ctrl-C: the first asks the job at hand to stop after its epoch, a second one ends at once."""
+    def _show_query(self, result: Result) -> None:
+        self._interrupt.at_hand = result
+        try:
+            for piece in render_result(result, self._form, self._paint):
+                if self._interrupt.seen and result.bounded and self._form in ("table", "csv"):
+                    return  # the rows are not all there, and such a form does not show that
+                self._print(piece)
+        finally:
+            self._interrupt.at_hand = None
+            self._progress.done()
 
-    def __init__(self) -> None:
-        self.seen = False
-        self._jobs: list[object] = []
-        self._before: object = None
+    def _print(self, text: str) -> None:
+        with self._progress.wiped():
+            sys.stdout.write(text)
+            sys.stdout.flush()
 
-    def watch(self, job: object) -> None:
-        self._jobs.append(job)
+    def _say(self, text: str) -> None:
+        with self._progress.wiped():
+            print(text, file=sys.stderr, flush=True)
 
-    def __enter__(self) -> _Interrupt:
-        self._before = signal.signal(signal.SIGINT, self._handle)
-        return self
+    def _raise_failed(self) -> None:
+        """Raise what made a job in the background fail."""
+        for source, result in self._background:
+            if result.job is not None and result.job.status == "FAILED":
+                with named(source):
+                    result.wait()
 
-    def __exit__(self, *exception: object) -> None:
-        signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+    def wait_for_jobs(self) -> None:
+        """Until all jobs in the background have ended, or one has failed."""
+        self._environment.session.jobs.wait_for_all()
+        self._raise_failed()
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        running = [j for j in self._jobs if getattr(j, "status", "") in ("CREATED", "RUNNING")]
-        if self.seen or not running:
-            self.seen = True
-            raise KeyboardInterrupt
-        self.seen = True
-        for job in running:
-            job.cancel()  # type: ignore[attr-defined]
+    def finish(self) -> None:
+        """Stop what still runs, and say what became of it and of rows that could not be used."""
+        self._environment.close()
+        self._progress.done()
+        for _, result in self._background:
+            job = result.job
+            if job is not None and job.status != "FAILED":
+                rows = sum(s.rows_written for s in job.dataflow.sinks())
+                self._say(f"{job.name} has {'ended' if job.status == 'FINISHED' else 'stopped'}: {rows:,} rows written")
+        rejected = self._environment.session.rejected.counts.most_common()
+        for (job_name, operator, reason), count in rejected[:SHOWN_REASONS]:
+            self._say(f"{count:,} row{'' if count == 1 else 's'} rejected by {operator} of {job_name}: {reason}")
+        if len(rejected) > SHOWN_REASONS:
+            self._say(f"... and {len(rejected) - SHOWN_REASONS} other reasons")
+        if rejected:
+            self._say("SELECT * FROM system.rejected, as the last statement, shows such rows")

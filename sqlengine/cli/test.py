@@ -21,7 +21,9 @@ def find_files(paths: Sequence[str]) -> list[Path]:
         path = Path(name)
         inside = sorted(path.rglob("*.slt")) if path.is_dir() else [path] if path.is_file() else []
         if not inside:
-            raise FormatError(f"no .slt file at {name}", code="E3303", hint="give a file or a folder that holds .slt files")
+            raise FormatError(
+                f"no .slt file at {name}", code="E3303", hint="give a file or a folder that holds .slt files"
+            )
         found.extend(inside)
     return list(dict.fromkeys(found))
 
@@ -88,7 +90,7 @@ def _rewrite(path: Path, options: dict[str, str]) -> None:
         if record.line in outcome:
             lines.extend([RULE, *outcome[record.line]])
         else:
-            lines.extend(file.lines[body_end:record.end])
+            lines.extend(file.lines[body_end : record.end])
         at = record.end
     lines.extend(file.lines[at:])
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

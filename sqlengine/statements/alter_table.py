@@ -10,9 +10,9 @@ from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import BindError, CatalogError, OptionError, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
+from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
-from runtime.eval.evaluator import BatchContext, Evaluator
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, TableColumn
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
@@ -34,8 +34,12 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
     changed = checked_table(_changed(table, statement.action), session)
     dependents = session.views.dependents(table.path)
     if dependents and changed.columns != table.columns:
-        raise CatalogError(f"\"{path.name}\" is read by the materialized view \"{dependents[0].name}\"", code="E1410",
-                           span=statement.name.span, hint="drop the view first, and create it again afterwards")
+        raise CatalogError(
+            f'"{path.name}" is read by the materialized view "{dependents[0].name}"',
+            code="E1410",
+            span=statement.name.span,
+            hint="drop the view first, and create it again afterwards",
+        )
     renamed = statement.action if isinstance(statement.action, ddl.RenameColumn) else None
     _follow_contents(table, changed, renamed, session)
     session.catalogs.replace(changed)
@@ -55,11 +59,13 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
         case ddl.RenameColumn(old=old, new=new):
             _column(table, old)
             if table.column(new.text) is not None:
-                raise CatalogError(f"column \"{new.text}\" exists already", code="E1401", span=new.span)
+                raise CatalogError(f'column "{new.text}" exists already', code="E1401", span=new.span)
             _refuse_if_used(table, old, "renamed")
             columns = tuple(replace(c, name=new.text) if c.name == old.text else c for c in table.columns)
             return replace(
-                table, columns=columns, primary_key=tuple(new.text if k == old.text else k for k in table.primary_key),
+                table,
+                columns=columns,
+                primary_key=tuple(new.text if k == old.text else k for k in table.primary_key),
                 partitioned_by=tuple(new.text if k == old.text else k for k in table.partitioned_by),
             )
         case ddl.SetOptions(options=options):
@@ -69,27 +75,47 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
                 raise OptionError("RESET () names no option")
             for key in keys:
                 if key.text == "connector":
-                    raise OptionError("the option 'connector' cannot be reset", span=key.span, hint="DROP the table and create it again")
+                    raise OptionError(
+                        "the option 'connector' cannot be reset",
+                        span=key.span,
+                        hint="DROP the table and create it again",
+                    )
             gone = {k.text for k in keys}
             return replace(table, options={k: v for k, v in table.options.items() if k not in gone})
         case _:
-            raise UnsupportedError("partitions of this table are made by writing to it", code="E1603", hint="INSERT INTO ... PARTITION (...)")
+            raise UnsupportedError(
+                "partitions of this table are made by writing to it",
+                code="E1603",
+                hint="INSERT INTO ... PARTITION (...)",
+            )
 
 
 def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
     columns = list(table.columns)
     for place in action.columns:
         if any(c.name == place.column.name.text for c in columns):
-            raise CatalogError(f"column \"{place.column.name.text}\" exists already", code="E1401", span=place.column.name.span)
+            raise CatalogError(
+                f'column "{place.column.name.text}" exists already', code="E1401", span=place.column.name.span
+            )
         _insert_at(columns, catalog_column(place.column), place)
     changed = replace(table, columns=tuple(columns))
     if action.watermark is not None:
         if table.watermark is not None:
-            raise CatalogError("the table has a watermark already", code="E1401", span=action.watermark.span, hint="use MODIFY WATERMARK")
+            raise CatalogError(
+                "the table has a watermark already",
+                code="E1401",
+                span=action.watermark.span,
+                hint="use MODIFY WATERMARK",
+            )
         changed = replace(changed, watermark=catalog_watermark(action.watermark))
     if action.primary_key is not None:
         if table.primary_key:
-            raise CatalogError("the table has a primary key already", code="E1401", span=action.primary_key.span, hint="use MODIFY PRIMARY KEY")
+            raise CatalogError(
+                "the table has a primary key already",
+                code="E1401",
+                span=action.primary_key.span,
+                hint="use MODIFY PRIMARY KEY",
+            )
         changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
     return changed
 
@@ -109,11 +135,21 @@ def _modified(table: CatalogTable, action: ddl.ModifyParts) -> CatalogTable:
     changed = replace(table, columns=tuple(columns))
     if action.watermark is not None:
         if table.watermark is None:
-            raise CatalogError("the table has no watermark to modify", code="E1414", span=action.watermark.span, hint="use ADD WATERMARK")
+            raise CatalogError(
+                "the table has no watermark to modify",
+                code="E1414",
+                span=action.watermark.span,
+                hint="use ADD WATERMARK",
+            )
         changed = replace(changed, watermark=catalog_watermark(action.watermark))
     if action.primary_key is not None:
         if not table.primary_key:
-            raise CatalogError("the table has no primary key to modify", code="E1414", span=action.primary_key.span, hint="use ADD PRIMARY KEY")
+            raise CatalogError(
+                "the table has no primary key to modify",
+                code="E1414",
+                span=action.primary_key.span,
+                hint="use ADD PRIMARY KEY",
+            )
         changed = replace(changed, primary_key=tuple(n.text for n in action.primary_key.columns))
     return changed
 
@@ -124,7 +160,12 @@ def _insert_at(columns: list[TableColumn], column: TableColumn, place: ddl.Colum
     elif place.after is not None:
         names = [c.name for c in columns]
         if place.after.text not in names:
-            raise BindError(f"unknown column \"{place.after.text}\"", code="E1201", span=place.after.span, hint=did_you_mean(place.after.text, names))
+            raise BindError(
+                f'unknown column "{place.after.text}"',
+                code="E1201",
+                span=place.after.span,
+                hint=did_you_mean(place.after.text, names),
+            )
         columns.insert(names.index(place.after.text) + 1, column)
     else:
         columns.append(column)
@@ -135,8 +176,12 @@ def _without_columns(table: CatalogTable, names: tuple[ddl.Name, ...]) -> Catalo
         _column(table, name)
         _refuse_if_used(table, name, "dropped")
         if name.text in (*table.primary_key, *table.partitioned_by):
-            raise CatalogError(f"column \"{name.text}\" is part of the primary key or the partitions", code="E1415", span=name.span,
-                               hint="DROP PRIMARY KEY first")
+            raise CatalogError(
+                f'column "{name.text}" is part of the primary key or the partitions',
+                code="E1415",
+                span=name.span,
+                hint="DROP PRIMARY KEY first",
+            )
     gone = {n.text for n in names}
     return replace(table, columns=tuple(c for c in table.columns if c.name not in gone))
 
@@ -146,7 +191,12 @@ def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
         return replace(table, watermark=None)
     if action.part in ("PRIMARY KEY", "CONSTRAINT") and table.primary_key:
         if action.name is not None and table.constraint_name not in (None, action.name.text):
-            raise CatalogError(f"unknown constraint \"{action.name.text}\"", code="E1414", span=action.name.span, hint=f"there is \"{table.constraint_name}\"")
+            raise CatalogError(
+                f'unknown constraint "{action.name.text}"',
+                code="E1414",
+                span=action.name.span,
+                hint=f'there is "{table.constraint_name}"',
+            )
         return replace(table, primary_key=(), constraint_name=None)
     raise CatalogError(f"the table has no {action.part.lower()} to drop", code="E1414")
 
@@ -154,7 +204,12 @@ def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
 def _column(table: CatalogTable, name: ddl.Name) -> TableColumn:
     found = table.column(name.text)
     if found is None:
-        raise BindError(f"unknown column \"{name.text}\"", code="E1201", span=name.span, hint=did_you_mean(name.text, [c.name for c in table.columns]))
+        raise BindError(
+            f'unknown column "{name.text}"',
+            code="E1201",
+            span=name.span,
+            hint=did_you_mean(name.text, [c.name for c in table.columns]),
+        )
     return found
 
 
@@ -167,13 +222,19 @@ def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
     ):
         readers.append("the watermark")
     if readers:
-        raise CatalogError(f"column \"{name.text}\" cannot be {what}: {readers[0]} reads it", code="E1415", span=name.span)
+        raise CatalogError(
+            f'column "{name.text}" cannot be {what}: {readers[0]} reads it', code="E1415", span=name.span
+        )
 
 
 def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Result:
     dependents = session.views.dependents(table.path)
     if dependents:
-        raise CatalogError(f"\"{table.path.name}\" is read by the materialized view \"{dependents[0].name}\"", code="E1410", hint="drop the view first")
+        raise CatalogError(
+            f'"{table.path.name}" is read by the materialized view "{dependents[0].name}"',
+            code="E1410",
+            hint="drop the view first",
+        )
     renamed = replace(table, path=session.catalogs.qualify(action.name.parts))
     session.catalogs.create(renamed, span=action.name.span)
     session.catalogs.remove(table)
@@ -184,10 +245,12 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Resu
     return Result.ok()
 
 
-def _follow_contents(before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session) -> None:
+def _follow_contents(
+    before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session
+) -> None:
     """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast."""
     old = session.memory.get(before.path)
-    if old is None or physical_schema(before) == physical_schema(after) and before.primary_key == after.primary_key:
+    if old is None or (physical_schema(before) == physical_schema(after) and before.primary_key == after.primary_key):
         return
     rows = old.contents()
     del session.memory[before.path]
@@ -204,14 +267,22 @@ def _converted(rows: pa.Table, old: Schema, name: str, field: PhysicalColumn | o
     position = old.index_of(name)
     if position < 0:
         if not target.nullable:
-            raise TypeMismatchError(f"column \"{name}\" is NOT NULL, but the table has rows without it", code="E1431", hint="add it as nullable")
+            raise TypeMismatchError(
+                f'column "{name}" is NOT NULL, but the table has rows without it',
+                code="E1431",
+                hint="add it as nullable",
+            )
         return pa.nulls(rows.num_rows, target.arrow)
     source = old[position].type
     batch = rows.combine_chunks().to_batches()[0]
     if source == target:
         return batch.column(position)
     if not implicit_cast(source, target):
-        raise TypeMismatchError(f"column \"{name}\" holds {source} values, which are not {target}", code="E1432", hint="create a new table and INSERT with CAST")
+        raise TypeMismatchError(
+            f'column "{name}" holds {source} values, which are not {target}',
+            code="E1432",
+            hint="create a new table and INSERT with CAST",
+        )
     evaluator = Evaluator((Cast(InputRef(position, source), target),), session.functions)
     (column,) = evaluator.evaluate(batch, BatchContext(num_rows=batch.num_rows, time_zone=session.time_zone))
     return column

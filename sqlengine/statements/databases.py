@@ -10,7 +10,16 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
 
-__all__ = ["alter_catalog", "alter_database", "create_catalog", "create_database", "drop_catalog", "drop_database", "use_catalog", "use_database"]
+__all__ = [
+    "alter_catalog",
+    "alter_database",
+    "create_catalog",
+    "create_database",
+    "drop_catalog",
+    "drop_database",
+    "use_catalog",
+    "use_database",
+]
 
 IN_MEMORY = "generic_in_memory"
 
@@ -19,8 +28,12 @@ def create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
     options = st.options_dict(statement.options)
     kind = options.get("type")
     if kind != IN_MEMORY:
-        raise OptionError(f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'", code="E1504",
-                          span=statement.name.span, hint=f"there is: '{IN_MEMORY}'")
+        raise OptionError(
+            f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'",
+            code="E1504",
+            span=statement.name.span,
+            hint=f"there is: '{IN_MEMORY}'",
+        )
     default = options.get("default-database", "default")
     catalog = Catalog(statement.name.text, statement.comment, options, {default: Database(default)})
     session.catalogs.create_catalog(catalog, if_not_exists=statement.if_not_exists, span=statement.name.span)
@@ -94,7 +107,11 @@ def _close_views(session: Session, catalog: str, database: str) -> None:
     for thing in inside:
         outsiders = [d for d in session.views.dependents(thing.path) if d not in paths]
         if outsiders:
-            raise CatalogError(f"\"{thing.path.name}\" is read by the materialized view \"{outsiders[0].name}\"", code="E1410", hint="drop that first")
+            raise CatalogError(
+                f'"{thing.path.name}" is read by the materialized view "{outsiders[0].name}"',
+                code="E1410",
+                hint="drop that first",
+            )
     for thing in inside:
         if isinstance(thing, MaterializedView):
             session.views.remove(thing.path)

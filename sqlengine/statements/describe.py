@@ -26,19 +26,32 @@ def describe(statement: st.Describe, session: Session) -> Result:
             return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])
         case "CATALOG":
             catalog = session.catalogs.catalog(statement.name.parts[-1], statement.name.span)
-            facts = [("name", catalog.name), ("type", catalog.options.get("type", "")), ("comment", catalog.comment or "")]
-            return _facts(facts + ([(f"option:{k}", v) for k, v in sorted(catalog.options.items())] if statement.extended else []))
+            facts = [
+                ("name", catalog.name),
+                ("type", catalog.options.get("type", "")),
+                ("comment", catalog.comment or ""),
+            ]
+            return _facts(
+                facts + ([(f"option:{k}", v) for k, v in sorted(catalog.options.items())] if statement.extended else [])
+            )
         case "DATABASE":
             parts = statement.name.parts
             name = parts if len(parts) == 2 else (session.catalogs.current_catalog, parts[0])
             database = session.catalogs.database(*name, statement.name.span)
             facts = [("name", database.name), ("comment", database.comment or "")]
-            return _facts(facts + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else []))
+            return _facts(
+                facts
+                + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else [])
+            )
         case "FUNCTION":
             return _facts(_function_facts(statement.name.parts[-1], session))
         case _:
-            raise UnsupportedError(f"DESCRIBE {statement.kind} is not there yet", code="E1604", span=statement.span,
-                                   hint="DESCRIBE takes TABLE, CATALOG, DATABASE and FUNCTION")
+            raise UnsupportedError(
+                f"DESCRIBE {statement.kind} is not there yet",
+                code="E1604",
+                span=statement.span,
+                hint="DESCRIBE takes TABLE, CATALOG, DATABASE and FUNCTION",
+            )
 
 
 def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]:
@@ -59,30 +72,52 @@ def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]
         mark = watermark.text if watermark is not None and watermark.column == (column.name,) else None
         type_text = str(column.type.with_nullable(True))
         key_text = f"PRI({', '.join(key)})" if column.name in key else None
-        rows.append((column.name, type_text, column.type.nullable, key_text, extras, mark, getattr(declared, "comment", None)))
+        rows.append(
+            (column.name, type_text, column.type.nullable, key_text, extras, mark, getattr(declared, "comment", None))
+        )
     return rows
 
 
 def described_schema(rows: list[tuple[Any, ...]]) -> Schema:
     """Columns of DESCRIBE; `comment` stands there only when some column has one."""
-    columns: list[tuple[str, DataType]] = [("name", STRING), ("type", STRING), ("null", BOOLEAN), ("key", STRING), ("extras", STRING), ("watermark", STRING)]
+    columns: list[tuple[str, DataType]] = [
+        ("name", STRING),
+        ("type", STRING),
+        ("null", BOOLEAN),
+        ("key", STRING),
+        ("extras", STRING),
+        ("watermark", STRING),
+    ]
     if any(r[6] for r in rows):
         columns.append(("comment", STRING))
     return Schema.of(*columns)
 
 
 def _facts(pairs: list[tuple[str, str]]) -> Result:
-    return Result.table(Schema.of(("info name", STRING), ("info value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
+    return Result.table(
+        Schema.of(("info name", STRING), ("info value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]]
+    )
 
 
 def _function_facts(name: str, session: Session) -> list[tuple[str, str]]:
     function = session.functions.get(name)
-    kind = "SCALAR" if isinstance(function, ScalarFunction) else "AGGREGATE" if isinstance(function, AggregateFunction) else "WINDOW"
+    kind = (
+        "SCALAR"
+        if isinstance(function, ScalarFunction)
+        else "AGGREGATE"
+        if isinstance(function, AggregateFunction)
+        else "WINDOW"
+    )
     signatures = []
     for signature in function.signatures:
         args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
         signatures.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
-    facts = [("name", function.name), ("kind", kind), ("signature", "; ".join(signatures)), ("about", function.document)]
+    facts = [
+        ("name", function.name),
+        ("kind", kind),
+        ("signature", "; ".join(signatures)),
+        ("about", function.document),
+    ]
     if isinstance(function, ScalarFunction):
         facts.append(("deterministic", "true" if function.deterministic else "false"))
     return facts

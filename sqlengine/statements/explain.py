@@ -25,7 +25,9 @@ def explain(statement: st.Explain, session: Session) -> Result:
 
 def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
     """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN."""
-    return explain_text([(p.bound, p.optimized, p.physical) for p in planned(statement, session)], details, lower_context(session))
+    return explain_text(
+        [(p.bound, p.optimized, p.physical) for p in planned(statement, session)], details, lower_context(session)
+    )
 
 
 def planned(statement: st.Statement, session: Session) -> list[Planned]:
@@ -36,7 +38,9 @@ def planned(statement: st.Statement, session: Session) -> list[Planned]:
         case st.Insert(table=name):
             return [plan_insert(session, statement, get_table(session, name), live=False)]
         case st.StatementSet(statements=inner):
-            inserts: list[tuple[st.Insert, CatalogTable]] = [(i, get_table(session, i.table)) for i in inner if isinstance(i, st.Insert)]
+            inserts: list[tuple[st.Insert, CatalogTable]] = [
+                (i, get_table(session, i.table)) for i in inner if isinstance(i, st.Insert)
+            ]
             return list(plan_statement_set(session, inserts, live=False))
         case st.CreateMaterializedView(query=query):
             return [plan_query(session, query.query, live=True)]
@@ -45,4 +49,6 @@ def planned(statement: st.Statement, session: Session) -> list[Planned]:
         case ddl.CreateTable(query=query) if query is not None:
             return [plan_query(session, query.query)]
         case _:
-            raise UnsupportedError("EXPLAIN takes a query, an INSERT, or a statement that contains one", code="E1610", span=statement.span)
+            raise UnsupportedError(
+                "EXPLAIN takes a query, an INSERT, or a statement that contains one", code="E1610", span=statement.span
+            )

@@ -13,16 +13,13 @@ __all__ = ["stop_job"]
 def stop_job(statement: st.StopJob, session: Session) -> Result:
     """End a background job cleanly: its sinks publish what they have."""
     if statement.savepoint or statement.drain:
-        raise UnsupportedError("a job stops without a savepoint here", code="E1609", span=statement.span, hint="STOP JOB 'id'")
+        raise UnsupportedError(
+            "a job stops without a savepoint here", code="E1609", span=statement.span, hint="STOP JOB 'id'"
+        )
     try:
         running = session.jobs.get(statement.job.text)
     except SqlEngineError as error:
         error.span = statement.job.span
         raise
-    lock = session.views.lock
-    lock.release()  # the job takes the lock for each epoch, the last one too
-    try:
-        running.stop()
-    finally:
-        lock.acquire()
+    running.stop()
     return Result.ok()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -24,9 +25,21 @@ from sqlengine.result import Result, fold
 from sqlengine.session import Session
 
 __all__ = [
-    "begin_epoch", "delete", "end_epoch", "flush", "insert", "insert_query", "run_query", "statement_set", "subscribe", "truncate", "update",
+    "DML_SYNC",
+    "begin_epoch",
+    "delete",
+    "end_epoch",
+    "flush",
+    "insert",
+    "insert_query",
+    "run_query",
+    "statement_set",
+    "subscribe",
+    "truncate",
+    "update",
 ]
 
+SUBSCRIBER_WAIT_SECONDS = 0.02
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
 
 
@@ -35,10 +48,19 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
     planned = plan_query(session, statement.query.query)
     name = session.jobs.next_id()
     job = session.new_job(name, [planned.physical])
-    if planned.order and not job.bounded and planned.optimized is not planned.bound and not _has_limit(planned.physical):
+    if (
+        planned.order
+        and not job.bounded
+        and planned.optimized is not planned.bound
+        and not _has_limit(planned.physical)
+    ):
         job.dataflow.abort()
-        raise PlanningError("ORDER BY without LIMIT needs input that ends", code="E1702", span=statement.query.span,
-                            hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column")
+        raise PlanningError(
+            "ORDER BY without LIMIT needs input that ends",
+            code="E1702",
+            span=statement.query.span,
+            hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column",
+        )
     order = planned.order if job.bounded else ()
     running = RunningJob(name, statement.text, job)
     if not job.bounded:
@@ -56,8 +78,16 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         finally:
             running.done.set()
 
-    return Result(planned.schema, changes(), job=job, is_query=True, order=order, visible=planned.visible, bounded=job.bounded,
-                  append_only=planned.physical.mode.is_append_only or bool(order))
+    return Result(
+        planned.schema,
+        changes(),
+        job=job,
+        is_query=True,
+        order=order,
+        visible=planned.visible,
+        bounded=job.bounded,
+        append_only=planned.physical.mode.is_append_only or bool(order),
+    )
 
 
 def _has_limit(node: PhysicalNode) -> bool:
@@ -87,8 +117,21 @@ def statement_set(statement: st.StatementSet, session: Session) -> Result:
 def insert_query(session: Session, table: CatalogTable, query: st.QueryText, text: str) -> Result:
     """Fill a new table with a query's rows (CREATE TABLE AS)."""
     names = tuple(st.Name(f, query.span) for f in _query_names(session, query))
-    return _run_inserts([(st.Insert(st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span), query, names, text=text), table)],
-                        text, session)
+    return _run_inserts(
+        [
+            (
+                st.Insert(
+                    st.ObjectName((table.path.catalog, table.path.database, table.path.name), query.span),
+                    query,
+                    names,
+                    text=text,
+                ),
+                table,
+            )
+        ],
+        text,
+        session,
+    )
 
 
 def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
@@ -100,8 +143,12 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
     if isinstance(found, CatalogTable):
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
-    raise BindError(f"\"{found.path.name}\" is a {kind} and takes no INSERT", code="E1428", span=statement.table.span,
-                    hint="INSERT INTO the tables that it reads")
+    raise BindError(
+        f'"{found.path.name}" is a {kind} and takes no INSERT',
+        code="E1428",
+        span=statement.table.span,
+        hint="INSERT INTO the tables that it reads",
+    )
 
 
 def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session) -> Result:
@@ -117,9 +164,16 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
         # A writer that stages until the end would never show a row of unbounded input.
         job.dataflow.abort()
         job = session.new_job(name, _plan(inserts, session, live=True))
-    running = session.jobs.start(name, text, job, lambda: _drive(job, session))
-    result = Result(Schema.of(("job id", STRING)), iter([_one_cell(name)]), job=job, waiter=running.wait, bounded=False)
-    return result.wait() if session.options.get(DML_SYNC) else result
+    shares = bool(into_memory) or any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
+    running = session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None)
+    return Result(
+        Schema.of(("job id", STRING)),
+        iter([_one_cell(name)]),
+        job=job,
+        waiter=running.wait,
+        bounded=False,
+        summary=f"{name} runs in the background: {_shortened(text)}",
+    )
 
 
 def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, live: bool) -> list[PhysicalNode]:
@@ -129,12 +183,10 @@ def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, li
 
 
 def _drive(job: Job, session: Session) -> None:
-    """Run a background job with the lock held during each epoch: it may change tables in memory."""
-    epochs = job.epochs()
-    while True:
-        with session.views.lock:
-            if next(epochs, None) is None:
-                return
+    """Run a background job that reads or changes tables in memory, with the lock held during each epoch."""
+    lock = session.views.lock
+    with lock:
+        for _ in job.epochs(pause=lock.given_up):
             session.views.propagate()
 
 
@@ -145,9 +197,21 @@ def _one_cell(text: str) -> ChangelogBatch:
 def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
     names = [str(table.path) for _, table in inserts]
     rows = [s.rows_written for s in job.dataflow.sinks()]
-    result = Result.table(Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows])
-    result.job = job
-    return result
+    summary = ", ".join(
+        f"{_counted(n)} written to {table.path.name}" for n, (_, table) in zip(rows, inserts, strict=True)
+    )
+    return Result.table(
+        Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows], job=job, summary=summary
+    )
+
+
+def _counted(rows: int) -> str:
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:77] + "..."
 
 
 # --- UPDATE, DELETE, TRUNCATE -------------------------------------------------------------------------------------------------
@@ -156,8 +220,12 @@ def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
 def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable]:
     found = session.catalogs.get(name.parts, name.span)
     if not isinstance(found, CatalogTable) or found.connector is not None:
-        raise UnsupportedError(f"{verb} works on tables in memory; \"{found.path.name}\" is not one", code="E1607", span=name.span,
-                               hint="a table without the option 'connector' lives in memory")
+        raise UnsupportedError(
+            f'{verb} works on tables in memory; "{found.path.name}" is not one',
+            code="E1607",
+            span=name.span,
+            hint="a table without the option 'connector' lives in memory",
+        )
     return found, session.memory_table(found)
 
 
@@ -167,10 +235,16 @@ def update(statement: st.Update, session: Session) -> Result:
     names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
     for name, _ in statement.assignments:
         if name.text not in names:
-            raise BindError(f"unknown column \"{name.text}\"", code="E1201", span=name.span, hint=did_you_mean(name.text, names))
+            raise BindError(
+                f'unknown column "{name.text}"', code="E1201", span=name.span, hint=did_you_mean(name.text, names)
+            )
         if name.text in table.primary_key:
-            raise TypeMismatchError(f"\"{name.text}\" is part of the primary key and cannot be updated", code="E1433", span=name.span,
-                                    hint="DELETE the row and INSERT another one")
+            raise TypeMismatchError(
+                f'"{name.text}" is part of the primary key and cannot be updated',
+                code="E1433",
+                span=name.span,
+                hint="DELETE the row and INSERT another one",
+            )
     rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema), contents)
     width = len(names)
     old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
@@ -178,24 +252,36 @@ def update(statement: st.Update, session: Session) -> Result:
     before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
     after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
     pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
-    return _change(session, contents, pairs, count)
+    return _change(session, contents, pairs, count, f"updated in {table.path.name}")
 
 
 def delete(statement: st.Delete, session: Session) -> Result:
     """Remove rows of a table in memory, as one epoch."""
     table, contents = _memory_target(session, statement.table, "DELETE")
     rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema), contents)
-    return _change(session, contents, ChangelogBatch(rows, np.full(rows.num_rows, DELETE, dtype=np.int8)), rows.num_rows)
+    return _change(
+        session,
+        contents,
+        ChangelogBatch(rows, np.full(rows.num_rows, DELETE, dtype=np.int8)),
+        rows.num_rows,
+        f"deleted from {table.path.name}",
+    )
 
 
 def truncate(statement: st.Truncate, session: Session) -> Result:
     """Remove all rows of a table in memory, as one epoch."""
     table, contents = _memory_target(session, statement.table, "TRUNCATE")
-    del table
+    done = f"deleted from {table.path.name}"
     rows = contents.contents().combine_chunks().to_batches()
     if not rows:
-        return _change(session, contents, ChangelogBatch.empty(contents.schema), 0)
-    return _change(session, contents, ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)), rows[0].num_rows)
+        return _change(session, contents, ChangelogBatch.empty(contents.schema), 0, done)
+    return _change(
+        session,
+        contents,
+        ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)),
+        rows[0].num_rows,
+        done,
+    )
 
 
 def _rows_now(session: Session, query: Tree, contents: MemoryTable) -> pa.RecordBatch:
@@ -214,11 +300,11 @@ def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns, names=names)
 
 
-def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, count: int) -> Result:
+def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, count: int, done: str) -> Result:
     if len(batch):
         contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
     session.publish([contents])
-    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]])
+    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 
 
 # --- epochs -------------------------------------------------------------------------------------------------------------------
@@ -253,22 +339,35 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
     """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled."""
     found = session.catalogs.get(statement.name.parts, statement.name.span)
     if not isinstance(found, MaterializedView) and (not isinstance(found, CatalogTable) or found.connector is not None):
-        raise UnsupportedError(f"\"{found.path.name}\" is not kept in memory", code="E1608", span=statement.name.span,
-                               hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that")
+        raise UnsupportedError(
+            f'"{found.path.name}" is not kept in memory',
+            code="E1608",
+            span=statement.name.span,
+            hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that",
+        )
     table = session.memory_table(found)
-    return Result(table.schema, _follow(session, table), is_query=True, bounded=False, append_only=table.mode.is_append_only)
+    stopped = threading.Event()
+    return Result(
+        table.schema,
+        _follow(session, table, stopped),
+        is_query=True,
+        bounded=False,
+        append_only=table.mode.is_append_only,
+        stopper=stopped.set,
+    )
 
 
-def _follow(session: Session, table: MemoryTable) -> Iterator[ChangelogBatch]:
-    reader = table.follow()
+def _follow(session: Session, table: MemoryTable, stopped: threading.Event) -> Iterator[ChangelogBatch]:
+    with session.views.lock:
+        reader = table.follow()
     try:
-        while True:
+        while not stopped.is_set() and not session.closed.is_set():
             with session.views.lock:
                 step = reader.poll(1)
-            if step is None:
-                if session.closed.wait(0.02):
-                    return
-                continue
-            yield step
+            if step is not None:
+                yield step
+            else:
+                stopped.wait(SUBSCRIBER_WAIT_SECONDS)
     finally:
-        reader.close()
+        with session.views.lock:
+            reader.close()

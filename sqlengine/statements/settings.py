@@ -17,14 +17,28 @@ __all__ = ["reset_option", "set_option", "set_value"]
 
 CHECKED: dict[str, Option[object]] = {o.key: o for o in (EPOCH_MAX_ROWS, DYNAMIC_OPTIONS, IDLE_TIMEOUT, TIME_ZONE)}  # type: ignore[misc]
 _OURS = ("sqlengine.",)
-_KNOWN_PREFIXES = ("table.", "execution.", "pipeline.", "parallelism.", "state.", "sql-client.", "optimizer.", "restart-strategy", "rest.", "client.", *_OURS)
+_KNOWN_PREFIXES = (
+    "table.",
+    "execution.",
+    "pipeline.",
+    "parallelism.",
+    "state.",
+    "sql-client.",
+    "optimizer.",
+    "restart-strategy",
+    "rest.",
+    "client.",
+    *_OURS,
+)
 
 
 def set_option(statement: st.Set, session: Session) -> Result:
     """`SET 'key' = 'value'`, or the list of what is set."""
     if statement.option is None:
         pairs = sorted(session.options.as_dict().items())
-        return Result.table(Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
+        return Result.table(
+            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]]
+        )
     option = statement.option
     try:
         set_value(session, option.key, option.value)
@@ -47,7 +61,9 @@ def set_value(session: Session, key: str, value: str) -> None:
 
 def _check_zone(value: str) -> None:
     if value != "default" and not is_time_zone(value):
-        raise OptionError(f"unknown time zone '{value}'", code="E1505", hint="use a name like 'UTC', 'Europe/Berlin' or 'GMT+02:00'")
+        raise OptionError(
+            f"unknown time zone '{value}'", code="E1505", hint="use a name like 'UTC', 'Europe/Berlin' or 'GMT+02:00'"
+        )
 
 
 def is_time_zone(value: str) -> bool:

@@ -21,7 +21,12 @@ def show(statement: st.Show, session: Session) -> Result:
     """The rows of any SHOW, filtered by its LIKE."""
     maker = _SHOWS.get(statement.kind)
     if maker is None:
-        raise UnsupportedError(f"SHOW {statement.kind} is not there yet", code="E1604", span=statement.span, hint="SHOW " + ", ".join(sorted(_SHOWS)))
+        raise UnsupportedError(
+            f"SHOW {statement.kind} is not there yet",
+            code="E1604",
+            span=statement.span,
+            hint="SHOW " + ", ".join(sorted(_SHOWS)),
+        )
     return maker(statement, session)
 
 
@@ -36,7 +41,9 @@ def like_matches(pattern: st.LikePattern | None, name: str) -> bool:
         return True
     pieces, characters = [], iter(pattern.pattern)
     for c in characters:
-        pieces.append(".*" if c == "%" else "." if c == "_" else re.escape(next(characters, "\\")) if c == "\\" else re.escape(c))
+        pieces.append(
+            ".*" if c == "%" else "." if c == "_" else re.escape(next(characters, "\\")) if c == "\\" else re.escape(c)
+        )
     flags = re.IGNORECASE | re.DOTALL if pattern.ignore_case else re.DOTALL
     return (re.fullmatch("".join(pieces), name, flags) is not None) != pattern.negated
 
@@ -87,7 +94,9 @@ def _create_table(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
     table = session.catalogs.get(statement.name.parts, statement.name.span)
     if not isinstance(table, CatalogTable):
-        raise CatalogError(f"\"{table.path.name}\" is not a table", code="E1409", span=statement.name.span, hint="use SHOW CREATE VIEW")
+        raise CatalogError(
+            f'"{table.path.name}" is not a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE VIEW"
+        )
     return _text(table_text(table))
 
 
@@ -95,7 +104,9 @@ def _create_view(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
     view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
     if isinstance(view, CatalogTable):
-        raise CatalogError(f"\"{view.path.name}\" is a table", code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE")
+        raise CatalogError(
+            f'"{view.path.name}" is a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE"
+        )
     kind = "MATERIALIZED VIEW" if isinstance(view, MaterializedView) else "TEMPORARY VIEW" if view.temporary else "VIEW"
     names = [c.name for c in view.columns] if isinstance(view, MaterializedView) else list(view.columns)
     columns = " (" + ", ".join(quoted(n) for n in names) + ")" if names else ""
@@ -129,7 +140,9 @@ def _path(thing: CatalogTable | CatalogView | MaterializedView) -> str:
 def _options(options: Iterable[str] | dict[str, str]) -> str:
     pairs = dict(options)  # type: ignore[arg-type]
     hidden = ("password", "secret", "token", "key-password")
-    return ",\n".join(f"  {literal(k)} = {literal('******' if k.lower().endswith(hidden) else v)}" for k, v in sorted(pairs.items()))
+    return ",\n".join(
+        f"  {literal(k)} = {literal('******' if k.lower().endswith(hidden) else v)}" for k, v in sorted(pairs.items())
+    )
 
 
 def table_text(table: CatalogTable) -> str:

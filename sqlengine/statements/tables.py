@@ -34,13 +34,26 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     path = session.catalogs.qualify(statement.name.parts)
     existing = session.catalogs.find(path)
     if statement.replace and not statement.create and existing is None:
-        raise CatalogError(f"there is no table \"{path.name}\" to replace", code="E1407", span=statement.name.span, hint="use CREATE OR REPLACE TABLE")
+        raise CatalogError(
+            f'there is no table "{path.name}" to replace',
+            code="E1407",
+            span=statement.name.span,
+            hint="use CREATE OR REPLACE TABLE",
+        )
     if existing is not None and statement.if_not_exists:
         return Result.ok()
     table = CatalogTable(
-        path, catalog_columns(statement.columns), _one_watermark(statement), _key_names(statement.primary_key),
-        tuple(n.text for n in statement.partitioned_by), st.options_dict(statement.options), statement.comment, statement.temporary,
-        statement.primary_key.name.text if statement.primary_key is not None and statement.primary_key.name is not None else None,
+        path,
+        catalog_columns(statement.columns),
+        _one_watermark(statement),
+        _key_names(statement.primary_key),
+        tuple(n.text for n in statement.partitioned_by),
+        st.options_dict(statement.options),
+        statement.comment,
+        statement.temporary,
+        statement.primary_key.name.text
+        if statement.primary_key is not None and statement.primary_key.name is not None
+        else None,
     )
     if statement.like is not None:
         table = _merged_like(table, statement.like, session)
@@ -64,7 +77,12 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
         return Result.ok()
     table = get_table(session, statement.name)
     if statement.temporary and not table.temporary:
-        raise CatalogError(f"\"{path.name}\" is not a temporary table", code="E1408", span=statement.name.span, hint="leave out TEMPORARY")
+        raise CatalogError(
+            f'"{path.name}" is not a temporary table',
+            code="E1408",
+            span=statement.name.span,
+            hint="leave out TEMPORARY",
+        )
     _forget(table, session)
     session.catalogs.remove(table)
     return Result.ok()
@@ -76,14 +94,21 @@ def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
     if isinstance(found, CatalogTable):
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
-    raise CatalogError(f"\"{found.path.name}\" is a {kind}, not a table", code="E1409", span=name.span, hint=f"use the statements for a {kind.upper()}")
+    raise CatalogError(
+        f'"{found.path.name}" is a {kind}, not a table',
+        code="E1409",
+        span=name.span,
+        hint=f"use the statements for a {kind.upper()}",
+    )
 
 
 def _forget(thing: CatalogTable | CatalogView | MaterializedView, session: Session) -> None:
     dependents = session.views.dependents(thing.path)
     if dependents:
         names = ", ".join(f'"{d.name}"' for d in dependents)
-        raise CatalogError(f"\"{thing.path.name}\" is read by the materialized view {names}", code="E1410", hint="drop the view first")
+        raise CatalogError(
+            f'"{thing.path.name}" is read by the materialized view {names}', code="E1410", hint="drop the view first"
+        )
     session.memory.pop(thing.path, None)
 
 
@@ -102,7 +127,7 @@ def catalog_column(column: ddl.ColumnDefinition) -> TableColumn:
         case ddl.ComputedColumn():
             return ComputedColumn(name, column.expression.expression, column.expression.text, column.comment)
         case _:
-            raise UnsupportedError(f"column \"{name}\" is of a kind that a table cannot have", span=column.span)
+            raise UnsupportedError(f'column "{name}" is of a kind that a table cannot have', span=column.span)
 
 
 def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
@@ -127,22 +152,39 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
     spans = {c.name.text: c.name.span for c in statement.columns} if statement is not None else {}
     names = [c.name for c in table.columns]
     if not names:
-        raise BindError(f"table \"{table.path.name}\" has no columns", code="E1421", span=statement.name.span if statement else None,
-                        hint="declare at least one column, or use LIKE or AS SELECT")
+        raise BindError(
+            f'table "{table.path.name}" has no columns',
+            code="E1421",
+            span=statement.name.span if statement else None,
+            hint="declare at least one column, or use LIKE or AS SELECT",
+        )
     for name in names:
         if names.count(name) > 1:
-            raise BindError(f"column \"{name}\" is declared twice", code="E1422", span=spans.get(name))
+            raise BindError(f'column "{name}" is declared twice', code="E1422", span=spans.get(name))
     physical = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
-    key_spans = {n.text: n.span for n in statement.primary_key.columns} if statement is not None and statement.primary_key else {}
+    key_spans = (
+        {n.text: n.span for n in statement.primary_key.columns}
+        if statement is not None and statement.primary_key
+        else {}
+    )
     for name in table.primary_key:
         if name not in physical:
-            raise BindError(f"primary key column \"{name}\" is not a physical column of the table", code="E1423", span=key_spans.get(name),
-                            hint=did_you_mean(name, physical))
+            raise BindError(
+                f'primary key column "{name}" is not a physical column of the table',
+                code="E1423",
+                span=key_spans.get(name),
+                hint=did_you_mean(name, physical),
+            )
     for name in table.partitioned_by:
         if name not in physical:
-            raise BindError(f"partition column \"{name}\" is not a physical column of the table", code="E1424", hint=did_you_mean(name, physical))
+            raise BindError(
+                f'partition column "{name}" is not a physical column of the table',
+                code="E1424",
+                hint=did_you_mean(name, physical),
+            )
     columns = tuple(
-        replace(c, type=c.type.not_null()) if isinstance(c, PhysicalColumn) and c.name in table.primary_key else c for c in table.columns
+        replace(c, type=c.type.not_null()) if isinstance(c, PhysicalColumn) and c.name in table.primary_key else c
+        for c in table.columns
     )
     table = replace(table, columns=columns)
     check_declaration(session, table)
@@ -153,7 +195,12 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
     """The new table's parts over those of the source, by the merge matrix of CREATE TABLE LIKE (Flink docs, CREATE: LIKE)."""
     source = session.catalogs.get(like.source.parts, like.source.span)
     if isinstance(source, CatalogView):
-        raise CatalogError(f"\"{source.path.name}\" is a view: it has no columns to copy", code="E1411", span=like.source.span, hint="LIKE takes a table")
+        raise CatalogError(
+            f'"{source.path.name}" is a view: it has no columns to copy',
+            code="E1411",
+            span=like.source.span,
+            hint="LIKE takes a table",
+        )
     if isinstance(source, MaterializedView):
         source = CatalogTable(source.path, source.columns)
     own = {c.name: c for c in table.columns}
@@ -167,31 +214,62 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
         if column.name in own:
             if strategy == "OVERWRITING" and type(own[column.name]) is type(column):
                 continue
-            raise CatalogError(f"column \"{column.name}\" exists in \"{source.path.name}\" already", code="E1412", span=like.span,
-                               hint="leave it out, or say OVERWRITING" + (f" {feature}" if feature else ""))
+            raise CatalogError(
+                f'column "{column.name}" exists in "{source.path.name}" already',
+                code="E1412",
+                span=like.span,
+                hint="leave it out, or say OVERWRITING" + (f" {feature}" if feature else ""),
+            )
         columns.append(column)
     watermark = table.watermark
     if source.watermark is not None and like.strategy("WATERMARKS") != "EXCLUDING":
         if watermark is not None and like.strategy("WATERMARKS") == "INCLUDING":
-            raise CatalogError(f"\"{source.path.name}\" has a watermark already", code="E1412", span=like.span, hint="say OVERWRITING WATERMARKS")
+            raise CatalogError(
+                f'"{source.path.name}" has a watermark already',
+                code="E1412",
+                span=like.span,
+                hint="say OVERWRITING WATERMARKS",
+            )
         watermark = watermark or source.watermark
     key, partitions = table.primary_key, table.partitioned_by
     if source.primary_key and like.strategy("CONSTRAINTS") == "INCLUDING":
         if key:
-            raise CatalogError(f"\"{source.path.name}\" has a primary key already", code="E1412", span=like.span, hint="say EXCLUDING CONSTRAINTS")
+            raise CatalogError(
+                f'"{source.path.name}" has a primary key already',
+                code="E1412",
+                span=like.span,
+                hint="say EXCLUDING CONSTRAINTS",
+            )
         key = source.primary_key
     if source.partitioned_by and like.strategy("PARTITIONS") == "INCLUDING":
         if partitions:
-            raise CatalogError(f"\"{source.path.name}\" is partitioned already", code="E1412", span=like.span, hint="say EXCLUDING PARTITIONS")
+            raise CatalogError(
+                f'"{source.path.name}" is partitioned already',
+                code="E1412",
+                span=like.span,
+                hint="say EXCLUDING PARTITIONS",
+            )
         partitions = source.partitioned_by
     options = dict(table.options)
     strategy = like.strategy("OPTIONS")
     if strategy != "EXCLUDING":
         for name, value in source.options.items():
             if name in options and strategy == "INCLUDING":
-                raise CatalogError(f"option '{name}' is set in \"{source.path.name}\" already", code="E1412", span=like.span, hint="say OVERWRITING OPTIONS")
+                raise CatalogError(
+                    f"option '{name}' is set in \"{source.path.name}\" already",
+                    code="E1412",
+                    span=like.span,
+                    hint="say OVERWRITING OPTIONS",
+                )
             options.setdefault(name, value)
-    return replace(table, columns=tuple(columns) + table.columns, watermark=watermark, primary_key=key, partitioned_by=partitions, options=options)
+    return replace(
+        table,
+        columns=tuple(columns) + table.columns,
+        watermark=watermark,
+        primary_key=key,
+        partitioned_by=partitions,
+        options=options,
+    )
 
 
 def _with_query_columns(table: CatalogTable, query: Schema, statement: st.CreateTable) -> CatalogTable:
@@ -199,15 +277,21 @@ def _with_query_columns(table: CatalogTable, query: Schema, statement: st.Create
     if statement.column_order:
         order = [n.text for n in statement.column_order]
         if sorted(order) != sorted(query.names):
-            raise BindError("the column list is not a reordering of the query's columns " + ", ".join(query.names), code="E1425",
-                            span=statement.column_order[0].span)
+            raise BindError(
+                "the column list is not a reordering of the query's columns " + ", ".join(query.names),
+                code="E1425",
+                span=statement.column_order[0].span,
+            )
         by_name = {f.name: f.type for f in query}
         return replace(table, columns=tuple(PhysicalColumn(n, by_name[n].materialized()) for n in order))
     declared: dict[str, TableColumn] = {c.name: c for c in table.columns}
     for column in table.columns:
         if isinstance(column, PhysicalColumn) and column.name not in query.names and not column.type.nullable:
-            raise TypeMismatchError(f"column \"{column.name}\" is not in the query and cannot be NOT NULL", code="E1430",
-                                    span=_span_of(statement, column.name))
+            raise TypeMismatchError(
+                f'column "{column.name}" is not in the query and cannot be NOT NULL',
+                code="E1430",
+                span=_span_of(statement, column.name),
+            )
     first = tuple(c for c in table.columns if c.name not in query.names)
     rest = tuple(_declared_or(declared.get(f.name), f.name, f.type) for f in query)
     return replace(table, columns=first + rest)

@@ -24,7 +24,14 @@ def create_view(statement: st.CreateView, session: Session) -> Result:
     path = session.catalogs.qualify(statement.name.parts)
     schema = query_schema(session, statement.query.query)
     names = _column_names(statement.columns, schema)
-    view = CatalogView(path, statement.query.query, statement.query.text, names if statement.columns else (), statement.comment, statement.temporary)
+    view = CatalogView(
+        path,
+        statement.query.query,
+        statement.query.text,
+        names if statement.columns else (),
+        statement.comment,
+        statement.temporary,
+    )
     session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
     return Result.ok()
 
@@ -37,8 +44,12 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         if statement.if_not_exists:
             return Result.ok()
         if not statement.or_replace or not isinstance(existing, MaterializedView):
-            raise CatalogError(f"\"{path.name}\" exists already", code="E1401", span=statement.name.span,
-                               hint="use IF NOT EXISTS or OR REPLACE, or drop it first")
+            raise CatalogError(
+                f'"{path.name}" exists already',
+                code="E1401",
+                span=statement.name.span,
+                hint="use IF NOT EXISTS or OR REPLACE, or drop it first",
+            )
     schema = query_schema(session, statement.query.query)
     names = _column_names(statement.columns, schema)
     columns = tuple(PhysicalColumn(n, f.type.materialized()) for n, f in zip(names, schema, strict=True))
@@ -64,7 +75,12 @@ def drop_view(statement: st.DropView, session: Session) -> Result:
         return Result.ok()
     view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
     if not isinstance(view, CatalogView):
-        raise CatalogError(f"\"{view.path.name}\" is not a view", code="E1409", span=statement.name.span, hint="use DROP TABLE or DROP MATERIALIZED VIEW")
+        raise CatalogError(
+            f'"{view.path.name}" is not a view',
+            code="E1409",
+            span=statement.name.span,
+            hint="use DROP TABLE or DROP MATERIALIZED VIEW",
+        )
     session.catalogs.remove(view)
     return Result.ok()
 
@@ -75,7 +91,12 @@ def drop_materialized_view(statement: st.DropMaterializedView, session: Session)
         return Result.ok()
     view = session.catalogs.get(statement.name.parts, statement.name.span, "materialized view")
     if not isinstance(view, MaterializedView):
-        raise CatalogError(f"\"{view.path.name}\" is not a materialized view", code="E1409", span=statement.name.span, hint="use DROP TABLE or DROP VIEW")
+        raise CatalogError(
+            f'"{view.path.name}" is not a materialized view',
+            code="E1409",
+            span=statement.name.span,
+            hint="use DROP TABLE or DROP VIEW",
+        )
     _remove(view, session)
     return Result.ok()
 
@@ -84,7 +105,9 @@ def _remove(view: MaterializedView, session: Session) -> None:
     dependents = session.views.dependents(view.path)
     if dependents:
         names = ", ".join(f'"{d.name}"' for d in dependents)
-        raise CatalogError(f"\"{view.path.name}\" is read by the materialized view {names}", code="E1410", hint="drop that first")
+        raise CatalogError(
+            f'"{view.path.name}" is read by the materialized view {names}', code="E1410", hint="drop that first"
+        )
     session.views.remove(view.path)
     session.memory.pop(view.path, None)
     session.catalogs.remove(view)
@@ -94,7 +117,7 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
     """RENAME TO, or AS a new query."""
     view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
     if not isinstance(view, CatalogView):
-        raise CatalogError(f"\"{view.path.name}\" is not a view", code="E1409", span=statement.name.span)
+        raise CatalogError(f'"{view.path.name}" is not a view', code="E1409", span=statement.name.span)
     match statement.action:
         case ddl.RenameTo(name=name):
             renamed = replace(view, path=session.catalogs.qualify(name.parts))
@@ -113,10 +136,18 @@ def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[
         names = schema.names
         for name in names:
             if names.count(name) > 1:
-                raise BindError(f"the query gives two columns \"{name}\"", code="E1426", hint="name them with AS, or list names after the view's name")
+                raise BindError(
+                    f'the query gives two columns "{name}"',
+                    code="E1426",
+                    hint="name them with AS, or list names after the view's name",
+                )
         return names
     if len(declared) != len(schema):
-        raise BindError(f"{len(declared)} column names for a query with {len(schema)} columns", code="E1427", span=declared[0].name.span)
+        raise BindError(
+            f"{len(declared)} column names for a query with {len(schema)} columns",
+            code="E1427",
+            span=declared[0].name.span,
+        )
     return tuple(c.name.text for c in declared)
 
 

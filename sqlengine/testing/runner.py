@@ -19,8 +19,8 @@ from runtime.plan.nodes import SourceExec
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.environment import TableEnvironment
 from sqlengine.result import Result, fold
-from sqlengine.testing.slt import Record, SltFile
 from sqlengine.testing.cells import batch_lines, row_lines
+from sqlengine.testing.slt import Record, SltFile
 
 __all__ = ["AS_WRITTEN", "CUTS", "Cut", "Difference", "run_file"]
 
@@ -137,20 +137,30 @@ class _Run:
         return result
 
     def _rows(self, result: Result, *, sort: bool) -> list[str]:
-        lines = row_lines(result.folded(), result.schema)
+        lines = row_lines(result.folded(), result.schema, result.time_zone)
         return sorted(lines) if sort else lines
 
     def _changelog(self, result: Result) -> list[str]:
         batches = list(result.changes())
+        return self._lines(batches, batches, result.schema, result.time_zone)
+
+    def _lines(
+        self, news: list[ChangelogBatch], so_far: list[ChangelogBatch], schema: Schema, time_zone: str
+    ) -> list[str]:
+        """Changes one by one, or what all of them so far fold to, sorted."""
         if self._cut.exact:
-            return [line for batch in batches for line in batch_lines(batch, result.schema)]
-        return sorted("+I " + line for line in row_lines(fold(batches, result.schema), result.schema))
+            return [line for batch in news for line in batch_lines(batch, schema, time_zone)]
+        return sorted("+I " + line for line in row_lines(fold(so_far, schema), schema, time_zone))
 
     def _follow_new(self) -> None:
         """Every table in memory is followed from its creation on, so that `changes` misses nothing."""
         session = self.environment.session
         for thing in session.catalogs.all_objects():
-            if not isinstance(thing, CatalogView) and thing.path.name not in self._followed and thing.path in session.memory:
+            if (
+                not isinstance(thing, CatalogView)
+                and thing.path.name not in self._followed
+                and thing.path in session.memory
+            ):
                 table = session.memory[thing.path]
                 self._followed[thing.path.name] = (table.follow(), table.schema)
                 self._folded[thing.path.name] = []
@@ -164,16 +174,19 @@ class _Run:
         while (step := reader.poll(1)) is not None:
             steps.append(step)
         self._folded[name].extend(steps)
-        if self._cut.exact:
-            return [line for step in steps for line in batch_lines(step, schema)]
-        return sorted("+I " + line for line in row_lines(fold(self._folded[name], schema), schema))
+        return self._lines(steps, self._folded[name], schema, self.environment.session.time_zone)
 
     def close(self) -> None:
         self.environment.close()
 
 
-def run_file(file: SltFile, cut: Cut = AS_WRITTEN, options: dict[str, str] | None = None, seed: int = 0,
-             on_actual: Callable[[Record, list[str]], None] | None = None) -> list[Difference]:
+def run_file(
+    file: SltFile,
+    cut: Cut = AS_WRITTEN,
+    options: dict[str, str] | None = None,
+    seed: int = 0,
+    on_actual: Callable[[Record, list[str]], None] | None = None,
+) -> list[Difference]:
     """Run all records; gives the differences. `on_actual` hears what came out of each record that has a rule (for --rewrite)."""
     differences: list[Difference] = []
     run = _Run(file, cut, dict(options or {}), seed)
@@ -194,7 +207,9 @@ def run_file(file: SltFile, cut: Cut = AS_WRITTEN, options: dict[str, str] | Non
                     break
                 continue
             if record.kind == "statement" and record.words[:1] == ("error",):
-                differences.append(Difference(file.path, record.line, cut.name, record.sql, "succeeded, but must fail", (), ()))
+                differences.append(
+                    Difference(file.path, record.line, cut.name, record.sql, "succeeded, but must fail", (), ())
+                )
             if actual is None:
                 continue
             if on_actual is not None:
@@ -204,8 +219,17 @@ def run_file(file: SltFile, cut: Cut = AS_WRITTEN, options: dict[str, str] | Non
             shown = list(record.expected or [])
             if actual != expected:
                 problem = "differs" if cut.exact else "differs when folded"
-                differences.append(Difference(file.path, record.line, cut.name, record.sql or " ".join((record.kind, *record.words)), problem,
-                                              tuple(expected or shown), tuple(actual)))
+                differences.append(
+                    Difference(
+                        file.path,
+                        record.line,
+                        cut.name,
+                        record.sql or " ".join((record.kind, *record.words)),
+                        problem,
+                        tuple(expected or shown),
+                        tuple(actual),
+                    )
+                )
     finally:
         run.close()
     return differences
@@ -215,9 +239,25 @@ def _check_error(file: SltFile, cut: Cut, record: Record, error: SqlEngineError)
     code = record.words[1] if len(record.words) > 1 else None
     wanted = "\n".join(record.expected or [])
     if code is not None and error.code != code:
-        return Difference(file.path, record.line, cut.name, record.sql, f"fails with {error.code} instead of {code}", (), (str(error),))
+        return Difference(
+            file.path,
+            record.line,
+            cut.name,
+            record.sql,
+            f"fails with {error.code} instead of {code}",
+            (),
+            (str(error),),
+        )
     if wanted and re.sub(r"\s+", " ", wanted) not in re.sub(r"\s+", " ", str(error)):
-        return Difference(file.path, record.line, cut.name, record.sql, "fails with another message", tuple(record.expected or ()), (str(error),))
+        return Difference(
+            file.path,
+            record.line,
+            cut.name,
+            record.sql,
+            "fails with another message",
+            tuple(record.expected or ()),
+            (str(error),),
+        )
     return None
 
 

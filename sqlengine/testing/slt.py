@@ -78,7 +78,9 @@ def read_slt(path: Path) -> SltFile:
     try:
         return parse_slt(path.read_text(encoding="utf-8"), path)
     except OSError as error:
-        raise FormatError(f"cannot read {path}: {error.strerror}", code="E3300", hint="check the path of the test file") from error
+        raise FormatError(
+            f"cannot read {path}: {error.strerror}", code="E3300", hint="check the path of the test file"
+        ) from error
 
 
 def parse_slt(text: str, path: Path) -> SltFile:
@@ -92,8 +94,11 @@ def parse_slt(text: str, path: Path) -> SltFile:
             continue
         kind, *words = line.split()
         if kind not in (*_WITH_BODY, *_ALONE):
-            raise FormatError(f"{path}:{at + 1}: '{kind}' begins no record", code="E3301",
-                              hint="records are: " + ", ".join((*_WITH_BODY, *_ALONE)) + "; a blank line inside SQL ends a record")
+            raise FormatError(
+                f"{path}:{at + 1}: '{kind}' begins no record",
+                code="E3301",
+                hint="records are: " + ", ".join((*_WITH_BODY, *_ALONE)) + "; a blank line inside SQL ends a record",
+            )
         record = Record(kind, tuple(words), at + 1)
         at += 1
         body: list[str] = []

@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGTERM: what runs ends cleanly."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any
+
+from runtime.local.job import Job
+from sqlengine.result import Result
+
+__all__ = ["Interrupt"]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """While entered, the first signal asks the jobs and the result at hand to stop after their epoch; where nothing runs, and
+    for a second signal, it raises KeyboardInterrupt.
+
+    `signal` is the number of the first one. The exit status of a shell for it is 128 more.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self.at_hand: Result | None = None
+        self._jobs: list[Job] = []
+        self._before: dict[int, Any] = {}
+
+    @property
+    def seen(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def exit_status(self) -> int:
+        return 128 + (self.signal or signal.SIGINT)
+
+    def watch(self, job: Job) -> None:
+        """Stop this job, too."""
+        self._jobs = [j for j in self._jobs if _runs(j)]
+        self._jobs.append(job)
+
+    def __enter__(self) -> Interrupt:
+        self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        first, self.signal = not self.seen, self.signal or number
+        running = [job for job in self._jobs if _runs(job)]
+        if not first or not (running or self.at_hand is not None):
+            raise KeyboardInterrupt
+        for job in running:
+            job.cancel()
+        if self.at_hand is not None:
+            self.at_hand.cancel()
+
+
+def _runs(job: Job) -> bool:
+    return job.status in ("CREATED", "RUNNING")
