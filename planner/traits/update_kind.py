@@ -48,7 +48,7 @@ def _follows_derived(plan: LogicalNode, context: TraitContext) -> bool:
     given = changes(plan, context)
     if given.append_only:
         return True
-    return bool(upsert_keys(plan, context)) and _follows(plan, context)
+    return len(upsert_keys(plan, context)) == 1 and _follows(plan, context)
 
 
 @singledispatch
@@ -74,7 +74,8 @@ def _(plan: n.Project | n.AssignWatermark, context: TraitContext) -> bool:
 
 @_follows.register
 def _(plan: n.Aggregate, context: TraitContext) -> bool:
-    return not plan.scalar
+    # Where part of the group is a key already, a row of that key moves from group to group.
+    return not plan.scalar and upsert_keys(plan, context) == (frozenset(g.id for g in plan.group),)
 
 
 @_follows.register(n.Deduplicate)
