@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.operators.deduplicate import KeepFirstByTimeOperator, KeepFirstOperator, KeepLastOperator
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import Operator, OperatorContext
+from runtime.operators.shown_rows import ShownRowsOperator
 from runtime.plan.nodes import DeduplicateExec, SortSpec
-from runtime.state.keyed import KeyIndex
-from runtime.state.ordered import OrderedRows
 from runtime.state.rows import Identity
 
 __all__ = ["DeduplicateChangesOperator", "deduplicate_operator"]
@@ -26,41 +23,17 @@ def deduplicate_operator(node: DeduplicateExec, context: OperatorContext) -> Ope
     return KeepFirstOperator(node, context) if node.time is None else KeepFirstByTimeOperator(node, context)
 
 
-class DeduplicateChangesOperator(Operator):
+class DeduplicateChangesOperator(ShownRowsOperator[np.ndarray]):
     """State: all rows of each key in order of time, or of arrival. Per key the row that shows before and after the epoch, and the difference."""
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         del context
-        self._node = node
         order = () if node.time is None else (SortSpec(node.time),)
-        self._keys = KeyIndex.of(node.schema, node.keys)
-        self._rows = OrderedRows(node.schema, order, Identity.of(node.input.mode, None), totals=True)
+        super().__init__(node.schema, node.keys, order, Identity.of(node.input.mode, None))
+        self._node = node
 
-    @property
-    def state_size(self) -> StateSize:
-        return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes)
-
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        (batch,) = inputs
-        if batch is None or not len(batch):
-            return None
-        keys, _ = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
-        touched = np.unique(keys)
-        before = self._shown(touched)
-        changed = self._rows.apply(batch, keys)
-        after = self._shown(touched)
-        output = self._difference(before, after)
-        self._rows.settle(changed)
-        totals, _ = self._rows.totals(touched)
-        if (totals == 0).any():
-            self._keys.remove(touched[totals == 0])
-        return output
-
-    def _shown(self, keys: np.ndarray) -> np.ndarray:
-        shown = np.full(len(keys), -1, dtype=np.int64)
-        index, slots = self._rows.last(keys, 1) if self._node.keep_last else self._rows.first(keys, 1)
-        shown[index] = slots
-        return shown
+    def _shown(self, partitions: np.ndarray) -> np.ndarray:
+        return self._one_each(partitions, last=self._node.keep_last)
 
     def _difference(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
         gone = np.flatnonzero((before != after) & (before >= 0))

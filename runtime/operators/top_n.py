@@ -6,18 +6,16 @@ an updating one all rows, because a deletion lets the next one move up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.operators.append_top_n import AppendTopNOperator, keeps_few
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.ranking import Ranked, ranked_rows
+from runtime.operators.shown_rows import ShownRowsOperator
 from runtime.plan.nodes import TopNExec
 from runtime.state.keyed import KeyIndex
-from runtime.state.ordered import OrderedRows
 from runtime.state.rows import Identity
 
 __all__ = ["TopNOperator", "top_n_operator"]
@@ -28,7 +26,7 @@ def top_n_operator(node: TopNExec, context: OperatorContext) -> Operator:
     return AppendTopNOperator(node, context) if keeps_few(node) else TopNOperator(node, context)
 
 
-class TopNOperator(Operator):
+class TopNOperator(ShownRowsOperator[Ranked]):
     """For each partition that changed: its ranked rows before the epoch and after it, and the difference.
 
         before = ranked(partition); apply the changes; after = ranked(partition)
@@ -40,46 +38,26 @@ class TopNOperator(Operator):
 
     def __init__(self, node: TopNExec, context: OperatorContext) -> None:
         del context
-        self._node = node
         mode = node.input.mode
-        self._append_only = mode.is_append_only
-        self._keys = KeyIndex.of(node.input.schema, node.partition)
-        identity = Identity.of(mode, node.unique)
         images = mode.is_retract and not mode.key_only_deletes
-        self._rows = OrderedRows(node.input.schema, node.order, identity, node.unique or (), totals=True, images=images)
+        super().__init__(
+            node.input.schema, node.partition, node.order, Identity.of(mode, node.unique), node.unique or (), images=images
+        )
+        self._node = node
+        self._append_only = mode.is_append_only
 
-    @property
-    def state_size(self) -> StateSize:
-        return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes)
-
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        (batch,) = inputs
-        if batch is None or not len(batch):
-            return None
-        keys, _ = self._keys.insert([batch.column(i) for i in self._node.partition], len(batch))
-        partitions = np.unique(keys)
-        before = self._ranked(partitions)
-        changed = self._rows.apply(batch, keys)
-        after = self._ranked(partitions)
-        if self._append_only:
-            changed = self._forget_rest(changed, before, after)
-        output = self._with_rank(before, after) if self._node.rank_column else self._without_rank(before, after)
-        self._rows.settle(changed)
-        totals, _ = self._rows.totals(partitions)
-        empty = partitions[totals == 0]
-        if len(empty):
-            self._keys.remove(empty)
-        return output
-
-    def _ranked(self, partitions: np.ndarray) -> Ranked:
+    def _shown(self, partitions: np.ndarray) -> Ranked:
         return ranked_rows(self._rows, partitions, self._node.function, 1, self._node.end)
+
+    def _difference(self, before: Ranked, after: Ranked) -> ChangelogBatch | None:
+        return self._with_rank(before, after) if self._node.rank_column else self._without_rank(before, after)
 
     def _visible(self, ranked: Ranked) -> Ranked:
         return ranked if self._node.start <= 1 else ranked.filter(ranked.rank >= self._node.start)
 
-    def _forget_rest(self, changed: np.ndarray, before: Ranked, after: Ranked) -> np.ndarray:
-        """Rows of an append-only input that are beyond the end will never be seen again."""
-        if self._node.end is None:
+    def _forget(self, changed: np.ndarray, before: Ranked, after: Ranked) -> np.ndarray:
+        """Rows of an append-only input that are beyond the end will never be shown again."""
+        if not self._append_only or self._node.end is None:
             return changed
         candidates = np.unique(np.concatenate((changed, before.slot)))
         beyond = np.setdiff1d(candidates, after.slot)

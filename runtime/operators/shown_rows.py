@@ -1,0 +1,76 @@
+"""What top-n, deduplication of updates and the sink's repair have in common: of the rows of each partition, some are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.schema import Schema
+from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.plan.nodes import SortSpec
+from runtime.state.keyed import KeyIndex
+from runtime.state.ordered import OrderedRows
+from runtime.state.rows import Identity
+
+__all__ = ["ShownRowsOperator"]
+
+Shown = TypeVar("Shown")
+
+
+class ShownRowsOperator(Operator, Generic[Shown]):
+    """State: the rows of each partition in an order. Per epoch and partition that changed:
+
+        before = shown rows; apply the changes; after = shown rows; send the difference
+
+    Subclasses say which rows are shown, and what the difference of two such answers is.
+    """
+
+    def __init__(self, schema: Schema, partition: Sequence[int], order: Sequence[SortSpec], identity: Identity,
+                 unique: Sequence[int] = (), *, images: bool = False) -> None:
+        self._partition = tuple(partition)
+        self._keys = KeyIndex.of(schema, self._partition)
+        self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes)
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        (batch,) = inputs
+        if batch is None or not len(batch):
+            return None
+        keys, _ = self._keys.insert([batch.column(i) for i in self._partition], len(batch))
+        partitions = np.unique(keys)
+        before = self._shown(partitions)
+        changed = self._rows.apply(batch, keys)
+        after = self._shown(partitions)
+        changed = self._forget(changed, before, after)
+        output = self._difference(before, after)
+        self._rows.settle(changed)
+        totals, _ = self._rows.totals(partitions)
+        empty = partitions[totals == 0]
+        if len(empty):
+            self._keys.remove(empty)
+        return output
+
+    def _shown(self, partitions: np.ndarray) -> Shown:
+        """The rows of the partitions that are shown now."""
+        raise NotImplementedError
+
+    def _difference(self, before: Shown, after: Shown) -> ChangelogBatch | None:
+        """The changes from one answer to the next; rows that are gone can still be read."""
+        raise NotImplementedError
+
+    def _forget(self, changed: np.ndarray, before: Shown, after: Shown) -> np.ndarray:
+        """A place to drop rows that can never be shown again; gives all rows whose count changed."""
+        return changed
+
+    def _one_each(self, partitions: np.ndarray, *, last: bool) -> np.ndarray:
+        """The first or the last row slot of each partition, -1 for an empty one."""
+        shown = np.full(len(partitions), -1, dtype=np.int64)
+        index, slots = self._rows.last(partitions, 1) if last else self._rows.first(partitions, 1)
+        shown[index] = slots
+        return shown
