@@ -8,8 +8,11 @@ from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import (
     aggregate,
     arithmetic,
+    collection,
+    collection_maps,
     comparison,
     conditional,
+    construct,
     conversion,
     hash,
     logical,
@@ -53,6 +56,9 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     temporal_text.FAMILY.functions,
     url.FAMILY.functions,
     hash.FAMILY.functions,
+    construct.FAMILY.functions,
+    collection.FAMILY.functions,
+    collection_maps.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )
