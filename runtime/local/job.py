@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,9 +15,9 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
-from runtime.local.rejected import JobRejections, RejectedRows
+from runtime.local.rejected import RejectedRows
+from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import PhysicalNode, SourceExec
-from runtime.spi.table import ReadContext, RejectedRow, SourceReader, Split
 
 __all__ = ["EPOCH_MAX_ROWS", "AllAvailable", "EpochCut", "Job", "JobSettings"]
 
@@ -55,74 +56,6 @@ class JobSettings:
     cut: EpochCut | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadContext:
-    time_zone: str
-    source: str
-    rejections: JobRejections
-
-    def reject(self, rows: Sequence[RejectedRow]) -> None:
-        self.rejections.reject_raw(self.source, rows)
-
-
-class _SourceInputs:
-    """The readers of one source. Splits are read one after another; a split that has nothing now lets the next one begin."""
-
-    def __init__(self, node: SourceExec, context: ReadContext, clock: Clock) -> None:
-        self.node = node
-        self._context = context
-        self._clock = clock
-        self._seen: set[str] = set()
-        self._waiting: list[Split] = []
-        self._active: list[SourceReader] = []
-        self._last_row_at = clock.now()
-        self._discover()
-
-    def _discover(self) -> None:
-        for split in self.node.table.splits():
-            if split.id not in self._seen:
-                self._seen.add(split.id)
-                self._waiting.append(split)
-
-    def poll(self, max_rows: int) -> SourceInput:
-        batches: list[ChangelogBatch] = []
-        room = max_rows
-        if not self.node.table.bounded and not self._waiting:
-            self._discover()
-        position = 0
-        while room > 0:
-            if position >= len(self._active):
-                if not self._waiting:
-                    break
-                self._active.append(self.node.table.open(self._waiting.pop(0), self._context))
-            reader = self._active[position]
-            batch = reader.poll(room)
-            if batch is not None and len(batch):
-                batches.append(batch)
-                room -= len(batch)
-            if reader.finished:
-                reader.close()
-                del self._active[position]
-            elif batch is None:
-                position += 1
-        if batches:
-            self._last_row_at = self._clock.now()
-        return SourceInput(ChangelogBatch.concat(batches) if batches else None, self.finished, self._idle())
-
-    @property
-    def finished(self) -> bool:
-        return self.node.table.bounded and not self._active and not self._waiting
-
-    def _idle(self) -> bool:
-        timeout = self.node.idle_timeout
-        return timeout > 0 and self._clock.now() - self._last_row_at >= timeout
-
-    def close(self) -> None:
-        for reader in self._active:
-            reader.close()
-        self._active.clear()
-
-
 class Job:
     """Runs plans until their input ends or somebody stops it.
 
@@ -140,12 +73,14 @@ class Job:
         self.error: SqlEngineError | None = None
         try:
             self._sources = [
-                _SourceInputs(node, _ReadContext(settings.time_zone, node.name, rejections), settings.clock) for node in self.dataflow.sources
+                SourceInputs(node, SourceContext(settings.time_zone, node.name, rejections), settings.clock)
+                for node in self.dataflow.sources
             ]
         except BaseException:
             self.dataflow.abort()
             raise
         self._finished_sources: set[int] = set()
+        self._reading: ThreadPoolExecutor | None = None
         self.on_epoch: Callable[[Job], None] | None = None
         """Called after every epoch: for live progress."""
 
@@ -175,8 +110,19 @@ class Job:
             if polled.finished and index not in self._finished_sources:
                 self._finished_sources.add(index)
                 moved = True
+        if self._settings.cut is None:
+            self._read_ahead(allowed)
         outputs = self.dataflow.step(given, self._settings.clock.now())
         return outputs, moved
+
+    def _read_ahead(self, allowed: Sequence[int]) -> None:
+        """Begin to read the next epoch's input on another thread. Not with a cut of one's own: it may ask for other rows then."""
+        if self._reading is None:
+            if not any(s.wants_read_ahead for s in self._sources):
+                return
+            self._reading = ThreadPoolExecutor(1, thread_name_prefix=f"{self.name} reads")
+        for source, rows in zip(self._sources, allowed, strict=True):
+            source.read_ahead(rows, self._reading)
 
     def epochs(self, pause: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[list[ChangelogBatch | None]]:
         """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are aborted.
@@ -223,3 +169,6 @@ class Job:
     def _close_sources(self) -> None:
         for source in self._sources:
             source.close()
+        if self._reading is not None:
+            self._reading.shutdown()
+            self._reading = None

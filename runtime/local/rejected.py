@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, STRING, timestamp_ltz
+from runtime.core.types import STRING, timestamp_ltz
 from runtime.spi.table import RejectedRow
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
