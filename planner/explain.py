@@ -43,7 +43,7 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext) 
     """
     for detail in details:
         if detail not in DETAILS:
-            raise UserError(f"EXPLAIN has no detail {detail}", code="E1611", hint=did_you_mean(detail, DETAILS))
+            raise UserError(f"EXPLAIN has no detail {detail}", code="E1618", hint=did_you_mean(detail, DETAILS))
     traits = context.traits
     sections = [
         ("Abstract Syntax Tree", "\n\n".join(explain_logical(bound) for bound, _, _ in plans)),

@@ -80,7 +80,7 @@ def _check(name: str, type_: DataType, nested: bool) -> None:
     if type_.root in (TypeRoot.MAP, TypeRoot.MULTISET) or (nested and type_.is_nested):
         raise UnsupportedError(
             f"format 'csv' cannot hold column {name} of type {type_}",
-            code="E1603",
+            code="E1616",
             hint="use the format 'json' or 'parquet' for such columns",
         )
     for child in (*type_.children, *(f.type for f in type_.fields)):

@@ -29,7 +29,7 @@ def lower(plan: LogicalNode, context: LowerContext, names: Sequence[str] | None 
 
     Raises:
         PlanningError: no correct plan exists, for example updates into a table that takes only insertions (E1701).
-        UnsupportedError: the plan holds a form that streams cannot have, for example a sort without an end (E1602).
+        UnsupportedError: the plan holds a form that streams cannot have, for example a sort without an end (E1614).
     """
     (root,) = lower_statement_set([plan], context)
     if names is None or isinstance(plan, Sink) or len(names) != len(root.schema):

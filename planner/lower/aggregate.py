@@ -120,6 +120,6 @@ def _(plan: n.Unnest, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.DependentJoin, run: Lowering, demand: Demand) -> Lowered:
     raise UnsupportedError(
-        "this subquery depends on the outer query in a way that cannot be turned into a join", code="E1603",
+        "this subquery depends on the outer query in a way that cannot be turned into a join", code="E1615",
         hint="write it as a join, or compare the outer column with = in the subquery's WHERE",
     )

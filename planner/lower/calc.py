@@ -39,7 +39,7 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
     table = plan.table
     if table is None:
         raise UnsupportedError(
-            f"table {plan.name} can only be looked up by key", code="E1601", span=plan.span,
+            f"table {plan.name} can only be looked up by key", code="E1602", span=plan.span,
             hint="join it with FOR SYSTEM_TIME AS OF a processing time column",
         )
     given = table.changelog_mode

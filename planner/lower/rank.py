@@ -90,7 +90,7 @@ def _sort_all(plan: n.Sort, run: Lowering) -> Lowered:
     """ORDER BY without LIMIT: by event time, rows wait for the watermark; by anything else there is no end to wait for."""
     if not ordered_by_time(plan.keys):
         raise UnsupportedError(
-            "a stream cannot be sorted by a column that is not an ascending time attribute", code="E1602",
+            "a stream cannot be sorted by a column that is not an ascending time attribute", code="E1614",
             hint="add LIMIT, or sort by the event-time column first",
         )
     require_append_only(plan, "ORDER BY time", run.traits, "add LIMIT to keep the first rows up to date")

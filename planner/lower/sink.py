@@ -128,7 +128,7 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
         return
     if plan.on_conflict is not None:
         raise UnsupportedError(
-            f"ON CONFLICT DO {plan.on_conflict} is not supported", code="E1605",
+            f"ON CONFLICT DO {plan.on_conflict} is not supported", code="E1617",
             hint="ON CONFLICT DO DEDUPLICATE keeps the row that came last, and goes back to the one before when it is removed",
         )
     if not run.context.options.get(REQUIRE_ON_CONFLICT):

@@ -15,7 +15,7 @@ __all__ = ["named", "scripts"]
 def scripts(texts: Sequence[str], files: Sequence[str]) -> Iterator[tuple[str | None, str]]:
     """(name of the file, or None for `-e`; its text without a byte order mark), in order.
 
-    Raises ConnectorError E3110 for a file that cannot be read.
+    Raises ConnectorError E3300 for a file that cannot be read.
     """
     for text in texts:
         yield None, text
@@ -27,7 +27,7 @@ def scripts(texts: Sequence[str], files: Sequence[str]) -> Iterator[tuple[str | 
             reason = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8 text"
             raise ConnectorError(
                 f"cannot read {name}: {reason}",
-                code="E3110",
+                code="E3300",
                 hint="give a file of SQL statements, - for standard input, or -e 'SQL'",
             ) from error
 

@@ -30,7 +30,7 @@ def create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
     if kind != IN_MEMORY:
         raise OptionError(
             f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'",
-            code="E1504",
+            code="E1507",
             span=statement.name.span,
             hint=f"there is: '{IN_MEMORY}'",
         )

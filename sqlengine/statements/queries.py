@@ -57,7 +57,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         job.dataflow.abort()
         raise PlanningError(
             "ORDER BY without LIMIT needs input that ends",
-            code="E1702",
+            code="E1614",
             span=statement.query.span,
             hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column",
         )
@@ -312,7 +312,7 @@ def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, coun
 
 def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
     if session.in_epoch:
-        raise PlanningError("an epoch is open already", code="E1703", span=statement.span, hint="END EPOCH first")
+        raise PlanningError("an epoch is open already", code="E1712", span=statement.span, hint="END EPOCH first")
     session.in_epoch = True
     for table in session.memory.values():
         table.begin_epoch()
@@ -322,7 +322,7 @@ def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
 def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     """All changes since BEGIN EPOCH become visible together."""
     if not session.in_epoch:
-        raise PlanningError("no epoch is open", code="E1703", span=statement.span, hint="BEGIN EPOCH opens one")
+        raise PlanningError("no epoch is open", code="E1712", span=statement.span, hint="BEGIN EPOCH opens one")
     session.in_epoch = False
     session.publish(list(session.memory.values()))
     return Result.ok()

@@ -62,7 +62,7 @@ def set_value(session: Session, key: str, value: str) -> None:
 def _check_zone(value: str) -> None:
     if value != "default" and not is_time_zone(value):
         raise OptionError(
-            f"unknown time zone '{value}'", code="E1505", hint="use a name like 'UTC', 'Europe/Berlin' or 'GMT+02:00'"
+            f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or 'GMT+02:00'"
         )
 
 

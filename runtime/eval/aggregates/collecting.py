@@ -157,12 +157,12 @@ class JsonObject(_Collection):
         index, rows, offsets = self._read(slots)
         keys, values = self._bag.column(0, rows), self._bag.column(1, rows)
         if keys.null_count:
-            raise ExpressionError("a key of JSON_OBJECTAGG is NULL", code="E2011", hint="leave such rows out with FILTER (WHERE ...)")
+            raise ExpressionError("a key of JSON_OBJECTAGG is NULL", code="E2014", hint="leave such rows out with FILTER (WHERE ...)")
         words = np.concatenate((index.view(np.uint64).reshape(-1, 1), KeyEncoder([keys.type], [False]).encode([keys])), axis=1)
         first, group = group_ids(words)
         if len(first) < len(rows):
             twice = keys[int(np.flatnonzero(np.bincount(group)[group] > 1)[0])].as_py()
-            raise ExpressionError(f"key '{twice}' stands twice in JSON_OBJECTAGG", code="E2011", hint="make the keys of a group unique")
+            raise ExpressionError(f"key '{twice}' stands twice in JSON_OBJECTAGG", code="E2014", hint="make the keys of a group unique")
         if not self._keep_nulls and values.null_count:
             mask = values.is_valid()
             keys, values = keys.filter(mask), values.filter(mask)

@@ -204,7 +204,7 @@ def test_sort_without_end_is_refused_except_by_time() -> None:
     source = bids()
     with pytest.raises(UnsupportedError) as caught:
         lower(n.Sort(source, (SortKey(col(source, "price")),)), context())
-    assert caught.value.code == "E1602"
+    assert caught.value.code == "E1614"
     assert shown(n.Sort(source, (SortKey(col(source, "ts")),)))[0] == "Sort by ts  [I]"
 
 
