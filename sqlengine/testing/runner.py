@@ -116,6 +116,8 @@ class _Run:
                 return self._rows(self._last(record.sql), sort="nosort" not in words)
             case "changelog":
                 return self._changelog(self._last(record.sql))
+            case "plan":
+                return self._plan(record.sql)
             case "changes":
                 return self._changes(words[0])
             case "clock":
@@ -143,6 +145,11 @@ class _Run:
     def _changelog(self, result: Result) -> list[str]:
         batches = list(result.changes())
         return self._lines(batches, batches, result.schema, result.time_zone)
+
+    def _plan(self, sql: str) -> list[str]:
+        """The last section of EXPLAIN CHANGELOG_MODE."""
+        explained = self._last("EXPLAIN CHANGELOG_MODE " + sql).folded().column(0)[0].as_py()
+        return explained.partition("== Physical Plan ==\n")[2].splitlines()
 
     def _lines(
         self, news: list[ChangelogBatch], so_far: list[ChangelogBatch], schema: Schema, time_zone: str
@@ -264,6 +271,8 @@ def _check_error(file: SltFile, cut: Cut, record: Record, error: SqlEngineError)
 def _expected(record: Record, cut: Cut, so_far: dict[str, Counter[str]]) -> list[str]:
     """The expected lines, folded when the run does not cut epochs as written."""
     lines = list(record.expected or [])
+    if record.kind == "plan":
+        return lines
     if record.kind == "query":
         return lines if "nosort" in record.words else sorted(lines)
     if cut.exact:

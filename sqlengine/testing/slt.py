@@ -20,6 +20,11 @@ A file is a list of records with blank lines between them; `#` begins a comment 
     ----
     +I 1 | a
 
+    plan                              the physical plan of a query or INSERT, with the changelog mode of each node
+    SELECT ...
+    ----
+    Calc [k]  [I]
+
     changes v                         the changes of a view or table in memory since the last `changes` of it
     ----
     -U 1 | a
@@ -43,7 +48,7 @@ from runtime.core.errors import FormatError
 __all__ = ["Record", "SltFile", "parse_slt", "read_slt"]
 
 RULE = "----"
-_WITH_BODY = ("statement", "query", "changelog")
+_WITH_BODY = ("statement", "query", "changelog", "plan")
 _ALONE = ("changes", "clock", "flush", "set", "cuts")
 
 
