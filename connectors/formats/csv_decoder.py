@@ -1,4 +1,7 @@
-"""CSV to columns: Arrow's reader with the types it reads by the right rules; if it refuses a block, all as text and cast column by column."""
+"""CSV to columns.
+
+Arrow's reader, with the types that it reads by the right rules; if it refuses a block, all as text, cast column by column.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
@@ -107,12 +111,9 @@ class CsvDecoder:
         """The bytes up to the last line end that is outside quotes."""
         last = data.rfind(b"\n") + 1
         quote = self._dialect.quote
-        if quote is None or self._dialect.escape is not None or not last or data.find(quote.encode(), 0, last) < 0:
+        if quote is None or not last or data.find(quote.encode(), 0, last) < 0:
             return last
-        octets = np.frombuffer(data, dtype=np.uint8)
-        ends = np.flatnonzero(octets == _NEWLINE)
-        quotes = np.cumsum(octets == ord(quote), dtype=np.int64)
-        outside = ends[quotes[ends] % 2 == 0]
+        outside = _record_ends(np.frombuffer(data, dtype=np.uint8), self._dialect)
         return int(outside[-1]) + 1 if len(outside) else 0
 
     def _take_header(self, block: bytes, final: bool) -> int:
@@ -289,15 +290,27 @@ class CsvDecoder:
         return built, bad if bad.any() else None
 
 
+def _record_ends(octets: npt.NDArray[np.uint8], dialect: CsvDialect) -> npt.NDArray[np.int64]:
+    """The positions of the line feeds that are outside quotes."""
+    ends = np.flatnonzero(octets == _NEWLINE)
+    if dialect.quote is None:
+        return ends
+    quotes = octets == ord(dialect.quote)
+    if dialect.escape is not None:
+        # A quote behind an odd number of escape characters is an ordinary character.
+        at = np.arange(len(octets))
+        last_other = np.maximum.accumulate(np.where(octets == ord(dialect.escape), -1, at))
+        run_before = np.concatenate([np.zeros(1, np.int64), (at - last_other)[:-1]])
+        quotes &= run_before % 2 == 0
+    return ends[np.cumsum(quotes, dtype=np.int64)[ends] % 2 == 0]
+
+
 class _RecordPlaces:
     """Where the records of a block stand in its text, for messages."""
 
     def __init__(self, block: bytes, dialect: CsvDialect, broken: Sequence[int]) -> None:
         octets = np.frombuffer(block, dtype=np.uint8)
-        ends = np.flatnonzero(octets == _NEWLINE)
-        if dialect.quote is not None and dialect.escape is None:
-            quotes = np.cumsum(octets == ord(dialect.quote), dtype=np.int64)
-            ends = ends[quotes[ends] % 2 == 0]
+        ends = _record_ends(octets, dialect)
         starts = np.concatenate([np.zeros(1, np.int64), ends + 1])
         ends = np.concatenate([ends, np.array([len(block)], np.int64)])
         widths = ends - starts

@@ -29,7 +29,7 @@ def convert(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Arr
         return _convert_map(values, type_, rules)
     if type_.root is TypeRoot.ROW:
         return _convert_row(values, type_, rules)
-    if pa.types.is_decimal256(values.type):
+    if pa.types.is_decimal(values.type):
         try:
             return round_decimal(values, type_.arrow), None
         except pa.ArrowInvalid:

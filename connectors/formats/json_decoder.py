@@ -29,6 +29,8 @@ from runtime.spi.format import Decoded
 __all__ = ["JsonBlock", "JsonDecoder", "decode_lines"]
 
 _BLOCK = 1 << 20
+_FEW = 16
+"""So few records are decoded one by one sooner than by another try of the columnar path."""
 _CHANGED = re.compile(r"Column\((?P<path>/.*)\) changed from (?P<wanted>\w+) to (?P<found>\w+)")
 _TEXT = pa.string()
 _WIDE = pa.decimal256(76, 38)
@@ -58,7 +60,10 @@ class JsonBlock:
 
 
 class JsonDecoder:
-    """JSON lines, one object each (a top-level array gives a row per element). `fail_on_missing`: a column that a record lacks is an error."""
+    """JSON lines, one object each (a top-level array gives a row per element).
+
+    `fail_on_missing`: a record that lacks a column is malformed.
+    """
 
     def __init__(self, schema: Schema, rules: TextRules, fail_on_missing: bool = False) -> None:
         self._schema = schema
@@ -106,7 +111,7 @@ class _Reading:
         if read is not None:
             self._pieces.append(read)
             self._line_of_row.append(np.arange(first, first + len(lines)))
-        elif len(lines) <= 4:
+        elif len(lines) <= _FEW:
             self._one_by_one(lines, first)
         else:
             middle = len(lines) // 2
@@ -126,8 +131,8 @@ class _Reading:
         table = _read(block, int((lines.ends - lines.starts).max()), self._flat)
         if table is None or table.num_rows != len(lines):
             return None
-        for column, field in zip(table.columns, self._flat, strict=True):
-            cells, bad = convert(_single(column), field.type, self._rules)
+        for index, field in enumerate(self._flat):
+            cells, bad = convert(_single(table.column(index)), field.type, self._rules)
             if bad is not None:
                 return None
             columns[field.name] = cells
@@ -145,7 +150,7 @@ class _Reading:
         for index in range(len(lines)):
             text = lines.text(index)
             try:
-                text.encode("utf-8").decode("utf-8")
+                lines.raw(index).decode("utf-8")
                 document = parse_line(text)
                 for record in document if isinstance(document, list) else [document]:
                     values = self._record(record)
@@ -154,6 +159,8 @@ class _Reading:
                     owners.append(first + index)
             except NotAValue as error:
                 self._rejected.append(MalformedRecord(str(error), text, int(lines.numbers[index])))
+            except UnicodeDecodeError:
+                self._rejected.append(MalformedRecord("not text in UTF-8", text, int(lines.numbers[index])))
             except (ValueError, RecursionError):
                 self._rejected.append(MalformedRecord("not JSON", text, int(lines.numbers[index])))
         if owners:
@@ -206,7 +213,8 @@ def _reading_type(type_: DataType, path: str, changed: Mapping[str, pa.DataType]
                 [pa.field(f.name, _reading_type(f.type, f"{path}/{f.name}", changed, wide)) for f in type_.fields]
             )
         case TypeRoot.DECIMAL:
-            return _WIDE if wide else type_.arrow
+            # Arrow does not check the precision when it reads, but when it casts.
+            return _WIDE if wide else pa.decimal128(38, type_.scale)
         case root if root in _AS_IS:
             return type_.arrow
         case TypeRoot.INTERVAL_SECOND:

@@ -31,6 +31,10 @@ _INTEGER_BITS = {
 }
 _TIMESTAMP = re.compile(r"(\d{4,})-(\d\d)-(\d\d)([ T])(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)? ?(Z|[+-]\d\d(?::?\d\d)?)?")
 _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_EXACT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_FLOATING = re.compile(_EXACT.pattern + r"|NaN|[+-]?Infinity")
+_BOOLEANS = {"true": True, "false": False}
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -54,7 +58,7 @@ def json_value(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
         return _convert(value, type_, rules, path)
     except NotAValue:
         raise
-    except (ValueError, TypeError, OverflowError, InvalidOperation, binascii.Error) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, InvalidOperation, binascii.Error) as error:
         raise NotAValue(f"column {path} is not {type_.not_null()}".replace(" NOT NULL", "")) from error
 
 
@@ -64,32 +68,17 @@ def _convert(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
         return _integer(value, _INTEGER_BITS[root])
     match root:
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
-            return (
-                value
-                if isinstance(value, str)
-                else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
-            )
+            return _string(value)
         case TypeRoot.BINARY | TypeRoot.VARBINARY:
             return base64.b64decode(_text(value) + "=" * (-len(value) % 4), validate=True)
         case TypeRoot.BOOLEAN:
-            lowered = (
-                value
-                if isinstance(value, bool)
-                else {"true": True, "false": False}[_text(value).strip().lower()]
-                if _text(value).strip().lower() in ("true", "false")
-                else None
-            )
-            if lowered is None:
-                raise ValueError
-            return lowered
+            return value if isinstance(value, bool) else _BOOLEANS[_text(value).strip().lower()]
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            if isinstance(value, bool):
-                raise ValueError
-            return float(value.strip() if isinstance(value, str) else value)
+            return float(_number(value, _FLOATING))
         case TypeRoot.DECIMAL:
             return _decimal(value, type_)
         case TypeRoot.DATE:
-            return dt.date.fromisoformat(_text(value).strip())
+            return dt.date.fromisoformat(_matching(_text(value).strip(), _DATE))
         case TypeRoot.TIME:
             return _time(_text(value).strip(), type_)
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
@@ -114,6 +103,34 @@ def _plain(value: Any) -> Any:
     raise TypeError
 
 
+def _number_text(value: Decimal) -> str:
+    """The shortest text of a double where it is the same number, else all digits."""
+    short = repr(float(value))
+    return short if Decimal(short) == value else str(value)
+
+
+def _string(value: Any) -> str:
+    """Text as it is; a number, a boolean or a document as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Decimal):
+        return _number_text(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _matching(text: str, pattern: re.Pattern[str]) -> str:
+    if pattern.fullmatch(text) is None:
+        raise ValueError
+    return text
+
+
+def _number(value: Any, pattern: re.Pattern[str]) -> Any:
+    """A number, or text that is one: Python alone would also take underscores and other spellings."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise ValueError
+    return _matching(value.strip(), pattern) if isinstance(value, str) else value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError
@@ -121,9 +138,7 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any, bits: int) -> int:
-    if isinstance(value, bool):
-        raise ValueError
-    number = Decimal(value.strip() if isinstance(value, str) else value)
+    number = Decimal(_number(value, _EXACT))
     whole = int(number)
     if whole != number or not -(1 << bits - 1) <= whole < 1 << bits - 1:
         raise ValueError
@@ -131,13 +146,9 @@ def _integer(value: Any, bits: int) -> int:
 
 
 def _decimal(value: Any, type_: DataType) -> Decimal:
-    if isinstance(value, bool):
-        raise ValueError
     with localcontext() as context:
         context.prec = 100
-        number = Decimal(value.strip() if isinstance(value, str) else value).quantize(
-            Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP
-        )
+        number = Decimal(_number(value, _EXACT)).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
     if not number.is_finite() or number.adjusted() >= type_.precision - type_.scale:
         if number != 0:
             raise ValueError

@@ -83,8 +83,11 @@ class Lines:
         """The bytes from the first line to the end of the last, what is between them included."""
         return self.data[int(self.starts[0]) : int(self.ends[-1])] if len(self) else b""
 
+    def raw(self, index: int) -> bytes:
+        return self.data[int(self.starts[index]) : int(self.ends[index])]
+
     def text(self, index: int) -> str:
-        return self.data[int(self.starts[index]) : int(self.ends[index])].decode("utf-8", "replace")
+        return self.raw(index).decode("utf-8", "replace")
 
     def array(self) -> pa.Array:
         """The lines as a string array without a copy of the bytes when they are the whole of `data`, line ends cut off."""

@@ -49,12 +49,7 @@ def parse_text(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.
             whole, bad = _integer(values, pa.int64())
             return whole.cast(type_.arrow), bad
         case TypeRoot.FLOAT | TypeRoot.DOUBLE:
-            return _strict(
-                values,
-                lambda v: v.cast(type_.arrow),
-                type_.arrow,
-                r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^NaN$|^[+-]?Infinity$",
-            )
+            return _floating(values, type_.arrow)
         case TypeRoot.DECIMAL:
             return _decimal(values, type_.arrow)
         case TypeRoot.DATE:
@@ -91,6 +86,21 @@ def _boolean(values: pa.Array) -> tuple[pa.Array, BadMask | None]:
     known = pc.fill_null(pc.or_(true, false), True)
     bad = ~known.to_numpy(zero_copy_only=False)
     return pc.if_else(known, true, pa.scalar(None, pa.bool_())), bad if bad.any() else None
+
+
+_FLOATING = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^NaN$|^[+-]?Infinity$"
+
+
+def _floating(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+    def cast(v: pa.Array) -> pa.Array:
+        numbers = v.cast(type_)
+        odd = pc.invert(pc.is_finite(numbers))
+        # Arrow takes more spellings of infinity than the format has.
+        if pc.any(odd).as_py() and not pc.all(pc.match_substring_regex(v.filter(odd), _FLOATING)).as_py():
+            raise pa.ArrowInvalid("not a number")
+        return numbers
+
+    return _strict(values, cast, type_, _FLOATING)
 
 
 def _integer(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:

@@ -1,0 +1,137 @@
+"""CSV: quotes, NULLs, headers, malformed records with their line, and what is written reads back in blocks of any size."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from connector_tables import REGISTRY, Context, changes_of, drain, rows_of, source
+
+from connectors.filesystem.text_reader import TextFileReader
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import FormatError, OptionError, SqlEngineError
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INT, STRING, array, decimal, map_of, row, timestamp
+
+SCHEMA = Schema.of(("a", INT), ("b", STRING), ("c", decimal(8, 2)))
+
+
+def decode(text: str, schema: Schema = SCHEMA, **options: str) -> tuple[list[tuple[Any, ...]], list[tuple[int, str, str]]]:
+    format_ = REGISTRY.formats.get("csv").create({k.replace("_", "-"): v for k, v in options.items()})
+    decoded = format_.decoder(schema, "UTC").decode(text.encode(), True)
+    return [row for _, row in changes_of(decoded.batch)], [(r.line, r.reason, r.raw) for r in decoded.rejected]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "rows"),
+    [
+        ('1,"x,y",2.5\n', {}, [(1, "x,y", Decimal("2.50"))]),
+        ('1,"say ""hi""",\n', {}, [(1, 'say "hi"', None)]),
+        ("1|x|2\r\n", {"field_delimiter": "|"}, [(1, "x", Decimal("2.00"))]),
+        ("1\tx\t2\n", {"field_delimiter": "\\t"}, [(1, "x", Decimal("2.00"))]),
+        ("1,'x,y',2", {"quote_character": "'"}, [(1, "x,y", Decimal("2.00"))]),
+        ('1,"x,2\n', {"disable_quote_character": "true"}, [(1, '"x', Decimal("2.00"))]),
+        ("# no\n1,x,2\n", {"allow_comments": "true"}, [(1, "x", Decimal("2.00"))]),
+        ("n/a,n/a,n/a\n1,,\n", {"null_literal": "n/a"}, [(None, None, None), (1, "", None)]),
+        ('1,"x\\"y",2\n', {"escape_character": "\\"}, [(1, 'x"y', Decimal("2.00"))]),
+        (" 1 ,x, 2.005 \n+3,y,1e2\n", {}, [(1, "x", Decimal("2.01")), (3, "y", Decimal("100.00"))]),
+        ("\n\n1,x,2\n\n", {}, [(1, "x", Decimal("2.00"))]),
+        ("", {}, []),
+        ("c,extra,a,b\n2,9,1,x\n", {"header": "true"}, [(1, "x", Decimal("2.00"))]),
+        ("\ufeffa,b,c\n1,x,2\n", {"header": "true"}, [(1, "x", Decimal("2.00"))]),
+    ],
+)
+def test_dialects(text: str, options: dict[str, str], rows: list[tuple[Any, ...]]) -> None:
+    assert decode(text, **options) == (rows, [])
+
+
+def test_malformed_records_are_found_by_line() -> None:
+    text = '1,a,1\n\n2,"b\nb",2\nx,c,3\n4,d\n5,e,nope\n6,f,6,7\n7,g,7\n0x8,h,8\n'
+    rows, rejected = decode(text)
+    assert rows == [(1, "a", Decimal(1)), (2, "b\nb", Decimal(2)), (7, "g", Decimal(7))]
+    assert rejected == [
+        (4, "column a is not INT", "x,c,3"),
+        (5, "2 fields instead of 3", "4,d"),
+        (6, "column c is not DECIMAL(8, 2)", "5,e,nope"),
+        (7, "4 fields instead of 3", "6,f,6,7"),
+        (9, "column a is not INT", "0x8,h,8"),
+    ]
+
+
+def test_malformed_records_behind_comments() -> None:
+    _, rejected = decode("# one\n1,a,1\n# two\nx,b,2\n", allow_comments="true")
+    assert [line for line, _, _ in rejected] == [3]
+
+
+def test_nested_columns() -> None:
+    schema = Schema.of(("n", array(INT)), ("r", row(("x", INT), ("y", STRING))), ("b", BYTES), ("t", timestamp(3)), ("o", BOOLEAN))
+    rows, rejected = decode("1;2;,7;z,aGk=,2024-05-01,TRUE\n,,,2024-05-01T10:00:00.5,\n1;x,1,,,\n", schema)
+    assert rows == [
+        ([1, 2, None], {"x": 7, "y": "z"}, b"hi", dt.datetime(2024, 5, 1), True),
+        (None, None, b"", dt.datetime(2024, 5, 1, 10, 0, 0, 500_000), None),
+    ]
+    assert [line for line, _, _ in rejected] == [2]
+
+
+def test_job_fails_with_file_and_line_or_keeps_the_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n" + "1,x,2\n" * 10 + "1,x,oops\n")
+    options = {"path": str(path), "format": "csv", "csv.header": "true"}
+    with pytest.raises(FormatError, match=r"E3201 .*x\.csv:12: column c is not DECIMAL\(8, 2\): 1,x,oops"):
+        rows_of(source("filesystem", SCHEMA, options))
+    context = Context()
+    rows = rows_of(source("filesystem", SCHEMA, {**options, "csv.ignore-parse-errors": "true"}), context=context)
+    assert len(rows) == 10
+    assert [r.raw for r in context.rejected] == ["1,x,oops"]
+
+
+def test_header_without_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,x\n")
+    with pytest.raises(FormatError, match='has no column "c"'):
+        rows_of(source("filesystem", SCHEMA, {"path": str(path), "format": "csv", "csv.header": "true"}))
+
+
+@pytest.mark.parametrize("options", [{}, {"header": "true"}, {"escape-character": "\\"}, {"field-delimiter": ";", "array-element-delimiter": "|"}], ids=str)
+def test_what_is_written_reads_back_in_blocks_of_any_size(options: dict[str, str], tmp_path: Path) -> None:
+    schema = Schema.of(("i", BIGINT), ("s", STRING), ("d", DOUBLE), ("de", decimal(12, 9)), ("t", timestamp(3)), ("a", array(STRING)))
+    rng = random.Random(3)
+    texts = ["", "plain", "a,b;c|d", 'q"u"o', "two\nlines", " blank ", "é☃", "null", "back\\slash", None]
+    columns = [
+        pa.array([rng.choice([None, 5, -(10**15)]) for _ in range(80)], pa.int64()),
+        pa.array([rng.choice(texts) for _ in range(80)], pa.string()),
+        pa.array([rng.choice([None, 0.1, -1e300, 5.0, float("inf")]) for _ in range(80)], pa.float64()),
+        pa.array([rng.choice([None, Decimal("0.000000001"), Decimal("-123.5")]) for _ in range(80)], pa.decimal128(12, 9)),
+        pa.array([rng.choice([None, dt.datetime(2024, 5, 1, 10, 0, 0, 5000)]) for _ in range(80)], pa.timestamp("us")),
+        pa.array([rng.choice([None, ["x"], ["x", "y z"]]) for _ in range(80)], pa.list_(pa.string())),
+    ]
+    batch = ChangelogBatch.of(columns, schema)
+    format_ = REGISTRY.formats.get("csv").create({"null-literal": "NIL", **options})
+    encoder = format_.encoder(schema, "UTC")
+    path = tmp_path / "x.csv"
+    path.write_bytes(encoder.encode(batch.slice(0, 30)) + encoder.encode(batch.slice(30, 50)))
+    for block in (1, 17, 300, 1 << 20):
+        read = drain(TextFileReader(str(path), format_.decoder(schema, "UTC"), "csv", None, block))
+        assert read == changes_of(batch)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"field-delimiter": ",,"}, {"quote-character": "ab"}, {"quote-character": "'", "disable-quote-character": "true"}, {"headr": "true"}, {"header": "maybe"},
+     {"escape-character": "ab"}, {"array-element-delimiter": ""}],
+    ids=str,
+)  # fmt: skip
+def test_wrong_options(options: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as caught:
+        REGISTRY.formats.get("csv").create(options)
+    assert "csv" in caught.value.message
+
+
+def test_maps_are_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(SqlEngineError, match="cannot hold column m"):
+        source("filesystem", Schema.of(("m", map_of(STRING, INT))), {"path": str(tmp_path), "format": "csv"})
