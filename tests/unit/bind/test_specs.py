@@ -2,12 +2,11 @@
 
 A spec is a command line, the SQL, `----`, the output, and an empty line. Commands: `plan` (the logical plan and the
 types of the columns), `types` (only the latter), `insert` (the plan of an INSERT), `error` (SQL that must be refused,
-shown as a person sees it). Set SQLENGINE_REWRITE=1 to write the outputs anew.
+shown as a person sees it). `pytest --rewrite` writes the outputs anew.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,12 @@ from sqlengine.bind import bind_insert, bind_query
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.parse import parse_query, parse_statement
 from sqlengine.parse import statement_nodes as st
+from tests.spec_file import cases, check_spec, spec_files
 
 from .fake_catalog import FakeCatalog
 
 FOLDER = Path(__file__).parents[2] / "specs" / "bind"
-SPECS = sorted(FOLDER.glob("*.spec"))
-REWRITE = bool(os.environ.get("SQLENGINE_REWRITE"))
+SPECS = spec_files("bind")
 
 
 def catalog() -> FakeCatalog:
@@ -60,28 +59,9 @@ def run(command: str, text: str) -> str:
     return types if command == "types" else f"{explain(plan)}\n=>\n{types}"
 
 
-def cases(path: Path) -> list[tuple[str, str, str]]:
-    found = []
-    for block in path.read_text("utf-8").split("\n\n"):
-        if block.strip():
-            head, _, expected = block.strip("\n").partition("\n----")
-            command, _, text = head.partition("\n")
-            found.append((command, text, expected.removeprefix("\n")))
-    return found
-
-
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
-def test_spec(path: Path) -> None:
-    written, wrong = [], []
-    for command, text, expected in cases(path):
-        actual = run(command, text)
-        written.append(f"{command}\n{text}\n----\n{actual}\n\n")
-        if actual != expected:
-            wrong.append(f"{command}\n{text}\nexpected\n{expected}\nactual\n{actual}")
-    if REWRITE:
-        path.write_text("".join(written), "utf-8")
-        return
-    assert not wrong, "\n\n".join(wrong)
+def test_spec(path: Path, rewrite: bool) -> None:
+    check_spec(path, run, rewrite=rewrite)
 
 
 def test_there_are_specs() -> None:

@@ -3,12 +3,11 @@
 A spec is a command line, a logical plan, `----`, and the physical plan with the row kinds of every edge. The command is `changelog`, with
 the sink that the plan is written to: `sink=append`, `upsert`, `keys` (takes deletes by key alone) or `retract`, `key=a,b` its primary key,
 `conflict=DEDUPLICATE`, and options as `name=value`. Without a sink the rows are shown, which wants all kinds. An error stands as it is
-reported. Set SQLENGINE_REWRITE=1 to write the outputs anew.
+reported. `pytest --rewrite` writes the outputs anew.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,9 @@ from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.expr.library import builtin_functions
 from runtime.plan.explain import explain
+from tests.spec_file import check_spec, spec_files
 
-SPECS = sorted((Path(__file__).parents[2] / "specs" / "changelog").glob("*.spec"))
-REWRITE = bool(os.environ.get("SQLENGINE_REWRITE"))
+SPECS = spec_files("changelog")
 FUNCTIONS = builtin_functions()
 BY_KEY = UPSERT.with_(key_only_deletes=True)
 MODES = {"append": APPEND, "upsert": UPSERT, "keys": BY_KEY, "retract": RETRACT}
@@ -58,30 +57,10 @@ def run(command: str, text: str) -> str:
         return str(error)
 
 
-def cases(path: Path) -> list[tuple[str, str, str]]:
-    found = []
-    for block in path.read_text("utf-8").split("\n\n"):
-        if block.strip():
-            head, _, expected = block.strip("\n").partition("\n----")
-            command, _, text = head.partition("\n")
-            found.append((command, text, expected.removeprefix("\n")))
-    return found
-
-
 def test_there_are_specs() -> None:
     assert len(SPECS) >= 3
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
-def test_spec(path: Path) -> None:
-    written: list[str] = []
-    wrong: list[str] = []
-    for command, text, expected in cases(path):
-        actual = run(command, text)
-        written.append(f"{command}\n{text}\n----\n{actual}\n")
-        if actual != expected:
-            wrong.append(f"{command}\n{text}\n---- expected\n{expected}\n---- but is\n{actual}")
-    if REWRITE:
-        path.write_text("\n".join(written), "utf-8")
-    elif wrong:
-        pytest.fail("\n\n".join(wrong))
+def test_spec(path: Path, rewrite: bool) -> None:
+    check_spec(path, run, rewrite=rewrite)
