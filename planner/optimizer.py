@@ -16,13 +16,14 @@ from planner.logical.display import explain
 from planner.logical.nodes import LogicalNode
 from planner.logical.validate import Validator
 from planner.rule import Direction, Rule, RuleContext, Stage
+from planner.rules.prune.scans import merge_scans, scans_by_column
 from planner.stages import STAGES
 from planner.trace import Trace
 from runtime.core.errors import InternalError, OptionError, did_you_mean
 from runtime.core.options import text_option
 from runtime.expr.nodes import Column
 
-__all__ = ["DISABLED_RULES", "disabled_rules", "optimize", "run_stages"]
+__all__ = ["DISABLED_RULES", "disabled_rules", "optimize", "optimize_set", "run_stages"]
 
 DISABLED_RULES = text_option(
     "optimizer.disabled_rules", "", "names of optimizer rules to leave out, separated by commas"
@@ -36,6 +37,25 @@ def optimize(plan: LogicalNode, context: RuleContext, trace: Trace | None = None
     """The plan after all stages of `planner/stages.py`: without subqueries, with streaming forms, ready to be
     lowered. See `run_stages`."""
     return run_stages(plan, STAGES, context, trace)
+
+
+def optimize_set(
+    plans: Sequence[LogicalNode], context: RuleContext, traces: Sequence[Trace] | None = None
+) -> tuple[LogicalNode, ...]:
+    """The plans of statements that run as one dataflow: each as by `optimize`, and a table that several read is read
+    once.
+
+    `traces` has one trace per plan.
+    """
+    records = traces if traces is not None else [Trace() for _ in plans]
+    done = tuple(optimize(p, context, t) for p, t in zip(plans, records, strict=True))
+    if "prune_columns" in disabled_rules(STAGES, context):
+        return done
+    merged = merge_scans(done, scans_by_column(plans))
+    return tuple(
+        new if new is old else run_stages(new, STAGES[-1:], context, t)
+        for new, old, t in zip(merged, done, records, strict=True)
+    )
 
 
 def run_stages(
@@ -58,7 +78,7 @@ def run_stages(
 def disabled_rules(stages: Sequence[Stage], context: RuleContext) -> frozenset[str]:
     """The rules that the session switched off; raises OptionError for names that do not exist or cannot be missed."""
     names = frozenset(n.strip() for n in context.options.get(DISABLED_RULES).split(",") if n.strip())
-    known = {r.name: r for s in stages for r in s.rules}
+    known = {r.name: r for s in (*STAGES, *stages) for r in s.rules}
     for name in sorted(names):
         rule = known.get(name)
         if rule is None:

@@ -44,6 +44,7 @@ from planner.rules.simplify import (
     remove_sort,
     remove_trivial_filter,
     remove_trivial_join,
+    remove_unused_join,
     simplify_boolean,
     simplify_case,
     simplify_cast,
@@ -92,6 +93,7 @@ _TIDYING = (
     merge_unions.RULE,
     remove_empty.RULE,
     remove_trivial_join.RULE,
+    remove_unused_join.RULE,
 )
 _FILTERS = (
     push_filter_into_project.RULE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from connectors.memory import MemoryTable
 from planner.logical.nodes import Aggregate, LogicalNode, Project, Sink, Sort
 from planner.lower import LowerContext, lower, lower_statement_set
-from planner.optimizer import optimize
+from planner.optimizer import optimize, optimize_set
 from planner.rule import RuleContext
 from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
@@ -126,9 +126,11 @@ def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *,
 def plan_statement_set(session: Session, inserts: Sequence[tuple[st.Insert, CatalogTable]], *, live: bool) -> list[Planned]:
     """Plan several INSERTs that run as one dataflow; what they have in common is equal, so that it runs once."""
     bound = [_bound_insert(session, statement, target, live=live) for statement, target in inserts]
-    optimized = [_optimize(session, sink, displayed=False) for sink in bound]
-    physical = lower_statement_set([plan for plan, _ in optimized], lower_context(session))
-    return [Planned(b, o, p, t) for b, (o, t), p in zip(bound, optimized, physical, strict=True)]
+    traces = [Trace() for _ in bound]
+    context = RuleContext(session.functions, session.options, session.time_zone, False)
+    optimized = optimize_set(bound, context, traces)
+    physical = lower_statement_set(optimized, lower_context(session))
+    return [Planned(b, o, p, t) for b, o, p, t in zip(bound, optimized, physical, traces, strict=True)]
 
 
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:

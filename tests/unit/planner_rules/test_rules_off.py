@@ -158,6 +158,7 @@ def test_each_optional_rule_fires_for_some_query(folder: Path) -> None:
         fired = frozenset[str]().union(*(_fired(env, q) for q in PLAIN + STREAMING))
     optional = {r.name for s in STAGES for r in s.rules} - ESSENTIAL
     assert optional - fired <= {
+        "remove_unused_join",
         "push_filter_into_scan",
         "push_limit_into_scan",
         "push_limit_into_union",
