@@ -166,6 +166,10 @@ class Binding:
     def time_zone(self) -> str:
         return self.session.time_zone
 
+    @property
+    def current_database(self) -> str:
+        return self.current[1] if self.current is not None else self.session.catalogs.current_database
+
     def within(self, view: CatalogView) -> Binding:
         return replace(self, current=(view.path.catalog, view.path.database))
 

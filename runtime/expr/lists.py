@@ -14,7 +14,7 @@ from runtime.expr.columns import as_array, validity
 from runtime.expr.distinct import all_constant
 from runtime.expr.function import EvalContext, Value
 
-__all__ = ["Parts", "built", "by_row", "item_codes", "kept", "lengths_of", "map_built", "parts_of"]
+__all__ = ["Parts", "built", "by_row", "item_codes", "join_known", "kept", "lengths_of", "map_built", "parts_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,18 @@ def kept(parts: Parts, values: pa.Array, keep: Any, type_: pa.DataType) -> pa.Ar
     """The list array with only the items that `keep` says, `values` being all items in row order."""
     lengths = np.bincount(parts.parents()[keep], minlength=len(parts.lengths))
     return built(values.filter(pa.array(keep)), lengths, parts.valid, type_)
+
+
+def join_known(texts: list[pa.Array], separator: Value, length: int) -> pa.Array:
+    """The texts of each row that are not NULL, with a separator between; '' when all are.
+
+    Arrow's own `binary_join_element_wise(null_handling="skip")` loses the rows in which all are NULL.
+    """
+    whole = pa.concat_arrays(texts) if texts else pa.nulls(0, pa.string())
+    woven = whole.take(pa.array((np.arange(length)[:, None] + np.arange(len(texts)) * length).ravel()))
+    known = woven.is_valid().to_numpy(zero_copy_only=False)
+    lengths = known.reshape(length, len(texts)).sum(axis=1)
+    return pc.binary_join(built(woven.filter(pa.array(known)), lengths, None, pa.list_(pa.string())), separator)
 
 
 def item_codes(columns: list[pa.Array]) -> list[Any]:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError
-from runtime.core.types import BIGINT, BOOLEAN, DataType, TimeAttribute, TypeRoot, char, timestamp, timestamp_ltz
+from runtime.core.types import BIGINT, BOOLEAN, STRING, DataType, TimeAttribute, TypeRoot, char, timestamp, timestamp_ltz
 from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction
 from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
 from runtime.expr.typing import resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
-from sqlengine.bind.construct import cast_explicitly, row_of
+from sqlengine.bind.construct import row_of
 from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, JsonFunction, ModelArg, NamedArg, TableArg
@@ -139,10 +139,18 @@ def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCal
 def _json(
     binder: ExpressionRules, function: ScalarFunction, tree: JsonFunction, args: list[Expr], span: Span | None
 ) -> Expr:
-    """JSON functions get their clauses as further arguments, as texts: wrapper, ON NULL, ON EMPTY and ON ERROR, each
-    as written or ''.
+    """JSON functions get their clauses as further arguments: `RETURNING` and a NULL of its type, then wrapper, ON EMPTY
+    and ON ERROR as texts; JSON_OBJECT and JSON_ARRAY before their values ON NULL, and which values are JSON already.
     """
-    for key in ("wrapper", "on_null", "on_empty", "on_error"):
+    if function.name in _MADE_OF_VALUES:
+        absent = tree.args.get("on_null", _MADE_OF_VALUES[function.name])
+        values = args[1::2] if function.name == "JSON_OBJECT" else args
+        raw = "".join("1" if isinstance(a, Call) and a.function in _JSON_TEXTS else "0" for a in values)
+        return scalar_call(binder, function.name, [_text(f"{absent} ON NULL"), _text(raw), *args], span)
+    returning = tree.args.get("returning")
+    if returning is not None:
+        args += [_text("RETURNING"), Literal(None, returning.data_type.with_nullable(True))]
+    for key in ("wrapper", "on_empty", "on_error"):
         clause = tree.args.get(key)
         if clause is None:
             continue
@@ -151,9 +159,12 @@ def _json(
         else:
             word = clause if isinstance(clause, str) else str(clause.this)
             args.append(_text(f"{word} {key.upper().replace('_', ' ')}"))
-    value = scalar_call(binder, function.name, args, span)
-    returning = tree.args.get("returning")
-    return value if returning is None else cast_explicitly(value, returning.data_type, False, span)
+    return scalar_call(binder, function.name, args, span)
+
+
+_MADE_OF_VALUES = {"JSON_OBJECT": "NULL", "JSON_ARRAY": "ABSENT"}
+"""The functions that make JSON of values, and what they do with NULL when the query does not say."""
+_JSON_TEXTS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON"})
 
 
 def _text(text: str) -> Expr:
@@ -303,8 +314,14 @@ def _arity(name: str, args: Sequence[Expr], least: int, most: int | None, span: 
         raise TypeMismatchError(f"{name} takes {wanted} arguments, and this has {len(args)}", code="E1301", span=span)
 
 
-_ALWAYS_SPECIAL = frozenset({"PROCTIME", "ROW"})
-"""A type rule over argument types cannot give PROCTIME its time attribute, nor name the fields of a row."""
+def _current_database(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
+    _arity("CURRENT_DATABASE", args, 0, 0, span)
+    return Literal(binder.env.context.current_database, STRING.not_null())
+
+
+_ALWAYS_SPECIAL = frozenset({"PROCTIME", "ROW", "CURRENT_DATABASE"})
+"""A type rule over argument types cannot give PROCTIME its time attribute, nor name the fields of a row; the current
+database is known here only."""
 _TRUTH = BOOLEAN.not_null()
 _SPECIAL: dict[str, Callable[[ExpressionRules, list[Expr], Span | None], Expr]] = {
     "ROW": _row,
@@ -313,6 +330,7 @@ _SPECIAL: dict[str, Callable[[ExpressionRules, list[Expr], Span | None], Expr]] 
     "IF": _if,
     "IFNULL": _ifnull,
     "PROCTIME": _proctime,
+    "CURRENT_DATABASE": _current_database,
 }
 
 

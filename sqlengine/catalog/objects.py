@@ -149,6 +149,9 @@ class BindContext(Protocol):
     @property
     def time_zone(self) -> str: ...
 
+    @property
+    def current_database(self) -> str: ...
+
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table in memory come
         as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""

@@ -8,6 +8,7 @@ from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import (
     aggregate,
     arithmetic,
+    auxiliary,
     collection,
     collection_maps,
     comparison,
@@ -15,6 +16,8 @@ from runtime.expr.library import (
     construct,
     conversion,
     hash,
+    json_query,
+    json_values,
     logical,
     math,
     randomness,
@@ -59,6 +62,9 @@ _FAMILIES: tuple[Sequence[AnyFunction], ...] = (
     construct.FAMILY.functions,
     collection.FAMILY.functions,
     collection_maps.FAMILY.functions,
+    json_query.FAMILY.functions,
+    json_values.FAMILY.functions,
+    auxiliary.FAMILY.functions,
     aggregate.FUNCTIONS,
     window.FUNCTIONS,
 )

@@ -19,6 +19,7 @@ from runtime.expr.columns import as_array, from_numpy, numbers, validity
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
+from runtime.expr.lists import by_row, join_known
 from runtime.expr.texts import change_text, nothing, on_rows, text_bytes, with_bytes
 
 __all__ = ["FAMILY", "null_or_fail", "varying"]
@@ -114,10 +115,9 @@ def _ws_type(types: CallTypes) -> DataType:
 
 @FAMILY.scalar("CONCAT_WS", [CHARACTER, CHARACTER], _ws_type, "The texts that are not NULL, with a separator between.", variadic=True,
                nulls=Nulls.RULE)
-def concat_ws(context: EvalContext, separator: Value, *texts: Value) -> Value:
-    if nothing(separator):
-        return separator.cast(pa.string())
-    return pc.binary_join_element_wise(*texts, separator, null_handling="skip") if texts else pa.scalar("", pa.string())
+@by_row
+def concat_ws(context: EvalContext, length: int, separator: pa.Array, *texts: pa.Array) -> pa.Array:
+    return join_known(list(texts), separator, length)
 
 
 @FAMILY.scalar("REPEAT", [CHARACTER, INT_], STRING, "The text n times.")
