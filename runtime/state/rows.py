@@ -237,7 +237,8 @@ class RowStore:
         signs = batch.signs()
         stays = signs[last] > 0
         if self._images and not stays.all():
-            self._look_past_deletes(batch, owners, owner, last, stays)
+            cancelled = self._look_past_deletes(batch, owners, owner, last, stays)
+            old = np.where(cancelled & (old >= 0), -2, old)
         both = np.flatnonzero(stays & (old >= 0))
         if len(both):
             given = batch.rows.take(pa.array(last[both])).columns
@@ -264,8 +265,9 @@ class RowStore:
 
     def _look_past_deletes(
         self, batch: ChangelogBatch, owners: np.ndarray, owner: np.ndarray, last: np.ndarray, stays: np.ndarray
-    ) -> None:
+    ) -> np.ndarray:
         """Corrects the last change of keys whose last change is a delete of some other row than the one that has come.
+        Returns which of `owner` have changes that cancel, bool: what was there before them is there after them.
 
         A stream in order by one key need not be in order by another: if rows 1 and 2 swap a value that is unique, too,
         then by that value the new row comes before the old one goes. Full images tell them apart.
@@ -274,7 +276,7 @@ class RowStore:
         doubtful = owner[~stays]
         doubtful = doubtful[np.isin(doubtful, owners[signs > 0])]
         if not len(doubtful):
-            return
+            return np.zeros(len(owner), np.bool_)
         rows = np.flatnonzero(np.isin(owners, doubtful))
         words = KeyEncoder(self._store.types).encode(batch.rows.take(pa.array(rows)).columns)
         keep, net = consolidate(words, signs[rows])
@@ -283,6 +285,7 @@ class RowStore:
         place = self._scratch[owners[kept]]
         last[place] = kept
         stays[place] = True
+        return np.isin(owner, np.setdiff1d(doubtful, owners[rows[keep[net != 0]]]))
 
     def _add(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> np.ndarray:
         self._grow(self._slots.high)

@@ -103,8 +103,8 @@ class _Run:
             raise Broken(f"{self._label}: after epoch {epoch} {what} differs:\n{found}")
 
 
-def check_case(case: Case) -> None:
-    """Raises Broken where the law does not hold or the engine fails, Skipped for a case that says nothing."""
+def check_case(case: Case, only: str | None = None) -> None:
+    """Raises Broken where the law does not hold or the engine fails, Skipped for a case that says nothing. `only`: just the run with this label."""
     expected = _expectations(case)
     epochs = concrete(case)
     runs = (
@@ -113,6 +113,8 @@ def check_case(case: Case) -> None:
         ("one change an epoch", None, case.disabled, False, bool(case.disabled)),
     )
     for label, steps, disabled, late, keyed in runs:
+        if only is not None and only != label:
+            continue
         if disabled:
             label += f" without rules {', '.join(disabled)}"
         run: _Run | None = None

@@ -25,7 +25,12 @@ __all__ = [
     "REFUSALS", "average_of_integers", "date_plus_days", "group_of_all", "integer_division", "order_item", "poisoned",
 ]
 
-REFUSALS: tuple[str, ...] = ()
+REFUSALS: tuple[str, ...] = (
+    # A subquery over the side of an outer join that keeps all its rows decides nothing that a join below could compute.
+    "a subquery in the ON clause of an outer join may only refer to the side that is filled with NULLs",
+    # Said also of a name in the select list that stands for a constant NULL.
+    "ORDER BY NULL says nothing",
+)
 """Parts of error messages with which the engine may refuse a generated query, each with the reason why that is right."""
 
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.oracle.compare_case import Broken, Skipped, check_case
@@ -19,6 +20,8 @@ from tests.oracle.fuzz_report import write_slt
 from tests.oracle.generate_cases import Case, draw_case
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_queries import FAMILIES
+
+LABELS = ("as written", "all in one epoch", "one change an epoch")
 
 __all__ = ["ListedChoices", "hunt", "shrink"]
 
@@ -44,10 +47,10 @@ class ListedChoices(Choices):
         return low + found
 
 
-def problem(case: Case) -> str | None:
+def problem(case: Case, only: str | None = None) -> str | None:
     """What is broken, None when nothing is."""
     try:
-        check_case(case)
+        check_case(case, only)
     except Broken as broken:
         return str(broken)
     except Skipped:
@@ -62,9 +65,14 @@ def nature(why: str) -> str:
 
 
 def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[Case, str]:
-    """The smallest failing case found in some seconds."""
+    """The smallest failing case found in some seconds: first fewer and lower draws, then fewer changes and rules."""
     deadline = time.monotonic() + seconds
     best = list(numbers)
+    label = next(name for name in LABELS if kind.startswith(name))
+
+    def fails(case: Case) -> bool:
+        why = problem(case, label)
+        return why is not None and nature(why) == kind
 
     def attempt(candidate: list[int]) -> bool:
         nonlocal best
@@ -73,10 +81,7 @@ def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[
         taken = list(choose.taken)
         while taken and taken[-1] == 0:
             taken.pop()
-        if (len(taken), taken) >= (len(best), best):
-            return False
-        why = problem(case)
-        if why is None or nature(why) != kind:
+        if (len(case.sql.ours), len(taken), taken) >= (len(draw_case(ListedChoices(best, None), family).sql.ours), len(best), best) or not fails(case):
             return False
         best = taken
         return True
@@ -84,8 +89,26 @@ def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[
     moved = True
     while moved and time.monotonic() < deadline:
         moved = _pass(lambda: best, attempt, deadline)
-    case = draw_case(ListedChoices(best, None), family)
-    return case, problem(case) or "the failure does not repeat"
+    case = _fewer(draw_case(ListedChoices(best, None), family), fails)
+    return case, problem(case, label) or "the failure does not repeat"
+
+
+def _fewer(case: Case, fails: Callable[[Case], bool]) -> Case:
+    """Leave out changes, epochs, definitions and disabled rules one by one."""
+    moved = True
+    while moved:
+        moved = False
+        smaller = [replace(case, disabled=case.disabled[:i] + case.disabled[i + 1 :]) for i in range(len(case.disabled))]
+        smaller += [replace(case, definitions=case.definitions[:i] + case.definitions[i + 1 :]) for i in range(len(case.definitions))]
+        smaller += [replace(case, epochs=case.epochs[:i] + case.epochs[i + 1 :]) for i in range(len(case.epochs))]
+        smaller += [replace(case, epochs=(*case.epochs[:i], case.epochs[i] + case.epochs[i + 1], *case.epochs[i + 2 :])) for i in range(len(case.epochs) - 1)]
+        for i, epoch in enumerate(case.epochs):
+            smaller += [replace(case, epochs=(*case.epochs[:i], epoch[:j] + epoch[j + 1 :], *case.epochs[i + 1 :])) for j in range(len(epoch))]
+        for candidate in smaller:
+            if fails(candidate):
+                case, moved = candidate, True
+                break
+    return case
 
 
 def _pass(current: Callable[[], list[int]], attempt: Callable[[list[int]], bool], deadline: float) -> bool:

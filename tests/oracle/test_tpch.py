@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 from sqlengine import TableEnvironment
 from tests.oracle.duckdb_oracle import assert_same_rows, connect, duckdb_text, rows_like, view_query
 from tests.oracle.tpch_changes import TABLES, Shop
+from tests.oracle.tpch_data import generate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "sql_examples" / "tpch"
@@ -28,12 +26,7 @@ ONE_ROW = ("q6", "q14", "q17", "q19")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which `load.sql` finds the data, at scale 0.01."""
     folder = tmp_path_factory.mktemp("tpch")
-    files = folder / "sql_examples" / "tpch" / "data"
-    files.mkdir(parents=True)
-    beside = Path(sys.executable).parent / "tpchgen-cli"
-    tool = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    assert tool is not None, "tpchgen-cli is one of the development dependencies: pip install tpchgen-cli"
-    subprocess.run([tool, "parquet", "-s", "0.01", f"--output-dir={files}"], check=True, capture_output=True)
+    generate(folder / "sql_examples" / "tpch" / "data")
     return folder
 
 
