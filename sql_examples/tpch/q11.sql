@@ -1,5 +1,5 @@
--- Important stock: the parts that make up at least a hundredth of a percent of the value of all stock in Germany.
--- (The fraction is 0.0001 divided by the scale factor: 0.01 at scale 0.01.)
+-- Important stock: the parts that make up more than a hundredth of the value of all stock in Germany.
+-- (The specification divides 0.0001 by the scale factor: 0.01 is for scale 0.01.)
 CREATE MATERIALIZED VIEW q11 AS
 SELECT ps_partkey, SUM(ps_supplycost * ps_availqty) AS `value`
 FROM partsupp, supplier, nation

@@ -1,0 +1,25 @@
+-- Nexmark query 11: user sessions. How many bids did a user make in each time of activity, which ends after ten seconds without a bid?
+
+-- The events of an auction site, all in one stream: 1 person, 3 auctions and 46 bids in 50; ten events a second.
+CREATE TABLE nexmark (
+  event_type INT,
+  person ROW<id BIGINT, name STRING, emailAddress STRING, creditCard STRING, city STRING, state STRING, `dateTime` TIMESTAMP(3), extra STRING>,
+  auction ROW<id BIGINT, itemName STRING, description STRING, initialBid BIGINT, reserve BIGINT, `dateTime` TIMESTAMP(3),
+    expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING>,
+  bid ROW<auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` TIMESTAMP(3), extra STRING>,
+  `dateTime` AS CASE event_type WHEN 0 THEN person.`dateTime` WHEN 1 THEN auction.`dateTime` ELSE bid.`dateTime` END,
+  WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH ('connector' = 'nexmark', 'events.num' = '500', 'first-event.rate' = '10', 'next-event.rate' = '10', 'seed' = '3');
+
+CREATE VIEW bid AS
+SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, `dateTime`, bid.extra
+FROM nexmark WHERE event_type = 2;
+
+CREATE TABLE nexmark_q11 (bidder BIGINT, bid_count BIGINT, starttime TIMESTAMP(3), endtime TIMESTAMP(3));
+
+INSERT INTO nexmark_q11
+SELECT bidder, COUNT(*) AS bid_count, window_start AS starttime, window_end AS endtime
+FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND))
+GROUP BY bidder, window_start, window_end;
+
+SELECT * FROM nexmark_q11 ORDER BY starttime, bidder;
