@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from planner.logical.nodes import Filter, LogicalNode, Project
 from runtime.core.types import BOOLEAN, DataType
@@ -35,6 +35,7 @@ __all__ = [
     "renaming",
     "resolve_outer",
     "to_outer",
+    "to_outer_columns",
 ]
 
 
@@ -114,3 +115,12 @@ def resolve_outer(expr: Expr, columns: Mapping[int, Column]) -> Expr:
 def to_outer(expr: Expr) -> Expr:
     """The expression as a subquery of its own query sees it: columns become outer references."""
     return transform(expr, lambda e: OuterRef(e.id, e.name, e.type) if isinstance(e, ColumnRef) else e)
+
+
+def to_outer_columns(expr: Expr, columns: Collection[int]) -> Expr:
+    """The same for some columns only, by id."""
+
+    def change(e: Expr) -> Expr:
+        return OuterRef(e.id, e.name, e.type) if isinstance(e, ColumnRef) and e.id in columns else e
+
+    return transform(expr, change)

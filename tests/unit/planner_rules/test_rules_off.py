@@ -66,6 +66,10 @@ PLAIN = [
     "SELECT t.id, z.n FROM t LEFT JOIN LATERAL (SELECT d + t.b AS n FROM u WHERE c = t.a) z ON TRUE",
     "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.c = t.a AND EXISTS (SELECT 1 FROM t t2 WHERE t2.b = u.d AND t2.a >= t.a))",
     "SELECT id, (SELECT SUM(z.n) FROM (SELECT c, COUNT(*) AS n FROM u WHERE u.d <> t.b GROUP BY c) z) AS s FROM t",
+    "SELECT t.id, u.id AS uid FROM t LEFT JOIN u ON t.a = u.c AND t.b IN (SELECT d FROM u u2)",
+    "SELECT t.id, u.id AS uid FROM t RIGHT JOIN u ON t.a = u.c AND u.d IN (SELECT b FROM t t2 WHERE t2.s = u.s)",
+    "SELECT t.id, u.id AS uid FROM t FULL JOIN u ON t.a = u.c AND EXISTS (SELECT 1 FROM t t2 WHERE t2.b = u.d AND t2.id > 20)",
+    "SELECT t.id, u.id AS uid FROM t LEFT JOIN u ON t.a = u.c AND EXISTS (SELECT 1 FROM t t2 WHERE t2.b = u.d AND t2.a > t.b)",
     "SELECT id FROM t WHERE (SELECT COUNT(*) FROM u WHERE u.c = t.a HAVING COUNT(*) > 1) IS NULL",
 ]
 """Queries that mean the same in DuckDB."""
