@@ -18,6 +18,7 @@ from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.java_regex import JavaRegex, java_regex
 from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
 from runtime.expr.library.string import null_or_fail
+from runtime.expr.regex_scan import Scan, scan_of
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
 
 __all__ = ["FAMILY"]
@@ -67,13 +68,22 @@ def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacemen
     return map_distinct(change, [text, pattern, replacement], pa.string(), context.num_rows)
 
 
-def _group(text: Value, regex: JavaRegex, group: int, length: int) -> Value:
+def _searched(texts: pa.Array, regex: JavaRegex, scan: Scan | None, group: int) -> pa.Array:
+    if scan is None:
+        return pc.struct_field(pc.extract_regex(texts, pattern=regex.re2(group)), [0])
+    found, undecided = scan.group(texts)
+    if not undecided.any():
+        return found
+    rest = pa.array(undecided)
+    return pc.replace_with_mask(found, rest, pc.struct_field(pc.extract_regex(texts.filter(rest), pattern=regex.re2(group)), [0]))
+
+
+def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length: int) -> Value:
     """A group of the first match: Arrow gives '' for a group that took no part, so those rows are asked again."""
 
     def groups(texts: pa.Array) -> pa.Array:
-        rows = pc.extract_regex(texts, pattern=regex.re2(group))
-        found = pc.struct_field(rows, [0])
-        if group == 0:
+        found = _searched(texts, regex, scan, group)
+        if group == 0 or scan is not None:
             return found
         blank = pc.fill_null(pc.equal(found, ""), False)
         if not pc.any(blank).as_py():
@@ -92,7 +102,7 @@ def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Val
         wanted = group.as_py()
         if wanted is None or not 0 <= wanted <= regex.groups:
             return _NULL
-        return _group(text, regex, wanted, context.num_rows)
+        return _group(text, regex, scan_of(pattern.as_py(), wanted), wanted, context.num_rows)
 
     def first(given: str, expression: str, number: int) -> str | None:
         read = java_regex(expression)

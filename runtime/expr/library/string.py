@@ -7,16 +7,13 @@ are nullable because SUBSTRING of a negative length is NULL.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
-from runtime.expr.columns import as_array, from_numpy, numbers, validity
-from runtime.expr.distinct import map_distinct
+from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
 from runtime.expr.lists import by_row, join_known
@@ -204,7 +201,7 @@ def rpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Va
 # Parts by position
 
 
-def _part(text: Value, start: int, length: int | None) -> Value:
+def _part(text: Value, start: int, length: int | None = None) -> Value:
     """Characters from a position (from 1; 0 is 1; negative counts from the end, '' when before the start)."""
     if length is not None and length < 0:
         return pa.scalar(None, pa.string())
@@ -216,70 +213,41 @@ def _part(text: Value, start: int, length: int | None) -> Value:
     return pc.if_else(pc.less(pc.utf8_length(text), -start), pc.if_else(pc.is_valid(text), "", None), part)
 
 
-def _substring(context: EvalContext, text: Value, start: Value, length: Value | None = None) -> Value:
-    given = [start] if length is None else [start, length]
-    if any(nothing(g) for g in given):
-        return pa.scalar(None, pa.string())
-    if all(isinstance(g, pa.Scalar) for g in given):
-        return _part(text, start.as_py(), None if length is None else length.as_py())
-    rows = context.num_rows
-    texts = as_array(text, rows)
-    size = pc.fill_null(pc.utf8_length(texts), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    begin, valid_begin = numbers(start, rows)
-    begin = np.where(begin > 0, begin.astype(np.int64) - 1, np.where(begin < 0, size + begin, 0))
-    outside = (begin < 0) | (begin >= size)
-    end, known = size, _valid_rows(rows, validity(texts), valid_begin)
-    if length is not None:
-        count, valid_count = numbers(length, rows)
-        end = np.minimum(begin + count.astype(np.int64), size)
-        known = _valid_rows(rows, known, valid_count, np.broadcast_to(count >= 0, (rows,)))
-    return _slices(texts, np.where(outside, 0, begin), np.where(outside, 0, end), known)
-
-
-def _valid_rows(rows: int, *masks: Any) -> Any:
-    result = np.ones(rows, np.bool_)
-    for mask in masks:
-        if mask is not None:
-            result &= mask
-    return result
-
-
-def _slices(texts: pa.Array, begin: Any, end: Any, known: Any) -> pa.Array:
-    """Each row's characters from `begin` to `end` (from 0, the end excluded), as bytes moved in one gather."""
-    data, offsets = text_bytes(texts)
-    starts = np.concatenate([np.flatnonzero((data & 0xC0) != 0x80), [len(data)]])
-    at = np.searchsorted(starts, offsets[:-1])
-    low = starts[np.minimum(at + begin, len(starts) - 1)]
-    high = starts[np.minimum(at + end, len(starts) - 1)]
-    lengths = np.where(known, np.maximum(high - low, 0), 0)
-    ends = np.cumsum(lengths)
-    moved = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(low - (ends - lengths), lengths)
-    made = pa.StringArray.from_buffers(len(texts), pa.py_buffer(np.concatenate([[0], ends]).astype(np.int32)), pa.py_buffer(data[moved]))
-    return pc.if_else(from_numpy(known, None, pa.bool_()), made, None)
+_FROM_THE_END = "WHEN -CAST({1} AS BIGINT) > length({0}) THEN ''"
+_SUBSTRING = {
+    2: f"CASE WHEN {{1}} > 0 THEN substring({{0}}, {{1}}) WHEN {{1}} = 0 THEN {{0}} {_FROM_THE_END} ELSE substring({{0}}, {{1}}) END",
+    3: "CASE WHEN {2} < 0 THEN NULL WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 THEN substring({0}, 1, {2}) "
+       f"{_FROM_THE_END} ELSE substring({{0}}, length({{0}}) + {{1}} + 1, {{2}}) END",
+}
 
 
 @FAMILY.scalar("SUBSTRING", [CHARACTER, INT_, optional(INT_)], varying,
                "The characters from a position on (from 1, negative from the end), at most n of them.", aliases=["SUBSTR"],
-               nulls=Nulls.MAYBE, syntax="SUBSTRING(text FROM start [FOR length])")
-def substring(context: EvalContext, text: Value, start: Value, *length: Value) -> Value:
-    return _substring(context, text, start, *length)
+               nulls=Nulls.MAYBE, duckdb=_SUBSTRING, syntax="SUBSTRING(text FROM start [FOR length])")
+def substring(_: EvalContext, text: Value, start: Value, *length: Value) -> Value:
+    if not all_constant([start, *length]):
+        return NotImplemented
+    if any(nothing(v) for v in (start, *length)):
+        return pa.scalar(None, pa.string())
+    return _part(text, start.as_py(), *(v.as_py() for v in length))
 
 
-@FAMILY.scalar("LEFT", [CHARACTER, INT_], varying, "The first n characters.", nulls=Nulls.MAYBE)
-def left(context: EvalContext, text: Value, count: Value) -> Value:
-    return _substring(context, text, pa.scalar(1, pa.int32()), pc.max_element_wise(count, pa.scalar(0, pa.int32()), skip_nulls=False))
+@FAMILY.scalar("LEFT", [CHARACTER, INT_], varying, "The first n characters.", nulls=Nulls.MAYBE,
+               duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE substring({0}, 1, {1}) END")
+def left(_: EvalContext, text: Value, count: Value) -> Value:
+    if not isinstance(count, pa.Scalar):
+        return NotImplemented
+    return pc.utf8_slice_codeunits(text, 0, max(count.as_py(), 0)) if count.is_valid else pa.scalar(None, pa.string())
 
 
-@FAMILY.scalar("RIGHT", [CHARACTER, INT_], varying, "The last n characters.", nulls=Nulls.MAYBE)
-def right(context: EvalContext, text: Value, count: Value) -> Value:
-    size = pc.utf8_length(text)
-    taken = pc.max_element_wise(pc.min_element_wise(count, size, skip_nulls=False), pa.scalar(0, pa.int32()), skip_nulls=False)
-    if isinstance(count, pa.Scalar) and count.is_valid and count.as_py() <= 0:
-        return pc.utf8_slice_codeunits(text, 0, 0)
-    if isinstance(count, pa.Scalar) and count.is_valid:
-        return pc.utf8_slice_codeunits(text, -count.as_py(), None)
-    start = pc.add(pc.subtract(size, taken), pa.scalar(1, pa.int32()))
-    return _substring(context, text, start, taken)
+@FAMILY.scalar("RIGHT", [CHARACTER, INT_], varying, "The last n characters.", nulls=Nulls.MAYBE,
+               duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE right({0}, {1}) END")
+def right(_: EvalContext, text: Value, count: Value) -> Value:
+    if not isinstance(count, pa.Scalar):
+        return NotImplemented
+    if not count.is_valid:
+        return pa.scalar(None, pa.string())
+    return pc.utf8_slice_codeunits(text, -count.as_py(), None) if count.as_py() > 0 else pc.utf8_slice_codeunits(text, 0, 0)
 
 
 def _overlay_type(types: CallTypes) -> DataType:
