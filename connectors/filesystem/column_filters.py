@@ -44,7 +44,10 @@ _ROOTS = frozenset(
 
 @dataclass(frozen=True)
 class ColumnFilter:
-    """`column operator values`: a comparison with one value, `in` with several, `is null`, `is not null`. NULL never passes a comparison."""
+    """`column operator values`: a comparison with one value, `in` with several, `is null`, `is not null`.
+
+    NULL never passes a comparison.
+    """
 
     column: str
     operator: str

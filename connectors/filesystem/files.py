@@ -15,7 +15,10 @@ __all__ = ["FileEntry", "list_files", "local_path"]
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file: its path, size in bytes, time of modification in milliseconds since the epoch, and the values of its partition columns as text."""
+    """A file: its path, size in bytes, time of modification in milliseconds since the epoch, and its partition.
+
+    `partition`: the values of the partition columns as text.
+    """
 
     path: str
     size: int

@@ -21,7 +21,9 @@ from runtime.core.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INT, STRING, arra
 SCHEMA = Schema.of(("a", INT), ("b", STRING), ("c", decimal(8, 2)))
 
 
-def decode(text: str, schema: Schema = SCHEMA, **options: str) -> tuple[list[tuple[Any, ...]], list[tuple[int, str, str]]]:
+def decode(
+    text: str, schema: Schema = SCHEMA, **options: str
+) -> tuple[list[tuple[Any, ...]], list[tuple[int, str, str]]]:
     format_ = REGISTRY.formats.get("csv").create({k.replace("_", "-"): v for k, v in options.items()})
     decoded = format_.decoder(schema, "UTC").decode(text.encode(), True)
     return [row for _, row in changes_of(decoded.batch)], [(r.line, r.reason, r.raw) for r in decoded.rejected]  # type: ignore[attr-defined]
@@ -69,7 +71,9 @@ def test_malformed_records_behind_comments() -> None:
 
 
 def test_nested_columns() -> None:
-    schema = Schema.of(("n", array(INT)), ("r", row(("x", INT), ("y", STRING))), ("b", BYTES), ("t", timestamp(3)), ("o", BOOLEAN))
+    schema = Schema.of(
+        ("n", array(INT)), ("r", row(("x", INT), ("y", STRING))), ("b", BYTES), ("t", timestamp(3)), ("o", BOOLEAN)
+    )
     rows, rejected = decode("1;2;,7;z,aGk=,2024-05-01,TRUE\n,,,2024-05-01T10:00:00.5,\n1;x,1,,,\n", schema)
     assert rows == [
         ([1, 2, None], {"x": 7, "y": "z"}, b"hi", dt.datetime(2024, 5, 1), True),
@@ -97,16 +101,24 @@ def test_header_without_a_column(tmp_path: Path) -> None:
         rows_of(source("filesystem", SCHEMA, {"path": str(path), "format": "csv", "csv.header": "true"}))
 
 
-@pytest.mark.parametrize("options", [{}, {"header": "true"}, {"escape-character": "\\"}, {"field-delimiter": ";", "array-element-delimiter": "|"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"header": "true"}, {"escape-character": "\\"}, {"field-delimiter": ";", "array-element-delimiter": "|"}],
+    ids=str,
+)
 def test_what_is_written_reads_back_in_blocks_of_any_size(options: dict[str, str], tmp_path: Path) -> None:
-    schema = Schema.of(("i", BIGINT), ("s", STRING), ("d", DOUBLE), ("de", decimal(12, 9)), ("t", timestamp(3)), ("a", array(STRING)))
+    schema = Schema.of(
+        ("i", BIGINT), ("s", STRING), ("d", DOUBLE), ("de", decimal(12, 9)), ("t", timestamp(3)), ("a", array(STRING))
+    )
     rng = random.Random(3)
     texts = ["", "plain", "a,b;c|d", 'q"u"o', "two\nlines", " blank ", "é☃", "null", "back\\slash", None]
     columns = [
         pa.array([rng.choice([None, 5, -(10**15)]) for _ in range(80)], pa.int64()),
         pa.array([rng.choice(texts) for _ in range(80)], pa.string()),
         pa.array([rng.choice([None, 0.1, -1e300, 5.0, float("inf")]) for _ in range(80)], pa.float64()),
-        pa.array([rng.choice([None, Decimal("0.000000001"), Decimal("-123.5")]) for _ in range(80)], pa.decimal128(12, 9)),
+        pa.array(
+            [rng.choice([None, Decimal("0.000000001"), Decimal("-123.5")]) for _ in range(80)], pa.decimal128(12, 9)
+        ),
         pa.array([rng.choice([None, dt.datetime(2024, 5, 1, 10, 0, 0, 5000)]) for _ in range(80)], pa.timestamp("us")),
         pa.array([rng.choice([None, ["x"], ["x", "y z"]]) for _ in range(80)], pa.list_(pa.string())),
     ]
@@ -122,10 +134,17 @@ def test_what_is_written_reads_back_in_blocks_of_any_size(options: dict[str, str
 
 @pytest.mark.parametrize(
     "options",
-    [{"field-delimiter": ",,"}, {"quote-character": "ab"}, {"quote-character": "'", "disable-quote-character": "true"}, {"headr": "true"}, {"header": "maybe"},
-     {"escape-character": "ab"}, {"array-element-delimiter": ""}],
+    [
+        {"field-delimiter": ",,"},
+        {"quote-character": "ab"},
+        {"quote-character": "'", "disable-quote-character": "true"},
+        {"headr": "true"},
+        {"header": "maybe"},
+        {"escape-character": "ab"},
+        {"array-element-delimiter": ""},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_wrong_options(options: dict[str, str]) -> None:
     with pytest.raises(OptionError) as caught:
         REGISTRY.formats.get("csv").create(options)

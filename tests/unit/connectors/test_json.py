@@ -38,25 +38,63 @@ from runtime.core.types import (
 
 RULES = TextRules("UTC", SQL)
 SCHEMA = Schema.of(
-    ("i", INT), ("t", TINYINT), ("l", BIGINT), ("d", DOUBLE), ("de", decimal(12, 3)), ("b", BOOLEAN), ("s", STRING), ("by", BYTES),
-    ("dt", DATE), ("tm", TIME), ("ts", timestamp(3)), ("lt", timestamp_ltz(3)), ("a", array(INT)), ("m", map_of(STRING, INT)),
+    ("i", INT),
+    ("t", TINYINT),
+    ("l", BIGINT),
+    ("d", DOUBLE),
+    ("de", decimal(12, 3)),
+    ("b", BOOLEAN),
+    ("s", STRING),
+    ("by", BYTES),
+    ("dt", DATE),
+    ("tm", TIME),
+    ("ts", timestamp(3)),
+    ("lt", timestamp_ltz(3)),
+    ("a", array(INT)),
+    ("m", map_of(STRING, INT)),
     ("r", row(("x", INT), ("y", array(row(("z", STRING)))))),
-)  # fmt: skip
+)
 GOOD: dict[str, list[Any]] = {
-    "i": [0, -5, 2147483647], "t": [127, -128], "l": [9007199254740993, -1], "d": [0.1, -1e300, 5], "de": [1.5, 123456789.125, 0, -0.001],
-    "b": [True, False], "s": ["", "héllo \u2603", 'quo"te\\', "line\nfeed"], "by": ["", "aGk=", "AAH/"], "dt": ["2024-02-29", "1969-12-31"],
-    "tm": ["23:59:59", "00:00:00"], "ts": ["2024-02-29 23:59:59.123", "1969-12-31 23:59:59.999", "2024-01-01 00:00:00"],
-    "lt": ["2024-02-29 23:59:59.123Z", "1970-01-01 00:00:00Z"], "a": [[], [1, None, 3]], "m": [{}, {"x": 1, "y": None}],
+    "i": [0, -5, 2147483647],
+    "t": [127, -128],
+    "l": [9007199254740993, -1],
+    "d": [0.1, -1e300, 5],
+    "de": [1.5, 123456789.125, 0, -0.001],
+    "b": [True, False],
+    "s": ["", "héllo \u2603", 'quo"te\\', "line\nfeed"],
+    "by": ["", "aGk=", "AAH/"],
+    "dt": ["2024-02-29", "1969-12-31"],
+    "tm": ["23:59:59", "00:00:00"],
+    "ts": ["2024-02-29 23:59:59.123", "1969-12-31 23:59:59.999", "2024-01-01 00:00:00"],
+    "lt": ["2024-02-29 23:59:59.123Z", "1970-01-01 00:00:00Z"],
+    "a": [[], [1, None, 3]],
+    "m": [{}, {"x": 1, "y": None}],
     "r": [{"x": 1, "y": [{"z": "q"}, None]}, {}, {"x": None, "y": []}],
-}  # fmt: skip
+}
 ODD: dict[str, list[Any]] = {
-    "i": ["12", " 7 ", 1.5, 3000000000, "x", True, [1], "1_0", "0x1F"], "t": [128, "-128"], "l": [9223372036854775808, "5"],
-    "d": ["1.5", "NaN", "inf", "x", True], "de": ["1.50", 1.0005, 1.00049, 1e20, "abc"], "b": ["true", " FALSE", "yes", 1],
-    "s": [5, 1.25, True, {"k": [1, "v"]}], "by": ["***", 5, "aGk"], "dt": ["2024-02-30", "20240101", "2024-1-1", 5], "tm": ["24:00:00", "12:30", "x"],
-    "ts": ["2024-02-29T23:59:59", "2024-02-30 00:00:00", "2024-02-29", "2024-02-29 10:00:00.123456", "2024-02-29 10:00:00Z", 17],
-    "lt": ["2024-02-29 12:00:00+02:00", "2024-02-29 12:00:00", "x"], "a": [5, ["1"], ["x"], {"k": 1}], "m": [{"x": "1"}, {"x": "y"}, [1], 5],
+    "i": ["12", " 7 ", 1.5, 3000000000, "x", True, [1], "1_0", "0x1F"],
+    "t": [128, "-128"],
+    "l": [9223372036854775808, "5"],
+    "d": ["1.5", "NaN", "inf", "x", True],
+    "de": ["1.50", 1.0005, 1.00049, 1e20, "abc"],
+    "b": ["true", " FALSE", "yes", 1],
+    "s": [5, 1.25, True, {"k": [1, "v"]}],
+    "by": ["***", 5, "aGk"],
+    "dt": ["2024-02-30", "20240101", "2024-1-1", 5],
+    "tm": ["24:00:00", "12:30", "x"],
+    "ts": [
+        "2024-02-29T23:59:59",
+        "2024-02-30 00:00:00",
+        "2024-02-29",
+        "2024-02-29 10:00:00.123456",
+        "2024-02-29 10:00:00Z",
+        17,
+    ],
+    "lt": ["2024-02-29 12:00:00+02:00", "2024-02-29 12:00:00", "x"],
+    "a": [5, ["1"], ["x"], {"k": 1}],
+    "m": [{"x": "1"}, {"x": "y"}, [1], 5],
     "r": [{"x": "5"}, {"x": "q"}, {"y": [{"z": 5}]}, {"y": [5]}, 5],
-}  # fmt: skip
+}
 
 
 def records(rng: random.Random, count: int, odd: float) -> list[str]:
@@ -74,7 +112,21 @@ def records(rng: random.Random, count: int, odd: float) -> list[str]:
         record["unknown"] = {"x": [1]}
         lines.append(json.dumps(record, ensure_ascii=rng.random() < 0.5))
         if rng.random() < odd / 4:
-            lines.append(rng.choice(["{", "null", "5", '{"i": 1} {"i": 2}', '{"i": tru}', "[]", '{"i": 1, "i": 2}', "", '[{"i": 1}, {"i": 2}]']))
+            lines.append(
+                rng.choice(
+                    [
+                        "{",
+                        "null",
+                        "5",
+                        '{"i": 1} {"i": 2}',
+                        '{"i": tru}',
+                        "[]",
+                        '{"i": 1, "i": 2}',
+                        "",
+                        '[{"i": 1}, {"i": 2}]',
+                    ]
+                )
+            )
     return lines
 
 
@@ -128,10 +180,21 @@ def test_values(type_: Any, text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("type_", "text"),
-    [(INT, "1.5"), (INT, "2147483648"), (INT, '"x"'), (INT, "true"), (BOOLEAN, "1"), (decimal(4, 2), "100"), (DATE, '"2023-02-29"'),
-     (timestamp(3), '"2024-05-01T10:00:00"'), (BYTES, '"?"'), (array(INT), '[1, "x"]'), (row(("x", INT)), '{"x": []}')],
+    [
+        (INT, "1.5"),
+        (INT, "2147483648"),
+        (INT, '"x"'),
+        (INT, "true"),
+        (BOOLEAN, "1"),
+        (decimal(4, 2), "100"),
+        (DATE, '"2023-02-29"'),
+        (timestamp(3), '"2024-05-01T10:00:00"'),
+        (BYTES, '"?"'),
+        (array(INT), '[1, "x"]'),
+        (row(("x", INT)), '{"x": []}'),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_wrong_types_are_rejected_and_nothing_else(type_: Any, text: str) -> None:
     schema = Schema.of(("k", INT), ("v", type_))
     lines = [f'{{"k": {i}, "v": null}}' for i in range(100)]
@@ -168,7 +231,9 @@ def test_missing_fields() -> None:
     assert [(r.line, r.reason) for r in decoded.rejected] == [(1, "column b is missing")]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("options", [{}, {"timestamp-format.standard": "ISO-8601"}, {"encode.ignore-null-fields": "true"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"timestamp-format.standard": "ISO-8601"}, {"encode.ignore-null-fields": "true"}], ids=str
+)
 def test_what_is_written_reads_back(options: dict[str, str]) -> None:
     text = "\n".join(records(random.Random(11), 200, 0.0)).encode()
     rows = decode_lines(Lines.of(text), SCHEMA, RULES).rows
@@ -193,7 +258,12 @@ def test_null_keys_of_maps() -> None:
 def test_one_event_of_debezium_without_its_old_row() -> None:
     format_ = REGISTRY.formats.get("debezium-json").create({})
     decoder = format_.decoder(Schema.of(("a", INT)), "UTC")
-    events = ['{"before":null,"after":{"a":1},"op":"c"}', '{"before":null,"after":{"a":2},"op":"u"}', '{"op":"x"}', '{"before":{"a":1},"op":"d"}']
+    events = [
+        '{"before":null,"after":{"a":1},"op":"c"}',
+        '{"before":null,"after":{"a":2},"op":"u"}',
+        '{"op":"x"}',
+        '{"before":{"a":1},"op":"d"}',
+    ]
     decoded = decoder.decode("\n".join(events).encode(), True)
     assert decoded.batch.rows.column(0).to_pylist() == [1, 1]
     assert decoded.batch.kinds_or_inserts().tolist() == [0, 3]
@@ -208,5 +278,3 @@ def test_payload_of_debezium_with_schema() -> None:
     written = format_.encoder(schema, "UTC").encode(batch)
     assert json.loads(written.splitlines()[0])["payload"]["after"] == {"a": 1}
     assert format_.decoder(schema, "UTC").decode(written, True).batch.rows.to_pylist() == [{"a": 1}, {"a": 2}]
-
-
