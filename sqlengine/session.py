@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
@@ -25,7 +29,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.jobs import Jobs
 from sqlengine.views import Views
 
-__all__ = ["DYNAMIC_OPTIONS", "IDLE_TIMEOUT", "TIME_ZONE", "Binding", "Session", "physical_schema"]
+__all__ = ["DYNAMIC_OPTIONS", "IDLE_TIMEOUT", "TIME_ZONE", "Binding", "Session", "physical_schema", "time_zone_name"]
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 IDLE_TIMEOUT = duration_option("table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never")
@@ -33,6 +37,24 @@ DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whet
 
 SYSTEM_DATABASE = "system"
 _TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout"}
+
+
+def time_zone_name(text: str) -> str | None:
+    """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or `default` (UTC);
+    None when it knows no such zone."""
+    if text == "default":
+        return "UTC"
+    offset = _OFFSET.fullmatch(text)
+    if offset is not None and int(offset[2]) <= 18 and int(offset[3] or 0) < 60:
+        return f"{offset[1]}{int(offset[2]):02d}:{int(offset[3] or 0):02d}"
+    try:
+        pc.local_timestamp(pa.scalar(0, pa.timestamp("s", text)))
+    except (pa.ArrowInvalid, ValueError):
+        return None
+    return text
+
+
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 class Session:
@@ -58,8 +80,7 @@ class Session:
 
     @property
     def time_zone(self) -> str:
-        zone = self.options.get(TIME_ZONE)
-        return "UTC" if zone == "default" else zone
+        return time_zone_name(self.options.get(TIME_ZONE)) or "UTC"
 
     def job_settings(self) -> JobSettings:
         """What the engine's jobs get; `checked` and the cuts are set by tests."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
 from runtime.local.job import Job
+from sqlengine.cli.progress import ERASE_LINE
 from sqlengine.result import Result
 
 __all__ = ["Interrupt"]
@@ -50,6 +52,9 @@ class Interrupt:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.signal = not self.seen, self.signal or number
+        if sys.stderr.isatty():
+            sys.stderr.write(ERASE_LINE)  # the terminal has shown ^C
+            sys.stderr.flush()
         running = [job for job in self._jobs if _runs(job)]
         if not first or not (running or self.at_hand is not None):
             raise KeyboardInterrupt

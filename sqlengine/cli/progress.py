@@ -14,7 +14,7 @@ from typing import TextIO
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
 
-__all__ = ["Progress", "human_bytes", "human_count", "progress_line", "watermark_text"]
+__all__ = ["ERASE_LINE", "Progress", "human_bytes", "human_count", "progress_line", "watermark_text"]
 
 REDRAW_SECONDS = 0.1
 RATE_SECONDS = 1.0

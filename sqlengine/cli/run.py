@@ -76,7 +76,8 @@ class _Run:
         try:
             for piece in render_result(result, self._form, self._paint):
                 if self._interrupt.seen and result.bounded and self._form in ("table", "csv"):
-                    return  # the rows are not all there, and such a form does not show that
+                    self._say("interrupted before all rows were there; --format changelog shows rows as they come")
+                    return
                 self._print(piece)
         finally:
             self._interrupt.at_hand = None

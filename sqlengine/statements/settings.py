@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
-import zoneinfo
-
+from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
+from planner.lower.lowering import STATE_TTL
+from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
+from planner.optimizer import DISABLED_RULES
+from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from runtime.local.job import EPOCH_MAX_ROWS
 from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import RUNTIME_MODE
 from sqlengine.result import Result
-from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, TIME_ZONE, Session
+from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, TIME_ZONE, Session, time_zone_name
+from sqlengine.statements.queries import DML_SYNC
 
-__all__ = ["reset_option", "set_option", "set_value"]
+__all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
 
-CHECKED: dict[str, Option[object]] = {o.key: o for o in (EPOCH_MAX_ROWS, DYNAMIC_OPTIONS, IDLE_TIMEOUT, TIME_ZONE)}  # type: ignore[misc]
-_OURS = ("sqlengine.",)
-_KNOWN_PREFIXES = (
-    "table.",
-    "execution.",
-    "pipeline.",
-    "parallelism.",
-    "state.",
-    "sql-client.",
-    "optimizer.",
-    "restart-strategy",
-    "rest.",
-    "client.",
-    *_OURS,
-)
+SESSION_OPTIONS: dict[str, Option[object]] = {
+    option.key: option  # type: ignore[misc]
+    for option in (
+        CDC_DUPLICATES,
+        DISABLED_RULES,
+        DML_SYNC,
+        DYNAMIC_OPTIONS,
+        EPOCH_MAX_ROWS,
+        IDLE_TIMEOUT,
+        NON_DETERMINISTIC_UPDATE,
+        NOT_NULL_ENFORCER,
+        NULL_ROWTIME,
+        REQUIRE_ON_CONFLICT,
+        RUNTIME_MODE,
+        STATE_TTL,
+        TIME_ZONE,
+        UPSERT_MATERIALIZE,
+    )
+}
+"""All options that mean something to this engine. Their values are checked when they are set."""
+
+_ACCEPTED_PREFIXES = (
+    "client.", "execution.", "jobmanager.", "metrics.", "parallelism.", "pipeline.", "rest.", "restart-strategy", "sql-client.", "state.",
+    "table.catalog", "table.display.", "table.exec.async-", "table.exec.deduplicate.", "table.exec.emit.", "table.exec.local-hash-agg.",
+    "table.exec.mini-batch.", "table.exec.rank.", "table.exec.resource.", "table.exec.sort.", "table.exec.spill-compression.",
+    "table.exec.uid.", "table.exec.window-agg.", "table.optimizer.", "table.plan.", "table.resources.", "taskmanager.",
+)  # fmt: skip
+_ACCEPTED = frozenset((
+    "table.builtin-catalog-name", "table.builtin-database-name", "table.column-expansion-strategy", "table.exec.disabled-operators",
+    "table.exec.interval-join.min-cleanup-interval", "table.exec.legacy-cast-behaviour", "table.exec.operator-fusion-codegen.enabled",
+    "table.exec.simplify-operator-name-enabled", "table.exec.sink.keyed-shuffle", "table.exec.sink.nested-constraint-enforcer",
+    "table.exec.sink.rowtime-inserter", "table.exec.sink.type-length-enforcer", "table.exec.sink.upserts.compaction-mode",
+    "table.exec.unbounded-over.version", "table.generated-code.max-length", "table.legacy-nested-row-nullability",
+    "table.rtas-ctas.atomicity-enabled", "table.sql-dialect",
+))  # fmt: skip
+"""Options of Flink that change nothing here, so that files written for it run as they are."""
 
 
 def set_option(statement: st.Set, session: Session) -> Result:
     """`SET 'key' = 'value'`, or the list of what is set."""
     if statement.option is None:
         pairs = sorted(session.options.as_dict().items())
-        return Result.table(
-            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]]
-        )
+        return Result.table(Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
     option = statement.option
     try:
         set_value(session, option.key, option.value)
@@ -49,30 +73,17 @@ def set_option(statement: st.Set, session: Session) -> Result:
 
 
 def set_value(session: Session, key: str, value: str) -> None:
-    """Set an option; raises OptionError for a value that is none, and for keys that nobody could mean."""
-    if key in CHECKED:
-        CHECKED[key].read(value)
-    elif key.startswith(_OURS) or not key.startswith(_KNOWN_PREFIXES):
-        raise OptionError(f"unknown option '{key}'", code="E1503", hint=did_you_mean(key, CHECKED))
-    if key == TIME_ZONE.key:
-        _check_zone(value)
+    """Set an option. Raises OptionError for a value that it cannot have, and E1503 for a key that is neither ours nor Flink's."""
+    if key in SESSION_OPTIONS:
+        SESSION_OPTIONS[key].read(value)
+    elif key not in _ACCEPTED and not key.startswith(_ACCEPTED_PREFIXES):
+        raise OptionError(f"unknown option '{key}'", code="E1503", hint=did_you_mean(key, SESSION_OPTIONS) or "docs/options.md lists all")
+    if key == TIME_ZONE.key and time_zone_name(value) is None:
+        raise OptionError(f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or '+02:00'")
     session.options.set(key, value)
 
 
-def _check_zone(value: str) -> None:
-    if value != "default" and not is_time_zone(value):
-        raise OptionError(
-            f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or 'GMT+02:00'"
-        )
-
-
-def is_time_zone(value: str) -> bool:
-    """Whether Arrow knows the zone: an IANA name, or an offset such as `+02:00`."""
-    if value in ("UTC", "GMT", "Z") or value.startswith(("GMT+", "GMT-", "UTC+", "UTC-", "+", "-")):
-        return True
-    return value in zoneinfo.available_timezones()
-
-
 def reset_option(statement: st.Reset, session: Session) -> Result:
+    """`RESET 'key'`, or all of them."""
     session.options.reset(statement.key.text if statement.key is not None else None)
     return Result.ok()
