@@ -5,8 +5,8 @@
     Join LEFT  (c AND sub over X) X Y     →  Join LEFT (c AND m) (Project X, m = sub X) Y           RIGHT and FULL too
     Join LEFT  (c AND sub over both) X Y  →  DependentJoin LEFT c X (Filter sub(outer(x), y) Y)
 
-Streaming: the subquery costs what it costs in WHERE or in a SELECT list; no state of its own. FULL with a subquery over both sides has no such form:
-UnsupportedError.
+Streaming: the subquery costs what it costs in WHERE or in a SELECT list; no state of its own. FULL with a subquery
+over both sides has no such form: UnsupportedError.
 """
 
 from __future__ import annotations
