@@ -67,12 +67,6 @@ class CsvDecoder:
         self._dialect = dialect
         self._rules = TextRules(time_zone, ANY)
         self._names: list[str] | None = None if dialect.header else list(schema.names)
-        self._head_lines = 0
-
-    @property
-    def header(self) -> list[str] | None:
-        """The names in the file, once they are known."""
-        return self._names
 
     def begin_at(self, head: bytes) -> None:
         """Read the header from the first bytes of the file, when decoding begins in the middle of it."""
@@ -87,7 +81,7 @@ class CsvDecoder:
             used = self._take_header(block, final)
             skipped = block.count(b"\n", 0, used)
             block = block[used:]
-        if self._names is None or not block.strip():
+        if self._names is None or not block or block.isspace():
             return Decoded(ChangelogBatch(self._empty()), (), consumed)
         numbers: np.ndarray | None = None
         if self._dialect.comments:
@@ -112,6 +106,8 @@ class CsvDecoder:
         last = data.rfind(b"\n") + 1
         quote = self._dialect.quote
         if quote is None or not last or data.find(quote.encode(), 0, last) < 0:
+            return last
+        if self._dialect.escape is None and data.count(quote.encode(), 0, last) % 2 == 0:
             return last
         outside = _record_ends(np.frombuffer(data, dtype=np.uint8), self._dialect)
         return int(outside[-1]) + 1 if len(outside) else 0
@@ -184,8 +180,7 @@ class CsvDecoder:
         broken: list[MalformedRecord] = []
         table = self._read(block, broken, as_text=True)
         if table is None:
-            text = block.decode("utf-8", "replace")
-            return self._empty(), [MalformedRecord("not CSV", text[:1000], 0)]
+            return self._halves(block)
         columns: list[pa.Array] = []
         reasons: list[tuple[BadMask, str]] = []
         for column, field in zip(table.columns, self._wanted, strict=True):
@@ -206,6 +201,21 @@ class CsvDecoder:
         keep[bad_rows] = False
         broken.sort(key=lambda r: r.line)
         return rows.filter(pa.array(keep)), broken
+
+    def _halves(self, block: bytes) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
+        """A block that Arrow refuses even as text (bytes that are no UTF-8): halved until such records stand alone."""
+        ends = _record_ends(np.frombuffer(block, dtype=np.uint8), self._dialect)
+        inner = ends[ends < len(block.rstrip(b"\r\n"))]
+        if not len(inner):
+            return self._empty(), [
+                MalformedRecord("not text in UTF-8", block.decode("utf-8", "replace").rstrip("\r\n"), 0)
+            ]
+        cut = int(inner[len(inner) // 2]) + 1
+        parts = [part for part in (block[:cut], block[cut:]) if part]
+        rows, rejected = zip(*((self._rows(p) if not p.isspace() else (self._empty(), [])) for p in parts), strict=True)
+        line = block.count(b"\n", 0, cut)
+        behind = [MalformedRecord(r.reason, r.raw, r.line + line) for r in rejected[-1]]
+        return pa.concat_batches(rows), [*rejected[0], *behind]
 
     def _read(self, block: bytes, broken: list[MalformedRecord], *, as_text: bool) -> pa.Table | None:
         assert self._names is not None
@@ -302,7 +312,7 @@ def _record_ends(octets: npt.NDArray[np.uint8], dialect: CsvDialect) -> npt.NDAr
         last_other = np.maximum.accumulate(np.where(octets == ord(dialect.escape), -1, at))
         run_before = np.concatenate([np.zeros(1, np.int64), (at - last_other)[:-1]])
         quotes &= run_before % 2 == 0
-    return ends[np.cumsum(quotes, dtype=np.int64)[ends] % 2 == 0]
+    return ends[np.searchsorted(np.flatnonzero(quotes), ends) % 2 == 0]
 
 
 class _RecordPlaces:

@@ -65,6 +65,17 @@ def test_malformed_records_are_found_by_line() -> None:
     ]
 
 
+def test_bytes_that_are_not_text_are_rejected_alone() -> None:
+    lines = [f"{i},n{i},1".encode() for i in range(50)]
+    lines[17], lines[49] = b"17,\xff\xfe,1", b"49,\xff,1"
+    lines[30] = b"30,x,y"
+    decoder = REGISTRY.formats.get("csv").create({}).decoder(SCHEMA, "UTC")
+    decoded = decoder.decode(b"\n".join(lines), True)
+    assert decoded.batch.rows.column(0).to_pylist() == [i for i in range(50) if i not in (17, 30, 49)]
+    found = [(r.line, r.reason) for r in decoded.rejected]  # type: ignore[attr-defined]
+    assert found == [(17, "not text in UTF-8"), (30, "column c is not DECIMAL(8, 2)"), (49, "not text in UTF-8")]
+
+
 def test_malformed_records_behind_comments() -> None:
     _, rejected = decode("# one\n1,a,1\n# two\nx,b,2\n", allow_comments="true")
     assert [line for line, _, _ in rejected] == [3]
