@@ -207,9 +207,9 @@ class CsvDecoder:
         ends = _record_ends(np.frombuffer(block, dtype=np.uint8), self._dialect)
         inner = ends[ends < len(block.rstrip(b"\r\n"))]
         if not len(inner):
-            return self._empty(), [
-                MalformedRecord("not text in UTF-8", block.decode("utf-8", "replace").rstrip("\r\n"), 0)
-            ]
+            text = block.decode("utf-8", "replace")
+            reason = "not CSV" if text.encode() == block else "not text in UTF-8"
+            return self._empty(), [MalformedRecord(reason, text.rstrip("\r\n"), 0)]
         cut = int(inner[len(inner) // 2]) + 1
         parts = [part for part in (block[:cut], block[cut:]) if part]
         rows, rejected = zip(*((self._rows(p) if not p.isspace() else (self._empty(), [])) for p in parts), strict=True)
