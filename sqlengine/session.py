@@ -205,6 +205,8 @@ class Binding:
             return found
         if options and not session.options.get(DYNAMIC_OPTIONS):
             raise OptionError("OPTIONS hints are switched off", span=span, hint="SET 'table.dynamic-table-options.enabled' = 'true'")
+        if isinstance(found, MaterializedView):
+            session.views.check(found.path)
         if isinstance(found, MaterializedView) or found.connector is None:
             contents = session.memory_table(found)
             table = found if isinstance(found, CatalogTable) else CatalogTable(found.path, found.columns, primary_key=found.primary_key)

@@ -116,7 +116,7 @@ class Scope:
             name = parts[length]
             columns = source.find(name)
             if len(columns) > 1:
-                raise _ambiguous(name, span, [source.name or "the relation"])
+                raise _ambiguous(name, span, [source.name])
             if columns:
                 return Found(columns[0].ref(), parts[length + 1 :])
             whole = ".".join(parts[:length])
@@ -136,7 +136,7 @@ class Scope:
             if len(owners) > 1:
                 if len(parts) > 1 and not any(c.type.root is TypeRoot.ROW for _, c in owners):
                     return None
-                raise _ambiguous(name, span, [s.name or "?" for s, _ in owners])
+                raise _ambiguous(name, span, [s.name for s, _ in owners])
             if not owners:
                 return None
             value = owners[0][1].ref()
@@ -169,9 +169,15 @@ def outer(expr: Expr) -> Expr:
     return transform(expr, lambda e: OuterRef(e.id, e.name, e.type) if isinstance(e, ColumnRef) else e)
 
 
-def _ambiguous(name: str, span: Span | None, owners: list[str]) -> BindError:
-    choices = " or ".join(f"{o}.{name}" for o in dict.fromkeys(owners))
-    return BindError(f'the column "{name}" is ambiguous', code="E1205", span=span, hint=f"write {choices}")
+def _ambiguous(name: str, span: Span | None, owners: list[str | None]) -> BindError:
+    """`owners`: the relation of each column of this name, None for relations without a name."""
+    if len(set(owners)) < len(owners):
+        hint = f'a relation has more than one column "{name}"; rename the columns there with AS'
+    elif None in owners:
+        hint = "give each relation of FROM a name with AS, and write it before the column"
+    else:
+        hint = "write " + " or ".join(f"{o}.{name}" for o in owners)
+    return BindError(f'the column "{name}" is ambiguous', code="E1205", span=span, hint=hint)
 
 
 def _not_a_row(parts: tuple[str, ...], value: Expr, span: Span | None) -> BindError:

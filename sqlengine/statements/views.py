@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.memory import MemoryTable
 from runtime.core.errors import BindError, CatalogError
 from runtime.core.schema import Schema
 from runtime.local.job import Job
@@ -149,9 +148,3 @@ def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[
             span=declared[0].name.span,
         )
     return tuple(c.name.text for c in declared)
-
-
-def contents_of(view: MaterializedView, session: Session) -> MemoryTable:
-    """The kept answer."""
-    session.views.check(view.path)
-    return session.memory_table(view)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import re
-from collections import Counter
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.memory.table import MemoryReader
+from connectors.memory.table import MemoryReader, MemoryTable
 from runtime.core.changelog import UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.clock import VirtualClock
 from runtime.core.errors import FormatError, SqlEngineError
@@ -20,9 +19,13 @@ from sqlengine.catalog.objects import CatalogView
 from sqlengine.environment import TableEnvironment
 from sqlengine.result import Result, fold
 from sqlengine.testing.cells import batch_lines, row_lines
+from sqlengine.testing.compare import Difference, Expectations, wrong_error
 from sqlengine.testing.slt import Record, SltFile
 
-__all__ = ["AS_WRITTEN", "CUTS", "Cut", "Difference", "run_file"]
+__all__ = ["AS_WRITTEN", "CUTS", "Cut", "run_file"]
+
+FOLDER = "${dir}"
+"""What stands in a file for the folder of its run."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +50,6 @@ CUTS = (
     Cut("all in one epoch", lambda chance: 10_000_000, exact=False),
     Cut("random epochs", lambda chance: chance.randint(1, 7), exact=False),
 )
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What did not come out as the file says."""
-
-    path: Path
-    line: int
-    cut: str
-    sql: str
-    problem: str
-    expected: tuple[str, ...]
-    actual: tuple[str, ...]
 
 
 class _SourceCut:
@@ -87,9 +77,9 @@ class _SourceCut:
 class _Run:
     """One pass over a file."""
 
-    def __init__(self, file: SltFile, cut: Cut, options: dict[str, str], seed: int) -> None:
-        self._file = file
+    def __init__(self, cut: Cut, options: dict[str, str], seed: int) -> None:
         self._cut = cut
+        self._folder = tempfile.TemporaryDirectory(prefix="slt")
         self._clock = VirtualClock()
         self.environment = TableEnvironment.create(options, clock=self._clock)
         session = self.environment.session
@@ -98,49 +88,68 @@ class _Run:
             source_cut = _SourceCut(cut, seed)
             session.cut = source_cut
             session.publish_cut = source_cut.divide
+        self._tables: dict[str, MemoryTable] = {}
         self._followed: dict[str, tuple[MemoryReader, Schema]] = {}
         self._folded: dict[str, list[ChangelogBatch]] = {}
 
     def actual(self, record: Record) -> list[str] | None:
         """The lines that a record gives, None for records that give none. Raises what the statement raises."""
         words = record.words
+        sql = record.sql.replace(FOLDER, self._folder.name)
         match record.kind:
             case "statement":
-                results = self.environment.execute_script(record.sql)
-                for result in results:
+                for result in self.environment.execute_script(sql):
                     if result.is_query:
                         result.wait()
                 self._follow_new()
                 return None
+            case "query" if "text" in words:
+                return self._text(self._last(sql))
             case "query":
-                return self._rows(self._last(record.sql), sort="nosort" not in words)
+                return self._rows(self._last(sql), sort="nosort" not in words)
             case "changelog":
-                return self._changelog(self._last(record.sql))
+                return self._changelog(self._last(sql))
             case "plan":
-                return self._plan(record.sql)
+                return self._plan(sql)
             case "changes":
                 return self._changes(words[0])
+            case "file":
+                path = Path(self._folder.name, words[0])
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(record.sql + "\n" if record.sql else "", encoding="utf-8")
+            case "files":
+                return self._files(words[0])
             case "clock":
                 moment = dt.datetime.fromisoformat(" ".join(words))
                 self._clock.advance_to(int(moment.replace(tzinfo=dt.UTC).timestamp() * 1000))
                 self.environment.session.views.tick()
-                return None
             case "flush":
                 self.environment.flush()
-                return None
             case "set":
                 self.environment.get_config().set(words[0], " ".join(words[1:]))
-                return None
-            case _:
-                return None
+        return None
+
+    def without_folder(self, text: str) -> str:
+        """A text in which the folder of this run has its name in the file."""
+        return text.replace(self._folder.name, FOLDER)
 
     def _last(self, sql: str) -> Result:
         *_, result = self.environment.execute_script(sql)
         return result
 
     def _rows(self, result: Result, *, sort: bool) -> list[str]:
-        lines = row_lines(result.folded(), result.schema, result.time_zone)
+        lines = [self.without_folder(line) for line in row_lines(result.folded(), result.schema, result.time_zone)]
         return sorted(lines) if sort else lines
+
+    def _text(self, result: Result) -> list[str]:
+        """The lines of the only cell; an empty one is `(empty)`, because a blank line ends a record."""
+        (cell,) = (row[0] for row in result)
+        return [line.rstrip() or "(empty)" for line in self.without_folder(str(cell)).splitlines()]
+
+    def _files(self, name: str) -> list[str]:
+        root = Path(self._folder.name, name)
+        paths = [root] if root.is_file() else [p for p in root.rglob("*") if p.is_file()]
+        return sorted(line for path in paths for line in path.read_text(encoding="utf-8").splitlines() if line)
 
     def _changelog(self, result: Result) -> list[str]:
         batches = list(result.changes())
@@ -163,12 +172,9 @@ class _Run:
         """Every table in memory is followed from its creation on, so that `changes` misses nothing."""
         session = self.environment.session
         for thing in session.catalogs.all_objects():
-            if (
-                not isinstance(thing, CatalogView)
-                and thing.path.name not in self._followed
-                and thing.path in session.memory
-            ):
-                table = session.memory[thing.path]
+            table = None if isinstance(thing, CatalogView) else session.memory.get(thing.path)
+            if table is not None and self._tables.get(thing.path.name) is not table:
+                self._tables[thing.path.name] = table
                 self._followed[thing.path.name] = (table.follow(), table.schema)
                 self._folded[thing.path.name] = []
 
@@ -176,6 +182,9 @@ class _Run:
         self._follow_new()
         if name not in self._followed:
             raise FormatError(f"'{name}' is no table in memory and no materialized view", code="E3302")
+        for view in self.environment.session.views.jobs():
+            if view.path.name == name and view.failure is not None:
+                raise view.failure
         reader, schema = self._followed[name]
         steps = []
         while (step := reader.poll(1)) is not None:
@@ -185,6 +194,7 @@ class _Run:
 
     def close(self) -> None:
         self.environment.close()
+        self._folder.cleanup()
 
 
 def run_file(
@@ -195,89 +205,39 @@ def run_file(
     on_actual: Callable[[Record, list[str]], None] | None = None,
 ) -> list[Difference]:
     """Run all records; gives the differences. `on_actual` hears what came out of each record that has a rule (for --rewrite)."""
-    differences: list[Difference] = []
-    run = _Run(file, cut, dict(options or {}), seed)
-    expected_changes: dict[str, Counter[str]] = {}
+    run = _Run(cut, dict(options or {}), seed)
+    found: list[Difference] = []
+    wanted = Expectations(cut.exact)
+
+    def differs(record: Record, problem: str, expected: Sequence[str] = (), actual: Sequence[str] = ()) -> None:
+        found.append(Difference(file.path, record.line, cut.name, record.shown, problem, tuple(expected), tuple(actual)))
+
     try:
         for record in file.records:
             try:
                 actual = run.actual(record)
             except SqlEngineError as error:
-                if record.kind == "statement" and record.words[:1] == ("error",):
-                    found = _check_error(file, cut, record, error)
-                    if on_actual is not None and record.expected is not None:
-                        on_actual(record, [str(error)])
-                    differences.extend([found] if found is not None else [])
+                message = run.without_folder(str(error))
+                if not record.must_fail:
+                    differs(record, f"failed: {message}")
+                    if record.kind == "statement":
+                        break  # what follows would only fail because this did
                     continue
-                differences.append(Difference(file.path, record.line, cut.name, record.sql, f"failed: {error}", (), ()))
-                if record.kind == "statement":
-                    break
+                if on_actual is not None and record.expected is not None:
+                    on_actual(record, [message])
+                problem = wrong_error(record, error.code, message)
+                if problem is not None:
+                    differs(record, problem, record.expected or (), [message])
                 continue
-            if record.kind == "statement" and record.words[:1] == ("error",):
-                differences.append(
-                    Difference(file.path, record.line, cut.name, record.sql, "succeeded, but must fail", (), ())
-                )
+            if record.must_fail:
+                differs(record, "succeeded, but must fail")
             if actual is None:
                 continue
             if on_actual is not None:
                 on_actual(record, actual)
-                continue
-            expected = _expected(record, cut, expected_changes)
-            shown = list(record.expected or [])
+            expected = wanted.of(record)
             if actual != expected:
-                problem = "differs" if cut.exact else "differs when folded"
-                differences.append(
-                    Difference(
-                        file.path,
-                        record.line,
-                        cut.name,
-                        record.sql or " ".join((record.kind, *record.words)),
-                        problem,
-                        tuple(expected or shown),
-                        tuple(actual),
-                    )
-                )
+                differs(record, "differs" if cut.exact else "differs when folded", expected, actual)
     finally:
         run.close()
-    return differences
-
-
-def _check_error(file: SltFile, cut: Cut, record: Record, error: SqlEngineError) -> Difference | None:
-    code = record.words[1] if len(record.words) > 1 else None
-    wanted = "\n".join(record.expected or [])
-    if code is not None and error.code != code:
-        return Difference(
-            file.path,
-            record.line,
-            cut.name,
-            record.sql,
-            f"fails with {error.code} instead of {code}",
-            (),
-            (str(error),),
-        )
-    if wanted and re.sub(r"\s+", " ", wanted) not in re.sub(r"\s+", " ", str(error)):
-        return Difference(
-            file.path,
-            record.line,
-            cut.name,
-            record.sql,
-            "fails with another message",
-            tuple(record.expected or ()),
-            (str(error),),
-        )
-    return None
-
-
-def _expected(record: Record, cut: Cut, so_far: dict[str, Counter[str]]) -> list[str]:
-    """The expected lines, folded when the run does not cut epochs as written."""
-    lines = list(record.expected or [])
-    if record.kind == "plan":
-        return lines
-    if record.kind == "query":
-        return lines if "nosort" in record.words else sorted(lines)
-    if cut.exact:
-        return lines
-    live = so_far.setdefault(record.words[0], Counter()) if record.kind == "changes" else Counter()
-    for line in lines:
-        live[line[3:]] += 1 if line[:2] in ("+I", "+U") else -1
-    return sorted("+I " + row for row in live.elements())
+    return found

@@ -1,35 +1,17 @@
 """`.slt` files: SQL with what it must give, after sqllogictest, with what streams need.
 
-A file is a list of records with blank lines between them; `#` begins a comment line. The records:
+A file is a list of records with blank lines between them; `#` begins a comment line. docs/testing.md describes the records for
+users; in short:
 
     statement ok                      the statement (or several, with semicolons) succeeds
-    CREATE TABLE ...
-
     statement error E1201             it fails; what stands below the rule is contained in the message
-    SELECT nope FROM t
-    ----
-    unknown column "nope"
-
     query [nosort]                    the final rows, cells with ` | ` between them; compared as a bag unless `nosort`
-    SELECT k, v FROM t
-    ----
-    1 | a
-
+    query text                        the only cell of a result, as the lines of its text
     changelog                         the changes that a query over bounded sources gives, in order
-    SELECT ...
-    ----
-    +I 1 | a
-
     plan                              the physical plan of a query or INSERT, with the changelog mode of each node
-    SELECT ...
-    ----
-    Calc [k]  [I]
-
     changes v                         the changes of a view or table in memory since the last `changes` of it
-    ----
-    -U 1 | a
-    +U 1 | b
-
+    file name                         the lines below become a file in the folder `${dir}`, which is empty when a run begins
+    files path                        the lines of all files at a path in `${dir}`, sorted
     clock 2024-01-01 00:00:10         move processing time
     flush                             wait until the views have taken all input
     set key value                     an option, for the rest of the file
@@ -48,13 +30,18 @@ from runtime.core.errors import FormatError
 __all__ = ["Record", "SltFile", "parse_slt", "read_slt"]
 
 RULE = "----"
-_WITH_BODY = ("statement", "query", "changelog", "plan")
-_ALONE = ("changes", "clock", "flush", "set", "cuts")
+_WITH_BODY = ("statement", "query", "changelog", "plan", "file")
+_ALONE = ("changes", "files", "clock", "flush", "set", "cuts")
+_WITH_RULE = ("query", "changelog", "plan", "changes", "files")
 
 
 @dataclass
 class Record:
-    """One record. `kind` is its first word, `words` the rest of that line, `sql` the lines below, `expected` those below the rule (None: no rule)."""
+    """One record.
+
+    `kind` is its first word, `words` are the rest of that line, `sql` the lines below, `expected` those below the rule (None: no
+    rule). `line` is where it begins, `end` its last line, both counted from 1.
+    """
 
     kind: str
     words: tuple[str, ...]
@@ -62,7 +49,15 @@ class Record:
     sql: str = ""
     expected: list[str] | None = None
     end: int = 0
-    """The line after the record, 1-based: where `--rewrite` puts what follows."""
+
+    @property
+    def shown(self) -> str:
+        """What a reader is told of the record: its SQL, or its own line."""
+        return self.sql or " ".join((self.kind, *self.words))
+
+    @property
+    def must_fail(self) -> bool:
+        return self.kind == "statement" and self.words[:1] == ("error",)
 
 
 @dataclass
@@ -79,44 +74,62 @@ class SltFile:
 
 
 def read_slt(path: Path) -> SltFile:
-    """Raises FormatError E3301 with the line of what is not a record."""
+    """Raises FormatError E3300 for a file that cannot be read, E3301 with the line of what is not a record."""
     try:
         return parse_slt(path.read_text(encoding="utf-8"), path)
-    except OSError as error:
-        raise FormatError(
-            f"cannot read {path}: {error.strerror}", code="E3300", hint="check the path of the test file"
-        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise FormatError(f"cannot read {path}: {reason}", code="E3300", hint="check the path of the test file") from error
 
 
 def parse_slt(text: str, path: Path) -> SltFile:
+    """The records of a text; `path` is for messages."""
     lines = text.splitlines()
     found = SltFile(path, lines)
     at = 0
     while at < len(lines):
-        line = lines[at].strip()
-        if not line or line.startswith("#"):
+        if not lines[at].strip() or lines[at].startswith("#"):
             at += 1
             continue
-        kind, *words = line.split()
-        if kind not in (*_WITH_BODY, *_ALONE):
-            raise FormatError(
-                f"{path}:{at + 1}: '{kind}' begins no record",
-                code="E3301",
-                hint="records are: " + ", ".join((*_WITH_BODY, *_ALONE)) + "; a blank line inside SQL ends a record",
-            )
-        record = Record(kind, tuple(words), at + 1)
-        at += 1
-        body: list[str] = []
-        while at < len(lines) and lines[at].strip() and lines[at].strip() != RULE:
-            body.append(lines[at])
-            at += 1
-        record.sql = "\n".join(body)
-        if at < len(lines) and lines[at].strip() == RULE:
-            at += 1
-            record.expected = []
-            while at < len(lines) and lines[at].strip():
-                record.expected.append(lines[at].rstrip())
-                at += 1
-        record.end = at
+        record, at = _record(lines, at, path)
         found.records.append(record)
     return found
+
+
+def _record(lines: list[str], at: int, path: Path) -> tuple[Record, int]:
+    """The record that begins at a line (0-based), and the line after it."""
+    kind, *words = lines[at].split()
+    record = Record(kind, tuple(words), at + 1)
+    at += 1
+    body: list[str] = []
+    while at < len(lines) and lines[at].strip() and lines[at].strip() != RULE:
+        body.append(lines[at])
+        at += 1
+    record.sql = "\n".join(body)
+    if at < len(lines) and lines[at].strip() == RULE:
+        at += 1
+        record.expected = []
+        while at < len(lines) and lines[at].strip():
+            record.expected.append(lines[at].rstrip())
+            at += 1
+    record.end = at
+    _check(record, path)
+    return record, at
+
+
+def _check(record: Record, path: Path) -> None:
+    """Raise FormatError E3301 for what is no record, or not a whole one."""
+    problem, hint = None, None
+    if record.kind not in (*_WITH_BODY, *_ALONE):
+        problem = f"'{record.kind}' begins no record"
+        hint = "records are: " + ", ".join((*_WITH_BODY, *_ALONE)) + "; a blank line inside SQL ends a record"
+    elif record.kind == "statement" and record.words[:1] not in (("ok",), ("error",)):
+        problem, hint = "a statement is 'ok' or an 'error'", "write 'statement ok' or 'statement error E1201'"
+    elif record.kind in _WITH_BODY and record.kind != "file" and not record.sql:
+        problem, hint = f"'{record.kind}' has no SQL below it", "a blank line ends a record"
+    elif record.kind in _WITH_RULE and record.expected is None:
+        problem, hint = f"'{record.kind}' has no rule", f"write '{RULE}' and below it what must come out (nothing for no rows)"
+    elif record.kind in ("changes", "file", "files", "clock", "set") and not record.words:
+        problem, hint = f"'{record.kind}' lacks a word", "docs/testing.md tells the form of each record"
+    if problem is not None:
+        raise FormatError(f"{path}:{record.line}: {problem}", code="E3301", hint=hint)
