@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from runtime.core.errors import FormatError
-from sqlengine.testing.runner import AS_WRITTEN, CUTS, Difference, run_file
-from sqlengine.testing.slt import RULE, Record, read_slt
+from sqlengine.cli.colours import Paint
+from sqlengine.testing.compare import Difference
+from sqlengine.testing.runner import AS_WRITTEN, CUTS, run_file
+from sqlengine.testing.slt import RULE, read_slt
 
 __all__ = ["find_files", "test_command"]
 
@@ -30,69 +32,66 @@ def find_files(paths: Sequence[str]) -> list[Path]:
 
 def test_command(paths: Sequence[str], options: dict[str, str], *, rewrite: bool, matrix: bool, verbose: bool) -> int:
     """Exit status 0 when all is as the files say, else 1."""
-    colour = sys.stdout.isatty()
+    paint = Paint(sys.stdout)
     files = find_files(paths)
-    failed = 0
+    if rewrite:
+        return max(_rewrite(path, options) for path in files)
+    failed: list[Path] = []
     for path in files:
         file = read_slt(path)
-        if rewrite:
-            _rewrite(path, options)
-            continue
-        differences: list[Difference] = []
-        for cut in CUTS if matrix and not file.fixed_cuts else (AS_WRITTEN,):
-            differences.extend(run_file(file, cut, options))
-        failed += bool(differences)
+        cuts = CUTS if matrix and not file.fixed_cuts else (AS_WRITTEN,)
+        differences = [difference for cut in cuts for difference in run_file(file, cut, options)]
+        if differences:
+            failed.append(path)
         if differences or verbose:
-            mark = _paint("FAIL", "31", colour) if differences else _paint("ok", "32", colour)
-            print(f"{mark}  {path}")
+            print(f"{paint('FAIL', 'error') if differences else paint('ok', 'green')}  {path}")
         for difference in differences:
-            for line in difference_lines(difference, colour):
-                print(line)
-    if not rewrite:
-        print(f"{len(files) - failed} passed, {failed} failed")
+            print("\n".join(difference_lines(difference, paint)))
+        sys.stdout.flush()
+    passed = f"{len(files) - len(failed)} passed"
+    print(f"{passed}, {paint(f'{len(failed)} failed', 'error')}" if failed else paint(passed, "green"))
     return 1 if failed else 0
 
 
-def difference_lines(difference: Difference, colour: bool) -> Iterator[str]:
+def difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
     """The place, the SQL, and a unified diff from what was expected to what came out."""
-    where = f"{difference.path}:{difference.line}"
-    yield f"  {where} ({difference.cut}): {difference.problem}"
+    yield f"  {difference.path}:{difference.line} ({difference.cut}): {paint(difference.problem, 'bold')}"
     for line in difference.sql.splitlines():
         yield f"    {line}"
-    if difference.expected or difference.actual:
-        for line in difflib.ndiff(difference.expected, difference.actual):
-            if line.startswith("- "):
-                yield "    " + _paint("expected " + line[2:], "32", colour)
-            elif line.startswith("+ "):
-                yield "    " + _paint("actual   " + line[2:], "31", colour)
-            elif not line.startswith("?"):
-                yield "             " + line[2:]
+    if not difference.expected and not difference.actual:
+        return
+    yield "    " + paint("- expected", "red") + "  " + paint("+ what came out", "green")
+    for line in _diff(difference.expected, difference.actual):
+        yield "    " + (paint(line, "red") if line[0] == "-" else paint(line, "green") if line[0] == "+" else line)
 
 
-def _paint(text: str, code: str, colour: bool) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if colour else text
+def _diff(expected: Sequence[str], actual: Sequence[str]) -> Iterator[str]:
+    """`-`, `+` and common lines; far from any difference common lines are left out."""
+    for line in list(difflib.unified_diff(expected, actual, lineterm="", n=3))[2:]:
+        if not line.startswith("@@"):
+            yield line
+        elif not line.startswith(("@@ -1 ", "@@ -1,", "@@ -0")):
+            yield "  ..."
 
 
-def _rewrite(path: Path, options: dict[str, str]) -> None:
-    """Put what comes out of each record below its rule."""
+def _rewrite(path: Path, options: dict[str, str]) -> int:
+    """Put what comes out of each record below its rule; what cannot be written there is told, and makes the exit status 1."""
     file = read_slt(path)
     outcome: dict[int, list[str]] = {}
-
-    def keep(record: Record, lines: list[str]) -> None:
-        outcome[record.line] = lines
-
-    broken = run_file(file, AS_WRITTEN, options, on_actual=keep)
+    broken = run_file(file, AS_WRITTEN, options, on_actual=lambda record, lines: outcome.__setitem__(record.line, lines))
     lines: list[str] = []
     at = 0
     for record in file.records:
-        body_end = record.line + (len(record.sql.splitlines()) if record.sql else 0)
+        body_end = record.line + len(record.sql.splitlines())
         lines.extend(file.lines[at:body_end])
-        if record.line in outcome:
-            lines.extend([RULE, *outcome[record.line]])
-        else:
-            lines.extend(file.lines[body_end : record.end])
+        lines.extend([RULE, *outcome[record.line]] if record.line in outcome else file.lines[body_end : record.end])
         at = record.end
     lines.extend(file.lines[at:])
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for difference in broken:
+    text = "\n".join(lines) + "\n"
+    if text != path.read_text(encoding="utf-8"):
+        path.write_text(text, encoding="utf-8")
+        print(f"rewritten  {path}")
+    left = [d for d in broken if d.line not in outcome or "instead of" in d.problem]
+    for difference in left:
         print(f"  {difference.path}:{difference.line}: {difference.problem}", file=sys.stderr)
+    return 1 if left else 0

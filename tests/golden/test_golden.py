@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sqlengine.cli.colours import Paint
 from sqlengine.cli.test import difference_lines
 from sqlengine.testing.runner import CUTS, Cut, run_file
 from sqlengine.testing.slt import read_slt
@@ -22,4 +23,4 @@ def test_golden(path: Path, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     if file.fixed_cuts and not cut.exact:
         cut = CUTS[0]
     differences = run_file(file, cut)
-    assert not differences, "\n".join(line for d in differences for line in difference_lines(d, colour=False))
+    assert not differences, "\n".join(line for d in differences for line in difference_lines(d, Paint(None)))
