@@ -88,7 +88,8 @@ def _month(piece: Piece, texts: pa.Array) -> Any:
     if piece.count <= 2:
         return _numbers(texts)
     short = pc.utf8_slice_codeunits(pc.utf8_lower(texts), 0, 3)
-    return pc.fill_null(pc.index_in(short, pa.array([m[:3].lower() for m in MONTHS])), 0).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    places = pc.index_in(short, pa.array([m[:3].lower() for m in MONTHS]))
+    return pc.fill_null(places, 0).to_numpy(zero_copy_only=False).astype(np.int64) + 1
 
 
 def _offset(texts: pa.Array) -> Any:
@@ -104,14 +105,12 @@ class _Fields:
 
     def __init__(self, texts: pa.Array, pattern: str, dialect: Dialect) -> None:
         expression, pieces = _expression(pattern, dialect)
-        if not pieces:
-            self.matched = pc.fill_null(pc.match_substring_regex(texts, expression), False).to_numpy(zero_copy_only=False)
-        else:
-            groups = pc.extract_regex(texts, expression)
-            self.matched = groups.is_valid().to_numpy(zero_copy_only=False)
+        # A group of its own, so that a pattern without fields works too.
+        groups = pc.extract_regex(texts, f"(?P<all>{expression})")
+        self.matched = groups.is_valid().to_numpy(zero_copy_only=False)
         self.found: dict[str, tuple[Piece, pa.Array]] = {}
         for index, piece in enumerate(pieces):
-            self.found[piece.letter] = (piece, groups.field(index))
+            self.found[piece.letter] = (piece, groups.field(index + 1))
         self.rows = len(texts)
 
     def __contains__(self, letter: str) -> bool:

@@ -119,11 +119,12 @@ def _follow(value: Any, steps: tuple[_Step, ...], certain: bool) -> Iterator[Any
 
 def _children(value: Any, step: _Step, certain: bool) -> Iterator[Any]:
     if step.names is not None and isinstance(value, dict):
+        members = {n: value[n] for n in step.names if n in value}
         if len(step.names) > 1:
-            yield {n: value[n] for n in step.names if n in value}
+            yield members
             return
-        if step.names[0] in value:
-            yield value[step.names[0]]
+        if members:
+            yield from members.values()
             return
     elif step.indexes is not None and isinstance(value, list):
         inside = [i for i in step.indexes if -len(value) <= i < len(value)]

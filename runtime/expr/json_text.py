@@ -121,7 +121,8 @@ def _object(array: pa.Array, type_: DataType) -> pa.Array:
 
 def _row(array: pa.Array, type_: DataType) -> pa.Array:
     fields = sorted(range(len(type_.fields)), key=lambda i: type_.fields[i].name)
-    pieces = [pc.binary_join_element_wise(_escaped(type_.fields[i].name), _shown(array.field(i), type_.fields[i].type), ":") for i in fields]
+    shown = [_shown(array.field(i), type_.fields[i].type) for i in fields]
+    pieces = [pc.binary_join_element_wise(_escaped(type_.fields[i].name), s, ":") for i, s in zip(fields, shown, strict=True)]
     inside = pc.binary_join_element_wise(*pieces, ",") if pieces else pa.repeat(pa.scalar(""), len(array))
     texts = pc.binary_join_element_wise("{", inside, "}", "")
     return pc.if_else(array.is_valid(), texts, None) if array.null_count else texts

@@ -45,7 +45,9 @@ def lengths_of(array: pa.Array) -> Any:
 
 
 def parts_of(array: pa.Array) -> Parts:
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset:array.offset + len(array) + 1] if len(array) else np.zeros(1, np.int32)
+    if len(array) == 0:
+        return Parts(np.zeros(0, np.int64), np.zeros(0, np.int64), None)
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset:array.offset + len(array) + 1]
     valid = validity(array)
     lengths = np.diff(offsets).astype(np.int64)
     starts = offsets[:-1].astype(np.int64)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from runtime.core.errors import InternalError
-from runtime.core.types import STRING
-from runtime.expr.function import EvalContext, Nulls, Value
+from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import Family
 
 __all__ = ["FAMILY"]
@@ -12,7 +11,11 @@ __all__ = ["FAMILY"]
 FAMILY = Family("auxiliary")
 
 
-@FAMILY.scalar("CURRENT_DATABASE", [], STRING, "The name of the current database.", nulls=Nulls.NEVER)
-def current_database(_: EvalContext) -> Value:
+def _of_the_binder(_: CallTypes) -> None:
     """The binder writes the name in place of the call: a plan does not follow a later USE."""
+    return None
+
+
+@FAMILY.special("CURRENT_DATABASE", _of_the_binder, "The name of the current database.", form=(), nulls=Nulls.NEVER)
+def current_database(_: EvalContext) -> Value:
     raise InternalError("CURRENT_DATABASE is a constant by the time rows come")

@@ -108,8 +108,8 @@ def _matches(array: pa.Array, value: pa.Array) -> tuple[Parts, Any]:
     return parts, items == wanted[parts.parents()]
 
 
-@FAMILY.special("ARRAY_REMOVE", _with_element(False, _of_array), "The array without the elements that equal a value.", form=("ARRAY", "ANY"),
-                nulls=Nulls.RULE)
+@FAMILY.special("ARRAY_REMOVE", _with_element(False, _of_array), "The array without the elements that equal a value.",
+                form=("ARRAY", "ANY"), nulls=Nulls.RULE)
 @by_row
 def array_remove(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     parts, hit = _matches(array, value)
@@ -155,7 +155,8 @@ def cardinality(context: EvalContext, length: int, collection: pa.Array) -> pa.A
 def element(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     parts = parts_of(array)
     if (parts.lengths > 1).any():
-        raise ExpressionError(f"ELEMENT of an array with {int(parts.lengths.max())} elements", code="E2002", hint="array[1] is the first of them")
+        raise ExpressionError(f"ELEMENT of an array with {int(parts.lengths.max())} elements", code="E2002",
+                              hint="array[1] is the first of them")
     at = np.full(length, -1, np.int64)
     at[parts.lengths == 1] = parts.rows
     return array.values.take(pa.array(at, mask=at < 0))
@@ -289,6 +290,10 @@ def _common_arrays(types: CallTypes) -> _Typed | None:
     return tuple(common.with_nullable(t.nullable) for t in types), common
 
 
+def _two_arrays(types: CallTypes) -> _Typed | None:
+    return _common_arrays(types) if len(types) == 2 else None
+
+
 @FAMILY.special("ARRAY_CONCAT", _common_arrays, "The arrays one after the other; NULL when one is NULL.", form=("ARRAY", "ARRAY?"),
                 nulls=Nulls.RULE)
 @by_row
@@ -308,7 +313,7 @@ def _concatenated(arrays: tuple[pa.Array, ...], type_: pa.DataType) -> pa.Array:
     return built(values.take(pa.array(order)), lengths, valid, type_)
 
 
-@FAMILY.special("ARRAY_UNION", _common_arrays, "The distinct elements of both arrays.", form=("ARRAY", "ARRAY"), nulls=Nulls.RULE)
+@FAMILY.special("ARRAY_UNION", _two_arrays, "The distinct elements of both arrays.", form=("ARRAY", "ARRAY"), nulls=Nulls.RULE)
 @by_row
 def array_union(context: EvalContext, length: int, *arrays: pa.Array) -> pa.Array:
     both = _concatenated(arrays, context.result_type.arrow)
@@ -331,14 +336,14 @@ def _compared(context: EvalContext, a: pa.Array, b: pa.Array, inside: bool) -> p
     return kept(Parts(left.rows, left.lengths, valid), values, keep, context.result_type.arrow)
 
 
-@FAMILY.special("ARRAY_EXCEPT", _common_arrays, "The distinct elements of the first array that are not in the second.",
+@FAMILY.special("ARRAY_EXCEPT", _two_arrays, "The distinct elements of the first array that are not in the second.",
                 form=("ARRAY", "ARRAY"), nulls=Nulls.RULE)
 @by_row
 def array_except(context: EvalContext, length: int, a: pa.Array, b: pa.Array) -> pa.Array:
     return _compared(context, a, b, inside=False)
 
 
-@FAMILY.special("ARRAY_INTERSECT", _common_arrays, "The distinct elements that are in both arrays.", form=("ARRAY", "ARRAY"),
+@FAMILY.special("ARRAY_INTERSECT", _two_arrays, "The distinct elements that are in both arrays.", form=("ARRAY", "ARRAY"),
                 nulls=Nulls.RULE)
 @by_row
 def array_intersect(context: EvalContext, length: int, a: pa.Array, b: pa.Array) -> pa.Array:

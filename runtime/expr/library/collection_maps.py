@@ -90,7 +90,8 @@ def map_from_arrays(context: EvalContext, length: int, keys: pa.Array, values: p
     known = np.ones(length, np.bool_) if valid is None else valid
     wrong = np.flatnonzero((left.lengths != right.lengths) & known)
     if len(wrong):
-        raise ExpressionError(f"MAP_FROM_ARRAYS got {int(left.lengths[wrong[0]])} keys and {int(right.lengths[wrong[0]])} values", code="E2002")
+        counts = int(left.lengths[wrong[0]]), int(right.lengths[wrong[0]])
+        raise ExpressionError(f"MAP_FROM_ARRAYS got {counts[0]} keys and {counts[1]} values", code="E2002")
     names = keys.values.take(pa.array(left.rows[known[left.parents()]]))
     if names.null_count:
         raise ExpressionError("a key of a map is NULL", code="E2002")

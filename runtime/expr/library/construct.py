@@ -155,7 +155,8 @@ def _object_rule(types: CallTypes) -> _Typed | None:
                 form=("CLASS", "NAME", "ANY"), nulls=Nulls.RULE)
 def object_of(context: EvalContext, *values: Value) -> Value:
     length = context.num_rows
-    return _struct([as_array(v, length, t.arrow) for v, t in zip(values[2::2], context.arg_types[2::2], strict=True)], context.result_type, length)
+    fields = [as_array(v, length, t.arrow) for v, t in zip(values[2::2], context.arg_types[2::2], strict=True)]
+    return _struct(fields, context.result_type, length)
 
 
 def _update_rule(types: CallTypes) -> _Typed | None:

@@ -56,13 +56,23 @@ class _Clauses:
     returning: DataType | None
 
 
-def _clauses(words: Callable[[int], Any], types: Sequence[DataType]) -> _Clauses:
+def _clauses_of(args: Sequence[Value], types: Sequence[DataType]) -> _Clauses:
+    """The clauses of a call that the rule has let through."""
+    found = _clauses(lambda i: args[i].as_py(), types)
+    assert found is not None
+    return found
+
+
+def _clauses(words: Callable[[int], Any], types: Sequence[DataType]) -> _Clauses | None:
+    """The clauses behind the path; None when something else stands there."""
     found: dict[str, str] = {}
     defaults: dict[str, int] = {}
     returning = None
     index = 2
     while index < len(types):
         word = words(index)
+        if not isinstance(word, str):
+            return None
         if word == "RETURNING":
             index += 1
             returning = types[index]
@@ -81,9 +91,9 @@ def _rule(name: str, allowed: Callable[[DataType], bool], shown: str) -> Callabl
     def rule(types: CallTypes) -> _Typed | None:
         if len(types) < 2 or not all(t.is_character or t.root is _R.NULL for t in types[:2]):
             return None
-        if any(not isinstance(types.literal(i), str) for i in range(2, len(types)) if types.is_literal(i) and types[i].root is _R.CHAR):
-            return None
         clauses = _clauses(types.literal, types)
+        if clauses is None:
+            return None
         result = STRING if clauses.returning is None else clauses.returning.with_nullable(True)
         if not allowed(result):
             raise TypeMismatchError(f"{name} cannot return {result}", code="E1301", hint=f"it returns {shown}")
@@ -124,7 +134,7 @@ def _read(text: str, path: str) -> tuple[Any, JsonPath]:
 @FAMILY.special("JSON_EXISTS", _exists_rule, "Whether a path finds something in a JSON text.", form=("CHARACTER", "CHARACTER"),
                 nulls=Nulls.RULE, can_fail=True, syntax="JSON_EXISTS(text, path [{TRUE|FALSE|UNKNOWN|ERROR} ON ERROR])")
 def json_exists(context: EvalContext, *args: Value) -> Value:
-    clauses = _clauses(lambda i: args[i].as_py(), context.arg_types)
+    clauses = _clauses_of(args, context.arg_types)
     behaviour = clauses.words.get("ON ERROR", "FALSE")
 
     def exists(text: str, path: str) -> bool | None:
@@ -181,7 +191,7 @@ _SCALARS = (_R.CHAR, _R.VARCHAR, _R.BOOLEAN, _R.INT, _R.DOUBLE)
                 "The scalar that a path finds in a JSON text.", form=("CHARACTER", "CHARACTER"), nulls=Nulls.RULE, can_fail=True,
                 syntax="JSON_VALUE(text, path [RETURNING type] [{NULL|ERROR|DEFAULT e} ON EMPTY] [.. ON ERROR])")
 def json_value(context: EvalContext, *args: Value) -> Value:
-    clauses = _clauses(lambda i: args[i].as_py(), context.arg_types)
+    clauses = _clauses_of(args, context.arg_types)
     order = list(clauses.defaults)
 
     def value(text: str | None, path: str | None, *defaults: Any) -> Any:
@@ -208,9 +218,10 @@ def _text_or_texts(type_: DataType) -> bool:
 
 @FAMILY.special("JSON_QUERY", _rule("JSON_QUERY", _text_or_texts, "STRING or ARRAY<STRING>"),
                 "The object or array that a path finds in a JSON text.", form=("CHARACTER", "CHARACTER"), nulls=Nulls.RULE, can_fail=True,
-                syntax="JSON_QUERY(text, path [RETURNING type] [{WITHOUT|WITH [CONDITIONAL|UNCONDITIONAL]} WRAPPER] [.. ON EMPTY] [.. ON ERROR])")
+                syntax="JSON_QUERY(text, path [RETURNING type] [{WITHOUT|WITH [CONDITIONAL|UNCONDITIONAL]} WRAPPER] "
+                       "[.. ON EMPTY] [.. ON ERROR])")
 def json_query(context: EvalContext, *args: Value) -> Value:
-    clauses = _clauses(lambda i: args[i].as_py(), context.arg_types)
+    clauses = _clauses_of(args, context.arg_types)
     wrapper = clauses.words.get("WRAPPER", "WITHOUT")
     as_array = context.result_type.root is _R.ARRAY
 

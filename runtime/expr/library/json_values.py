@@ -79,8 +79,12 @@ def json_(context: EvalContext, text: Value) -> Value:
     return map_distinct(check, [text], pa.string(), context.num_rows)
 
 
+def _has_clauses(types: CallTypes) -> bool:
+    return len(types) >= 2 and all(isinstance(types.literal(i), str) for i in range(2))
+
+
 def _object_rule(types: CallTypes) -> _Typed | None:
-    if len(types) < 2 or len(types) % 2:
+    if len(types) % 2 or not _has_clauses(types):
         return None
     for index in range(2, len(types), 2):
         if not isinstance(types.literal(index), str):
@@ -93,7 +97,8 @@ def _value_texts(context: EvalContext, places: range, columns: tuple[pa.Array, .
     return [columns[i] if raw[n] == "1" else json_text(columns[i], context.arg_types[i]) for n, i in enumerate(places)]
 
 
-@FAMILY.special("JSON_OBJECT", _object_rule, "A JSON object of keys and values.", form=("CHARACTER", "ANY"), nulls=Nulls.RULE, can_fail=True,
+@FAMILY.special("JSON_OBJECT", _object_rule, "A JSON object of keys and values.", form=("CHARACTER", "ANY"), nulls=Nulls.RULE,
+                can_fail=True,
                 syntax="JSON_OBJECT([[KEY] key VALUE value, ...] [{NULL|ABSENT} ON NULL])")
 @by_row
 def json_object(context: EvalContext, length: int, on_null: pa.Array, raw: pa.Array, *pairs: pa.Array) -> pa.Array:
@@ -117,7 +122,7 @@ def _enclosed(pieces: list[pa.Array], length: int, before: str, after: str) -> p
 
 
 def _array_rule(types: CallTypes) -> _Typed | None:
-    if len(types) < 2:
+    if not _has_clauses(types):
         return None
     for type_ in types[2:]:
         _check("JSON_ARRAY", type_)

@@ -94,7 +94,8 @@ def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length:
     return on_rows(groups, text, length)
 
 
-@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INT_)], STRING, "A group of the first match, 0 (the default) for all of it.",
+@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INT_)], STRING,
+               "A group of the first match, 0 (the default) for all of it.",
                nulls=Nulls.MAYBE)
 def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(0, pa.int32())) -> Value:  # noqa: B008
     regex = _constant(pattern)
@@ -152,6 +153,7 @@ def _instr(texts: pa.Array, pattern: str) -> pa.Array:
     return pc.add(as_array(at, len(texts)), pa.scalar(1, pa.int32()))
 
 
-@FAMILY.scalar("REGEXP_INSTR", [CHARACTER, CHARACTER], INT, "Where the first match begins, from 1; 0 when there is none.", nulls=Nulls.MAYBE)
+@FAMILY.scalar("REGEXP_INSTR", [CHARACTER, CHARACTER], INT,
+               "Where the first match begins, from 1; 0 when there is none.", nulls=Nulls.MAYBE)
 def regexp_instr(context: EvalContext, text: Value, pattern: Value) -> Value:
-    return _number(context, text, pattern, _instr, lambda p, t: (m := p.search(t)) and m.start() + 1 or 0)
+    return _number(context, text, pattern, _instr, lambda p, t: m.start() + 1 if (m := p.search(t)) else 0)

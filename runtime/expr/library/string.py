@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.errors import ExpressionError
+from runtime.core.errors import ExpressionError, TypeMismatchError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
 from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
@@ -140,6 +140,8 @@ _SPACE = pa.scalar(" ", pa.string())
 
 
 def _trim_type(types: CallTypes) -> DataType:
+    if len(types) == 3 and types.literal(0) not in _TRIMS:
+        raise TypeMismatchError("TRIM takes BOTH, LEADING or TRAILING", code="E1301", hint="TRIM(LEADING 'x' FROM text)")
     return varchar(types[2 if len(types) == 3 else 0].precision)
 
 
@@ -152,12 +154,14 @@ def trim(context: EvalContext, *args: Value) -> Value:
     return _trimmed(context, args[0].as_py(), args[2], args[1])
 
 
-@FAMILY.scalar("LTRIM", [CHARACTER, optional(CHARACTER)], varying, "The text without leading spaces, or without leading characters of a set.")
+@FAMILY.scalar("LTRIM", [CHARACTER, optional(CHARACTER)], varying,
+               "The text without leading spaces, or without leading characters of a set.")
 def ltrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
     return _trimmed(context, "LEADING", text, characters)
 
 
-@FAMILY.scalar("RTRIM", [CHARACTER, optional(CHARACTER)], varying, "The text without trailing spaces, or without trailing characters of a set.")
+@FAMILY.scalar("RTRIM", [CHARACTER, optional(CHARACTER)], varying,
+               "The text without trailing spaces, or without trailing characters of a set.")
 def rtrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
     return _trimmed(context, "TRAILING", text, characters)
 
@@ -216,7 +220,7 @@ def _part(text: Value, start: int, length: int | None = None) -> Value:
 _FROM_THE_END = "WHEN -CAST({1} AS BIGINT) > length({0}) THEN ''"
 _SUBSTRING = {
     2: f"CASE WHEN {{1}} > 0 THEN substring({{0}}, {{1}}) WHEN {{1}} = 0 THEN {{0}} {_FROM_THE_END} ELSE substring({{0}}, {{1}}) END",
-    3: "CASE WHEN {2} < 0 THEN NULL WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 THEN substring({0}, 1, {2}) "
+    3: "CASE WHEN {2} IS NULL OR {2} < 0 THEN NULL WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 THEN substring({0}, 1, {2}) "
        f"{_FROM_THE_END} ELSE substring({{0}}, length({{0}}) + {{1}} + 1, {{2}}) END",
 }
 

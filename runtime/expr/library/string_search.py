@@ -78,12 +78,11 @@ def _nth(text: str, part: str, start: int, occurrence: int = 1) -> int:
     if start < 0:
         found = _nth(text[::-1], part[::-1], -start, occurrence)
         return found and len(text) + 2 - found - len(part)
-    at = start
+    found = start - 1
     for _ in range(occurrence):
-        found = _index_of(text, part, at)
+        found = _index_of(text, part, found + 1)
         if found == 0:
             return 0
-        at = found + 1
     return found
 
 
@@ -151,7 +150,8 @@ def _split(text: Value, separator: str, length: int, most: int | None = None) ->
     return pc.split_pattern_regex(texts, pattern=r"\s", **limit)
 
 
-@FAMILY.scalar("SPLIT_INDEX", [CHARACTER, CHARACTER, INT_], STRING, "The n-th part, from 0, of a text split at a separator; NULL when there is none.",
+@FAMILY.scalar("SPLIT_INDEX", [CHARACTER, CHARACTER, INT_], STRING,
+               "The n-th part, from 0, of a text split at a separator; NULL when there is none.",
                also=[([CHARACTER, INT_, INT_], STRING)], nulls=Nulls.MAYBE)
 def split_index(context: EvalContext, text: Value, separator: Value, index: Value) -> Value:
     """The separator is a text, or the number of a character."""
@@ -203,7 +203,8 @@ def split(context: EvalContext, text: Value, separator: Value) -> Value:
         if not pc.any(empty).as_py():
             return lists
         # Of '' there are no parts: those rows take none of the one empty text that Arrow gives.
-        lengths = np.where(empty.to_numpy(zero_copy_only=False), 0, pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False))
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        lengths = np.where(empty.to_numpy(zero_copy_only=False), 0, counts)
         kept = pc.invert(empty).filter(texts.is_valid())
         values = lists.filter(pc.and_(pc.invert(empty), texts.is_valid())).flatten() if len(kept) else lists.values[:0]
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))

@@ -75,7 +75,8 @@ def _difference_rule(types: CallTypes) -> _Typed | None:
     return (types[0], *points), INT.with_nullable(points[0].nullable or points[1].nullable)
 
 
-@FAMILY.special("TIMESTAMPDIFF", _difference_rule, "The whole units from one point in time to another.", form=("UNIT", "DATETIME", "DATETIME"),
+@FAMILY.special("TIMESTAMPDIFF", _difference_rule,
+                "The whole units from one point in time to another.", form=("UNIT", "DATETIME", "DATETIME"),
                 syntax="TIMESTAMPDIFF(unit, from, to)")
 def timestampdiff(context: EvalContext, unit: Value, start: Value, end: Value) -> Value:
     name = unit.as_py()

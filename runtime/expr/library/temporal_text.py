@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from runtime.core.types import BIGINT, DATE, STRING, DataType, TypeRoot, timestamp, timestamp_ltz
 from runtime.expr.cast.parse_times import text_to_date, text_to_timestamp
-from runtime.expr.columns import as_array, combine_valid, from_numpy, integers_of, numbers, validity
+from runtime.expr.columns import as_array, from_numpy, integers_of, numbers, validity
 from runtime.expr.date_parsing import parse_lenient, parse_smart
 from runtime.expr.date_patterns import Dialect, format_times, read_pattern
 from runtime.expr.decimals import unscaled
@@ -69,7 +69,7 @@ def _keep_nulls(texts: pa.Array, like: pa.Array) -> pa.Array:
 
 
 @FAMILY.scalar("DATE_FORMAT", [TIMESTAMP_ANY, CHARACTER], STRING, "A point in time as text, by a pattern of Java's DateTimeFormatter.",
-               also=[([CHARACTER, CHARACTER], STRING)], nulls=Nulls.MAYBE)
+               also=[([CHARACTER, CHARACTER], STRING)], nulls=Nulls.MAYBE, can_fail=True)
 def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
     type_ = context.arg_types[0]
 
@@ -87,7 +87,8 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
 
 
 @FAMILY.scalar("FROM_UNIXTIME", [BIGINT_, optional(CHARACTER)], STRING,
-               "Seconds since 1970 as a text of the session's time zone, by a pattern of Java's SimpleDateFormat.", nulls=Nulls.MAYBE)
+               "Seconds since 1970 as a text of the session's time zone, by a pattern of Java's SimpleDateFormat.",
+               nulls=Nulls.MAYBE, can_fail=True)
 def from_unixtime(context: EvalContext, seconds: Value, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
     def write(values: pa.Array, text: str) -> pa.Array:
         instants = np.where(np.abs(integers_of(values)) < 1 << 43, integers_of(values), 0) * 1_000_000
@@ -106,7 +107,7 @@ def _instants(context: EvalContext, texts: pa.Array, pattern: str, zone: str) ->
 
 
 @FAMILY.scalar("UNIX_TIMESTAMP", [], BIGINT, "Seconds since 1970, now or of a text in the session's time zone.",
-               also=[([CHARACTER, optional(CHARACTER)], BIGINT)], dynamic=True)
+               also=[([CHARACTER, optional(CHARACTER)], BIGINT)], dynamic=True, can_fail=True)
 def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
     """Without arguments it follows the clock, so that the function counts as dynamic."""
     if text is None:
@@ -121,7 +122,7 @@ def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Val
 
 
 @FAMILY.scalar("TO_DATE", [CHARACTER, optional(CHARACTER)], DATE, "A text as a date, by a pattern of Java's SimpleDateFormat.",
-               nulls=Nulls.MAYBE)
+               nulls=Nulls.MAYBE, can_fail=True)
 def to_date(context: EvalContext, text: Value, *pattern: Value) -> Value:
     def plain(texts: pa.Array) -> pa.Array:
         return text_to_date(texts, STRING, DATE, context.time_zone).values
@@ -164,7 +165,7 @@ def _read_local(context: EvalContext, texts: pa.Array, pattern: str | None, targ
 
 
 @FAMILY.scalar("TO_TIMESTAMP", [CHARACTER, optional(CHARACTER)], _timestamp_type,
-               "A text as a TIMESTAMP, by a pattern of Java's DateTimeFormatter.", nulls=Nulls.MAYBE)
+               "A text as a TIMESTAMP, by a pattern of Java's DateTimeFormatter.", nulls=Nulls.MAYBE, can_fail=True)
 def to_timestamp(context: EvalContext, text: Value, *pattern: Value) -> Value:
     def read(texts: pa.Array, given: str | None = None) -> pa.Array:
         values, good = _read_local(context, texts, given, context.result_type)
@@ -184,7 +185,7 @@ def _ltz_type(types: CallTypes) -> DataType:
 
 @FAMILY.scalar("TO_TIMESTAMP_LTZ", [NUMERIC, optional(INT_)], _ltz_type,
                "A number of units (10^-p seconds, p is 3 when left out) since 1970, or a text, as a point in time.",
-               also=[([CHARACTER, optional(CHARACTER), optional(CHARACTER)], _ltz_type)], nulls=Nulls.MAYBE)
+               also=[([CHARACTER, optional(CHARACTER), optional(CHARACTER)], _ltz_type)], nulls=Nulls.MAYBE, can_fail=True)
 def to_timestamp_ltz(context: EvalContext, value: Value, *rest: Value) -> Value:
     if context.arg_types[0].is_character:
         return _ltz_of_text(context, value, *rest)
@@ -196,12 +197,13 @@ def to_timestamp_ltz(context: EvalContext, value: Value, *rest: Value) -> Value:
     scale = np.power(10, np.where(inside, unit, 0))
     whole, part, valid = _epoch(context, value)
     seconds = np.floor_divide(whole, scale)
-    inside = inside & (seconds >= _FIRST) & (seconds <= _LAST)
+    known = inside & (seconds >= _FIRST) & (seconds <= _LAST)
+    for mask in (valid, valid_unit):
+        known = known if mask is None else known & mask
     digits = 6 if context.result_type.precision <= 6 else 9
-    ticks = np.where(inside, seconds, 0) * 10**digits + ((whole - seconds * scale + part) * (10.0**digits / scale)).astype(np.int64)
+    ticks = np.where(known, seconds, 0) * 10**digits + ((whole - seconds * scale + part) * (10.0**digits / scale)).astype(np.int64)
     step = 10 ** (digits - context.result_type.precision)
-    known = np.broadcast_to(combine_valid(valid, valid_unit, inside), (rows,))
-    return from_numpy(np.broadcast_to(ticks // step * step, (rows,)), known, context.result_type.arrow, rows)
+    return from_numpy(np.broadcast_to(ticks // step * step, (rows,)), np.broadcast_to(known, (rows,)), context.result_type.arrow, rows)
 
 
 def _epoch(context: EvalContext, value: Value) -> tuple[Any, Any, Any]:

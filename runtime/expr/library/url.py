@@ -80,7 +80,8 @@ def _literal(text: str) -> str:
     return "".join(f"\\{c}" if c.isascii() and not c.isalnum() and c != "_" else c for c in text)
 
 
-@FAMILY.scalar("URL_ENCODE", [CHARACTER], STRING, "A text as in a query string: application/x-www-form-urlencoded, UTF-8.", nulls=Nulls.MAYBE)
+@FAMILY.scalar("URL_ENCODE", [CHARACTER], STRING,
+               "A text as in a query string: application/x-www-form-urlencoded, UTF-8.", nulls=Nulls.MAYBE)
 def url_encode(context: EvalContext, text: Value) -> Value:
     return map_distinct(lambda t: urllib.parse.quote_plus(t, safe="*").replace("~", "%7E"), [text], pa.string(), context.num_rows)
 
