@@ -10,6 +10,8 @@ import time as wall_clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.options import Options
@@ -102,11 +104,13 @@ class Dataflow:
 
     def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
         """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
-        for vertex in self.vertices:
-            if vertex.operator is None:
-                self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
-            else:
-                self._run(vertex, vertex.operator, processing_time)
+        # Overflow and NaN have their meaning in SQL; numpy's warnings of them are not for the user.
+        with np.errstate(all="ignore"):
+            for vertex in self.vertices:
+                if vertex.operator is None:
+                    self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
+                else:
+                    self._run(vertex, vertex.operator, processing_time)
         outputs = [self.vertices[r].output for r in self._roots]
         for vertex in self.vertices:
             vertex.output = None
