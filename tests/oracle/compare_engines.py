@@ -110,7 +110,7 @@ class Engine:
         for index, table in enumerate(self._tables):
             own = [c for c in changes if c.table == index]
             if own:
-                memory = self._memory(table.name)
+                memory = self.memory(table.name)
                 memory.apply(_batch(table, own))
                 touched.append(memory)
         if touched:
@@ -119,14 +119,15 @@ class Engine:
             if view.failure is not None:
                 raise view.failure
 
-    def _memory(self, name: str) -> MemoryTable:
+    def memory(self, name: str) -> MemoryTable:
+        """A table or materialized view in memory."""
         found = self.session.catalogs.get((name,), None)
         assert isinstance(found, CatalogTable | MaterializedView)
         return self.session.memory_table(found)
 
     def view_rows(self, name: str) -> list[Row]:
         """The contents of a materialized view."""
-        return rows_of(self._memory(name).contents())
+        return rows_of(self.memory(name).contents())
 
     def query_rows(self, query: str) -> list[Row]:
         """The answer to a query now."""

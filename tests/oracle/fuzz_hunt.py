@@ -13,13 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from tests.oracle.compare_case import Broken, Skipped, check_case
+from tests.oracle.compare_windows import check_window_case
 from tests.oracle.fuzz_report import write_slt
 from tests.oracle.generate_cases import Case, draw_case
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_queries import FAMILIES
+from tests.oracle.generate_windows import TEMPLATES, WindowCase, draw_window_case
 
 LABELS = ("as written", "all in one epoch", "one change an epoch")
 
@@ -47,10 +48,23 @@ class ListedChoices(Choices):
         return low + found
 
 
-def problem(case: Case, only: str | None = None) -> str | None:
+def draw(choose: Choices, family: str) -> Case | WindowCase:
+    """A case of a family, or of a template for event time."""
+    return draw_window_case(choose, family) if family in TEMPLATES else draw_case(choose, family)
+
+
+def check(case: Case | WindowCase, only: str | None = None) -> None:
+    """The law for either kind of case."""
+    if isinstance(case, WindowCase):
+        check_window_case(case)
+    else:
+        check_case(case, only)
+
+
+def problem(case: Case | WindowCase, only: str | None = None) -> str | None:
     """What is broken, None when nothing is."""
     try:
-        check_case(case, only)
+        check(case, only)
     except Broken as broken:
         return str(broken)
     except Skipped:
@@ -64,24 +78,24 @@ def nature(why: str) -> str:
     return re.sub(r"c?\d+|\"[^\"]*\"|'[^']*'|\[.*", "#", first)[:100]
 
 
-def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[Case, str]:
+def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[Case | WindowCase, str]:
     """The smallest failing case found in some seconds: first fewer and lower draws, then fewer changes and rules."""
     deadline = time.monotonic() + seconds
     best = list(numbers)
-    label = next(name for name in LABELS if kind.startswith(name))
+    label = next((name for name in LABELS if kind.startswith(name)), None)
 
-    def fails(case: Case) -> bool:
+    def fails(case: Case | WindowCase) -> bool:
         why = problem(case, label)
         return why is not None and nature(why) == kind
 
     def attempt(candidate: list[int]) -> bool:
         nonlocal best
         choose = ListedChoices(candidate, None)
-        case = draw_case(choose, family)
+        case = draw(choose, family)
         taken = list(choose.taken)
         while taken and taken[-1] == 0:
             taken.pop()
-        if (len(case.sql.ours), len(taken), taken) >= (len(draw_case(ListedChoices(best, None), family).sql.ours), len(best), best) or not fails(case):
+        if (len(case.sql.ours), len(taken), taken) >= (len(draw(ListedChoices(best, None), family).sql.ours), len(best), best) or not fails(case):
             return False
         best = taken
         return True
@@ -89,7 +103,9 @@ def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[
     moved = True
     while moved and time.monotonic() < deadline:
         moved = _pass(lambda: best, attempt, deadline)
-    case = _fewer(draw_case(ListedChoices(best, None), family), fails)
+    case = draw(ListedChoices(best, None), family)
+    if isinstance(case, Case):
+        case = _fewer(case, fails)
     return case, problem(case, label) or "the failure does not repeat"
 
 
@@ -140,10 +156,10 @@ def hunt(families: list[str], seconds: float, seed: int, shrinking: float) -> Co
         family = families[number % len(families)]
         choose = ListedChoices([], random.Random(f"{seed}/{number}"))
         number += 1
-        case: Any = draw_case(choose, family)
+        case = draw(choose, family)
         why = None
         try:
-            check_case(case)
+            check(case)
             met["equal"] += 1
         except Skipped as skipped:
             met["skipped: " + nature(str(skipped))] += 1
@@ -154,8 +170,8 @@ def hunt(families: list[str], seconds: float, seed: int, shrinking: float) -> Co
             met[kind] += 1
             if met[kind] == 1:
                 small, reason = shrink(family, choose.taken, shrinking, kind)
-                print(f"=== {family} seed {seed}/{number - 1}\n{write_slt(small, reason)}\n{reason[:1500]}", flush=True)
-                print(small.sql.ours, flush=True)
+                where = write_slt(small, reason) if isinstance(small, Case) else small
+                print(f"=== {family} seed {seed}/{number - 1}\n{where}\n{reason[:1500]}\n{small.sql.ours}", flush=True)
     return met
 
 
@@ -165,11 +181,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--shrink", type=float, default=15)
-    parser.add_argument("families", nargs="*", default=list(FAMILIES))
+    parser.add_argument("--windows", action="store_true", help="the templates for event time")
+    parser.add_argument("families", nargs="*")
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
-    for kind, times in hunt(arguments.families or list(FAMILIES), arguments.seconds, seed, arguments.shrink).most_common():
+    for kind, times in hunt(arguments.families or list(TEMPLATES if arguments.windows else FAMILIES), arguments.seconds, seed, arguments.shrink).most_common():
         print(f"{times:6}  {kind}")
 
 

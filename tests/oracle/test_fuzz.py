@@ -24,7 +24,8 @@ CHUNK = 15
 """Hypothesis varies what it had; a new start every few cases keeps them different."""
 
 
-def _settings(cases_: int) -> settings:
+def fuzz_settings(cases_: int) -> settings:
+    """Hypothesis without a memory of earlier runs: what fails is shrunk and written down."""
     return settings(
         max_examples=cases_, database=None, deadline=None, suppress_health_check=list(HealthCheck), verbosity=Verbosity.quiet,
         phases=[Phase.generate, Phase.shrink], print_blob=False,
@@ -41,7 +42,7 @@ def test_kept_answers_equal_duckdb(family: str, chunk: int) -> None:
     said: list[tuple[int, Case, str]] = []
 
     @seed(hash_of(family, chunk))
-    @_settings(CHUNK)
+    @fuzz_settings(CHUNK)
     @given(cases(family))
     def run(case: Case) -> None:
         try:

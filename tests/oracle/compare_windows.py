@@ -1,0 +1,134 @@
+"""Event-time queries: the answer at the end of the input equals DuckDB's over all rows, however the input is cut.
+
+A view over the same tables, fed epoch by epoch and then with a row far in the future, gives the same: by then every window is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import InternalError, SqlEngineError
+from runtime.plan.nodes import SourceExec
+from tests.oracle.compare_case import Broken, Skipped
+from tests.oracle.compare_engines import Engine, Oracle
+from tests.oracle.compare_rows import difference
+from tests.oracle.generate_tables import Contents, Row
+from tests.oracle.generate_windows import WindowCase, sentinel
+
+__all__ = ["check_window_case"]
+
+
+class _Cut:
+    """So many rows per epoch, by source in turn; in every third epoch at least one of each, so that all come to their end."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self._numbers = numbers
+        self._at = 0
+
+    def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
+        found = []
+        for _ in sources:
+            found.append(self._numbers[self._at % len(self._numbers)])
+            self._at += 1
+        return found if epoch % 3 and any(found) else [max(1, n) for n in found]
+
+
+def _engine(case: WindowCase) -> Engine:
+    engine = Engine((), ())
+    for statement in case.ddl():
+        engine.environment.execute_sql(statement)
+    return engine
+
+
+def _feed(engine: Engine, case: WindowCase, number: int, rows: Sequence[Row]) -> None:
+    if rows:
+        memory = engine.memory(case.tables[number].name)
+        memory.apply(ChangelogBatch(case.tables[number].batch(list(rows))))
+        engine.session.publish([memory])
+
+
+def _bounded(case: WindowCase, cut: _Cut | None) -> list[Row]:
+    engine = _engine(case)
+    try:
+        for number, rows in enumerate(case.rows):
+            _feed(engine, case, number, rows)
+        engine.session.cut = cut
+        found = engine.query_rows(case.sql.ours)
+        if engine.session.rejected.total:
+            raise Broken("rows were late that are not")
+        return found
+    finally:
+        engine.close()
+
+
+def _live(case: WindowCase) -> list[Row]:
+    engine = _engine(case)
+    try:
+        engine.create_view("fuzzed", _named(case))
+        at = [0] * len(case.rows)
+        turn = 0
+        while any(a < len(rows) for a, rows in zip(at, case.rows, strict=True)):
+            for number, rows in enumerate(case.rows):
+                size = max(turn % 3 == 2, case.cuts[turn % len(case.cuts)])
+                turn += 1
+                _feed(engine, case, number, rows[at[number] : at[number] + size])
+                at[number] += size
+        for number in range(len(case.rows)):
+            _feed(engine, case, number, [sentinel(number)])
+        for view in engine.session.views.jobs():
+            if view.failure is not None:
+                raise view.failure
+        far = {sentinel(number)[0] for number in range(len(case.rows))}
+        return [row for row in engine.view_rows("fuzzed") if row[0] not in far]
+    finally:
+        engine.close()
+
+
+def _named(case: WindowCase) -> str:
+    """The query with a name for each column, as a view wants them."""
+    names = ", ".join(f"c{i}" for i in range(case.columns))
+    head, body = ("", case.sql.ours)
+    if body.startswith("WITH"):
+        at = body.rindex("SELECT window_start, window_end, SUM(n)")
+        head, body = body[:at], body[at:]
+    return f"{head}SELECT * FROM ({body}) AS named ({names})"
+
+
+def _expected(case: WindowCase) -> list[Row]:
+    contents = Contents(case.tables)
+    contents.rows = [list(rows) for rows in case.rows]
+    oracle = Oracle(case.tables, ())
+    try:
+        oracle.load(contents)
+        return oracle.rows(case.sql.duck)
+    except duckdb.Error as error:
+        raise Skipped(f"DuckDB: {error}") from error
+    finally:
+        oracle.close()
+
+
+def check_window_case(case: WindowCase) -> None:
+    """Raises Broken where the answers differ or the engine fails."""
+    expected = _expected(case)
+    runs = (
+        ("as written", lambda: _bounded(case, None)), ("one row an epoch", lambda: _bounded(case, _Cut([1]))),
+        ("cut at random", lambda: _bounded(case, _Cut(case.cuts))), ("a view", lambda: _live(case)),
+    )
+    for label, run in runs:
+        try:
+            found = difference(run(), expected, [False] * case.columns)
+        except InternalError as error:
+            raise Broken(f"{label}: {error}\n{error.hint or ''}") from error
+        except SqlEngineError as error:
+            raise Broken(f"{label}: refused: {error}") from error
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(f"{label}: {type(error).__name__}: {error}") from error
+        if found is not None:
+            raise Broken(f"{label}: differs:\n{found}")
+
+
