@@ -1,10 +1,14 @@
-"""The state of an environment: options, catalogs, tables in memory, views, jobs; and how a name becomes a table that can be read or written."""
+"""The state of an environment: options, catalogs, tables in memory, views, jobs.
+
+And how a name becomes a table that can be read or written.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -25,14 +29,24 @@ from runtime.plan.nodes import PhysicalNode
 from runtime.spi.registry import TableRequest
 from runtime.spi.table import SinkTable
 from sqlengine.catalog.catalog import Catalogs
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, MetadataColumn, ObjectPath, OpenTable, PhysicalColumn
+from sqlengine.catalog.objects import (
+    CatalogTable,
+    CatalogView,
+    MaterializedView,
+    MetadataColumn,
+    ObjectPath,
+    OpenTable,
+    PhysicalColumn,
+)
 from sqlengine.jobs import Jobs
 from sqlengine.views import Views
 
 __all__ = ["DYNAMIC_OPTIONS", "IDLE_TIMEOUT", "TIME_ZONE", "Binding", "Session", "physical_schema", "time_zone_name"]
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
-IDLE_TIMEOUT = duration_option("table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never")
+IDLE_TIMEOUT = duration_option(
+    "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
+)
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
 SYSTEM_DATABASE = "system"
@@ -68,6 +82,8 @@ class Session:
         self.registry = standard_registry()
         self.rejected = RejectedRows()
         self.memory: dict[ObjectPath, MemoryTable] = {}
+        """Rows of tables without connector and of materialized views, by `storage`."""
+        self._filling: tuple[CatalogTable, MemoryTable] | None = None
         self.jobs = Jobs()
         self.views = Views()
         self.in_epoch = False
@@ -84,7 +100,15 @@ class Session:
 
     def job_settings(self) -> JobSettings:
         """What the engine's jobs get; `checked` and the cuts are set by tests."""
-        return JobSettings(Options(self.options.as_dict()), self.functions, self.time_zone, self.clock, self.rejected, self.checked, self.cut)
+        return JobSettings(
+            Options(self.options.as_dict()),
+            self.functions,
+            self.time_zone,
+            self.clock,
+            self.rejected,
+            self.checked,
+            self.cut,
+        )
 
     def new_job(self, name: str, roots: Sequence[PhysicalNode]) -> Job:
         """A job of a statement, announced to whoever watches."""
@@ -111,10 +135,28 @@ class Session:
 
     def memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
         """The contents of a table without connector, or of a materialized view."""
-        found = self.memory.get(table.path)
+        if self._filling is not None and table is self._filling[0]:
+            return self._filling[1]
+        found = self.memory.get(table.storage)
         if found is None:
-            found = self.memory[table.path] = self._new_memory_table(table)
+            found = self.memory[table.storage] = self._new_memory_table(table)
         return found
+
+    @contextmanager
+    def filling(self, table: CatalogTable) -> Iterator[None]:
+        """While a table is made from a query: its name still means what it meant, so that the query may read the table that it replaces.
+
+        Its rows take the place of the others when the block ends, and are forgotten when it fails.
+        """
+        if table.connector is not None:
+            yield
+            return
+        self._filling = table, self._new_memory_table(table)
+        try:
+            yield
+            self.memory[table.storage] = self._filling[1]
+        finally:
+            self._filling = None
 
     def _new_memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
         schema = Schema(tuple(Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)))
@@ -130,28 +172,42 @@ class Session:
     def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
         """What a connector is told of a table; `options` are those of a hint and win."""
         merged = {**table.options, **options}
-        metadata = tuple((c.name, c.key) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual))
+        metadata = tuple(
+            (c.name, c.key) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
+        )
         return TableRequest(
-            str(table.path), physical_schema(table, for_sink=for_sink), table.primary_key,
-            {k: v for k, v in merged.items() if k not in _TABLE_KEYS_OF_OURS}, self.options, metadata, table.partitioned_by,
-            self.time_zone, self.registry,
+            str(table.path),
+            physical_schema(table, for_sink=for_sink),
+            table.primary_key,
+            {k: v for k, v in merged.items() if k not in _TABLE_KEYS_OF_OURS},
+            self.options,
+            metadata,
+            table.partitioned_by,
+            self.time_zone,
+            self.registry,
         )
 
-    def open_sink(self, table: CatalogTable, options: Mapping[str, str], *, live: bool, span: Span | None = None) -> SinkTable:
+    def open_sink(
+        self, table: CatalogTable, options: Mapping[str, str], *, live: bool, span: Span | None = None
+    ) -> SinkTable:
         """The table as a sink; raises UnsupportedError when its connector cannot be written."""
         if table.connector is None:
             return self.memory_table(table).sink(live=live)
         factory = self.registry.connectors.get(table.connector)
         if factory.sink is None:
-            raise UnsupportedError(f"connector '{table.connector}' of {table.path.name} cannot be written", code="E1601", span=span,
-                                   hint="INSERT into a table with another connector, for example 'filesystem' or 'print'")
+            raise UnsupportedError(
+                f"connector '{table.connector}' of {table.path.name} cannot be written",
+                code="E1601",
+                span=span,
+                hint="INSERT into a table with another connector, for example 'filesystem' or 'print'",
+            )
         return factory.sink(self.request(table, options, for_sink=True))
 
     def system_table(self, name: str, span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         tables = {"rejected": (REJECTED_SCHEMA, self.rejected.rows), "jobs": (Jobs.SCHEMA, self.jobs.rows)}
         if name not in tables:
-            raise BindError(f"unknown table \"system.{name}\"", code="E1202", span=span, hint=did_you_mean(name, tables))
+            raise BindError(f'unknown table "system.{name}"', code="E1202", span=span, hint=did_you_mean(name, tables))
         schema, rows = tables[name]
         path = ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, name)
         contents = MemoryTable(str(path), schema, append_only=True)
@@ -163,7 +219,9 @@ class Session:
 def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
     """The columns a connector gives: physical ones, then metadata ones (for a sink without the virtual ones)."""
     fields = [Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)]
-    fields += [Field(c.name, c.type) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)]
+    fields += [
+        Field(c.name, c.type) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
+    ]
     return Schema(tuple(fields))
 
 
@@ -204,26 +262,44 @@ class Binding:
         if isinstance(found, CatalogView):
             return found
         if options and not session.options.get(DYNAMIC_OPTIONS):
-            raise OptionError("OPTIONS hints are switched off", span=span, hint="SET 'table.dynamic-table-options.enabled' = 'true'")
+            raise OptionError(
+                "OPTIONS hints are switched off", span=span, hint="SET 'table.dynamic-table-options.enabled' = 'true'"
+            )
         if isinstance(found, MaterializedView):
             session.views.check(found.path)
         if isinstance(found, MaterializedView) or found.connector is None:
             contents = session.memory_table(found)
-            table = found if isinstance(found, CatalogTable) else CatalogTable(found.path, found.columns, primary_key=found.primary_key)
-            return OpenTable(table, contents if self.live else contents.snapshot(), None)
+            table = (
+                found
+                if isinstance(found, CatalogTable)
+                else CatalogTable(found.path, found.columns, primary_key=found.primary_key)
+            )
+            return OpenTable(
+                table,
+                contents if self.live else contents.snapshot(),
+                None,
+                self._idle_timeout(table, options) if self.live else 0,
+            )
         return self._connected(found, options, span)
 
     def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
         factory = self.session.registry.connectors.get({**table.options, **options}["connector"])
         if factory.source is None and factory.lookup is None:
-            raise UnsupportedError(f"connector '{factory.name}' of {table.path.name} cannot be read", code="E1602", span=span,
-                                   hint="it is a sink only: INSERT INTO it")
+            raise UnsupportedError(
+                f"connector '{factory.name}' of {table.path.name} cannot be read",
+                code="E1602",
+                span=span,
+                hint="it is a sink only: INSERT INTO it",
+            )
         request = self.session.request(table, options, for_sink=False)
-        idle = {**table.options, **options}.get("scan.watermark.idle-timeout")
-        session_idle = self.session.options.get(IDLE_TIMEOUT)
         return OpenTable(
             table,
             factory.source(request) if factory.source is not None else None,
             factory.lookup(request) if factory.lookup is not None else None,
-            IDLE_TIMEOUT.read(idle) if idle is not None else session_idle,
+            self._idle_timeout(table, options),
         )
+
+    def _idle_timeout(self, table: CatalogTable, options: Mapping[str, str]) -> int:
+        """Milliseconds; the table's own, else the session's."""
+        own = {**table.options, **options}.get("scan.watermark.idle-timeout")
+        return self.session.options.get(IDLE_TIMEOUT) if own is None else IDLE_TIMEOUT.read(own)

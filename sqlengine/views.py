@@ -79,7 +79,7 @@ class Views:
                 view.job.close()
 
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
-        """The views that read a table or view."""
+        """The views that read a table in memory, or a materialized view, given by its `storage`."""
         return [v.path for v in self._views.values() if path in v.inputs]
 
     def check(self, path: ObjectPath) -> None:

@@ -62,7 +62,9 @@ class Catalogs:
             case (catalog, database, name):
                 return ObjectPath(catalog, database, name)
             case _:
-                raise BindError(f"a table name has one to three parts, not {len(parts)}: {'.'.join(parts)}", code="E1202")
+                raise BindError(
+                    f"a table name has one to three parts, not {len(parts)}: {'.'.join(parts)}", code="E1202"
+                )
 
     def find(self, path: ObjectPath) -> CatalogObject | None:
         """The object of a path, temporary ones first; None when there is none."""
@@ -73,6 +75,11 @@ class Catalogs:
         database = catalog.databases.get(path.database) if catalog else None
         return database.objects.get(path.name) if database else None
 
+    def twin(self, thing: CatalogObject, span: Span | None = None) -> CatalogObject | None:
+        """What is in the place that an object would take; a temporary object and a permanent one do not share a place."""
+        home = self._home(thing, span)
+        return home.get(thing.path if home is self._temporary else thing.path.name)  # type: ignore[arg-type, call-overload]
+
     def get(self, parts: tuple[str, ...], span: Span | None = None, what: str = "table") -> CatalogObject:
         """The object of a written name; raises BindError E1202 with near names."""
         path = self.qualify(parts)
@@ -80,8 +87,11 @@ class Catalogs:
         if found is None:
             names = [o.path.name for o in self.objects(path.catalog, path.database)]
             raise BindError(
-                f"unknown {what} \"{'.'.join(parts)}\"", code="E1202", span=span,
-                hint=did_you_mean(path.name, names) or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is",
+                f'unknown {what} "{".".join(parts)}"',
+                code="E1202",
+                span=span,
+                hint=did_you_mean(path.name, names)
+                or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is",
             )
         return found
 
@@ -104,15 +114,21 @@ class Catalogs:
                 yield from database.objects.values()
         yield from self._temporary.values()
 
-    def create(self, thing: CatalogObject, *, if_not_exists: bool = False, replace: bool = False, span: Span | None = None) -> bool:
+    def create(
+        self, thing: CatalogObject, *, if_not_exists: bool = False, replace: bool = False, span: Span | None = None
+    ) -> bool:
         """Add an object; False when it is there already and `if_not_exists`."""
-        home = self._home(thing)
+        home = self._home(thing, span)
         key = thing.path if home is self._temporary else thing.path.name
         if key in home and not replace:
             if if_not_exists:
                 return False
-            raise CatalogError(f"\"{thing.path.name}\" exists already", code="E1401", span=span,
-                               hint="use IF NOT EXISTS, or DROP it first")
+            raise CatalogError(
+                f'"{thing.path.name}" exists already',
+                code="E1401",
+                span=span,
+                hint="use IF NOT EXISTS, or DROP it first",
+            )
         home[key] = thing  # type: ignore[index]
         return True
 
@@ -125,16 +141,20 @@ class Catalogs:
         home = self._home(thing)
         del home[thing.path if home is self._temporary else thing.path.name]  # type: ignore[arg-type]
 
-    def _home(self, thing: CatalogObject) -> dict[ObjectPath, CatalogObject] | dict[str, CatalogObject]:
+    def _home(
+        self, thing: CatalogObject, span: Span | None = None
+    ) -> dict[ObjectPath, CatalogObject] | dict[str, CatalogObject]:
         if getattr(thing, "temporary", False):
             return self._temporary
-        return self.database(thing.path.catalog, thing.path.database).objects
+        return self.database(thing.path.catalog, thing.path.database, span).objects
 
     # --- databases and catalogs -------------------------------------------------------------------------------------------
 
     def catalog(self, name: str, span: Span | None = None) -> Catalog:
         if name not in self._catalogs:
-            raise CatalogError(f"unknown catalog \"{name}\"", code="E1402", span=span, hint=did_you_mean(name, self._catalogs))
+            raise CatalogError(
+                f'unknown catalog "{name}"', code="E1402", span=span, hint=did_you_mean(name, self._catalogs)
+            )
         return self._catalogs[name]
 
     def catalogs(self) -> list[Catalog]:
@@ -143,14 +163,18 @@ class Catalogs:
     def database(self, catalog: str, name: str, span: Span | None = None) -> Database:
         databases = self.catalog(catalog, span).databases
         if name not in databases:
-            raise CatalogError(f"unknown database \"{name}\"", code="E1403", span=span, hint=did_you_mean(name, databases))
+            raise CatalogError(
+                f'unknown database "{name}"', code="E1403", span=span, hint=did_you_mean(name, databases)
+            )
         return databases[name]
 
     def create_catalog(self, catalog: Catalog, *, if_not_exists: bool = False, span: Span | None = None) -> None:
         if catalog.name in self._catalogs:
             if if_not_exists:
                 return
-            raise CatalogError(f"catalog \"{catalog.name}\" exists already", code="E1401", span=span, hint="use IF NOT EXISTS")
+            raise CatalogError(
+                f'catalog "{catalog.name}" exists already', code="E1401", span=span, hint="use IF NOT EXISTS"
+            )
         self._catalogs[catalog.name] = catalog
 
     def drop_catalog(self, name: str, *, if_exists: bool = False, span: Span | None = None) -> None:
@@ -158,28 +182,42 @@ class Catalogs:
             return
         self.catalog(name, span)
         if name == self.current_catalog:
-            raise CatalogError(f"\"{name}\" is the current catalog", code="E1404", span=span, hint="USE CATALOG another one first")
+            raise CatalogError(
+                f'"{name}" is the current catalog', code="E1404", span=span, hint="USE CATALOG another one first"
+            )
         del self._catalogs[name]
 
-    def create_database(self, catalog: str, database: Database, *, if_not_exists: bool = False, span: Span | None = None) -> None:
+    def create_database(
+        self, catalog: str, database: Database, *, if_not_exists: bool = False, span: Span | None = None
+    ) -> None:
         databases = self.catalog(catalog, span).databases
         if database.name in databases:
             if if_not_exists:
                 return
-            raise CatalogError(f"database \"{database.name}\" exists already", code="E1401", span=span, hint="use IF NOT EXISTS")
+            raise CatalogError(
+                f'database "{database.name}" exists already', code="E1401", span=span, hint="use IF NOT EXISTS"
+            )
         databases[database.name] = database
 
-    def drop_database(self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False, span: Span | None = None) -> list[CatalogObject]:
+    def drop_database(
+        self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False, span: Span | None = None
+    ) -> list[CatalogObject]:
         """Remove a database; gives the objects that went with it."""
         databases = self.catalog(catalog, span).databases
         if name not in databases and if_exists:
             return []
         found = self.database(catalog, name, span)
         if found.objects and not cascade:
-            raise CatalogError(f"database \"{name}\" is not empty", code="E1405", span=span,
-                               hint="drop its tables first, or DROP DATABASE ... CASCADE")
+            raise CatalogError(
+                f'database "{name}" is not empty',
+                code="E1405",
+                span=span,
+                hint="drop its tables first, or DROP DATABASE ... CASCADE",
+            )
         if (catalog, name) == (self.current_catalog, self.current_database):
-            raise CatalogError(f"\"{name}\" is the current database", code="E1404", span=span, hint="USE another one first")
+            raise CatalogError(
+                f'"{name}" is the current database', code="E1404", span=span, hint="USE another one first"
+            )
         del databases[name]
         return list(found.objects.values())
 

@@ -14,8 +14,17 @@ from runtime.spi.table import LookupTable, SourceTable
 from sqlengine.parse.trees import Tree
 
 __all__ = [
-    "BindContext", "CatalogTable", "CatalogView", "ComputedColumn", "MaterializedView", "MetadataColumn", "ObjectPath", "OpenTable",
-    "PhysicalColumn", "TableColumn", "Watermark",
+    "BindContext",
+    "CatalogTable",
+    "CatalogView",
+    "ComputedColumn",
+    "MaterializedView",
+    "MetadataColumn",
+    "ObjectPath",
+    "OpenTable",
+    "PhysicalColumn",
+    "TableColumn",
+    "Watermark",
 ]
 
 
@@ -95,6 +104,15 @@ class CatalogTable:
     def connector(self) -> str | None:
         return self.options.get("connector")
 
+    @property
+    def storage(self) -> ObjectPath:
+        """The path under which rows in memory are kept: a temporary table has its own, beside those of the table that it hides."""
+        return (
+            ObjectPath(f"{self.path.catalog} (temporary)", self.path.database, self.path.name)
+            if self.temporary
+            else self.path
+        )
+
     def column(self, name: str) -> TableColumn | None:
         return next((c for c in self.columns if c.name == name), None)
 
@@ -121,6 +139,11 @@ class MaterializedView:
     columns: tuple[PhysicalColumn, ...] = ()
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
+
+    @property
+    def storage(self) -> ObjectPath:
+        """The path under which its rows are kept in memory."""
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
     if isinstance(statement.action, ddl.RenameTo):
         return _rename(table, statement.action, session)
     changed = checked_table(_changed(table, statement.action), session)
-    dependents = session.views.dependents(table.path)
+    dependents = session.views.dependents(table.storage)
     if dependents and changed.columns != table.columns:
         raise CatalogError(
             f'"{path.name}" is read by the materialized view "{dependents[0].name}"',
@@ -228,7 +228,7 @@ def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
 
 
 def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Result:
-    dependents = session.views.dependents(table.path)
+    dependents = session.views.dependents(table.storage)
     if dependents:
         raise CatalogError(
             f'"{table.path.name}" is read by the materialized view "{dependents[0].name}"',
@@ -238,10 +238,10 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Resu
     renamed = replace(table, path=session.catalogs.qualify(action.name.parts))
     session.catalogs.create(renamed, span=action.name.span)
     session.catalogs.remove(table)
-    contents = session.memory.pop(table.path, None)
+    contents = session.memory.pop(table.storage, None)
     if contents is not None:
         contents.name = str(renamed.path)
-        session.memory[renamed.path] = contents
+        session.memory[renamed.storage] = contents
     return Result.ok()
 
 
@@ -249,11 +249,11 @@ def _follow_contents(
     before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session
 ) -> None:
     """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast."""
-    old = session.memory.get(before.path)
+    old = session.memory.get(before.storage)
     if old is None or (physical_schema(before) == physical_schema(after) and before.primary_key == after.primary_key):
         return
     rows = old.contents()
-    del session.memory[before.path]
+    del session.memory[before.storage]
     new: MemoryTable = session.memory_table(after)
     if rows.num_rows:
         old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}

@@ -97,7 +97,7 @@ def drop_database(statement: st.DropDatabase, session: Session) -> Result:
     )
     for thing in gone:
         if isinstance(thing, (CatalogTable, MaterializedView)):
-            session.memory.pop(thing.path, None)
+            session.memory.pop(thing.storage, None)
     return Result.ok()
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from runtime.core.errors import BindError, CatalogError, Span, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
+from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
     ComputedColumn,
     MaterializedView,
     MetadataColumn,
-    ObjectPath,
     PhysicalColumn,
     TableColumn,
     Watermark,
@@ -32,16 +32,6 @@ __all__ = ["catalog_columns", "catalog_watermark", "checked_table", "create_tabl
 def create_table(statement: st.CreateTable, session: Session) -> Result:
     """Add a table to the catalog; `AS query` also fills it."""
     path = session.catalogs.qualify(statement.name.parts)
-    existing = session.catalogs.find(path)
-    if statement.replace and not statement.create and existing is None:
-        raise CatalogError(
-            f'there is no table "{path.name}" to replace',
-            code="E1407",
-            span=statement.name.span,
-            hint="use CREATE OR REPLACE TABLE",
-        )
-    if existing is not None and statement.if_not_exists:
-        return Result.ok()
     table = CatalogTable(
         path,
         catalog_columns(statement.columns),
@@ -51,23 +41,42 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
         st.options_dict(statement.options),
         statement.comment,
         statement.temporary,
-        statement.primary_key.name.text
-        if statement.primary_key is not None and statement.primary_key.name is not None
-        else None,
+        _constraint_name(statement.primary_key),
     )
+    existing = session.catalogs.twin(table, statement.name.span)
+    if existing is not None and statement.if_not_exists:
+        return Result.ok()
+    _check_place(existing, statement, session)
     if statement.like is not None:
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
     table = checked_table(table, session, statement)
-    if existing is not None and statement.replace:
-        _forget(existing, session)
-        session.catalogs.replace(table)
-    else:
-        session.catalogs.create(table, span=statement.name.span)
+    result = Result.ok()
     if statement.query is not None:
-        return insert_query(session, table, statement.query, statement.text)
-    return Result.ok()
+        with session.filling(table):
+            result = insert_query(session, table, statement.query, statement.text)
+    elif existing is not None:
+        session.memory.pop(table.storage, None)
+    session.catalogs.replace(table)
+    return result
+
+
+def _check_place(existing: CatalogObject | None, statement: st.CreateTable, session: Session) -> None:
+    """Raise CatalogError when the name is taken, or when there is nothing to replace."""
+    name, span = statement.name.parts[-1], statement.name.span
+    if existing is None:
+        if statement.replace and not statement.create:
+            raise CatalogError(
+                f'there is no table "{name}" to replace', code="E1407", span=span, hint="use CREATE OR REPLACE TABLE"
+            )
+        return
+    if not statement.replace:
+        hint = "use IF NOT EXISTS, or DROP it first"
+        raise CatalogError(f'"{name}" exists already', code="E1401", span=span, hint=hint)
+    if not isinstance(existing, CatalogTable):
+        raise _not_a_table(existing, span)
+    _check_unread(existing, span, session)
 
 
 def drop_table(statement: st.DropTable, session: Session) -> Result:
@@ -83,7 +92,8 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
             span=statement.name.span,
             hint="leave out TEMPORARY",
         )
-    _forget(table, session)
+    _check_unread(table, statement.name.span, session)
+    session.memory.pop(table.storage, None)
     session.catalogs.remove(table)
     return Result.ok()
 
@@ -93,23 +103,30 @@ def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
     found = session.catalogs.get(name.parts, name.span)
     if isinstance(found, CatalogTable):
         return found
+    raise _not_a_table(found, name.span)
+
+
+def _not_a_table(found: CatalogView | MaterializedView, span: Span) -> CatalogError:
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
-    raise CatalogError(
+    return CatalogError(
         f'"{found.path.name}" is a {kind}, not a table',
         code="E1409",
-        span=name.span,
+        span=span,
         hint=f"use the statements for a {kind.upper()}",
     )
 
 
-def _forget(thing: CatalogTable | CatalogView | MaterializedView, session: Session) -> None:
-    dependents = session.views.dependents(thing.path)
+def _check_unread(table: CatalogTable, span: Span, session: Session) -> None:
+    """Raise CatalogError E1410 when a materialized view reads the table."""
+    dependents = session.views.dependents(table.storage)
     if dependents:
         names = ", ".join(f'"{d.name}"' for d in dependents)
         raise CatalogError(
-            f'"{thing.path.name}" is read by the materialized view {names}', code="E1410", hint="drop the view first"
+            f'"{table.path.name}" is read by the materialized view {names}',
+            code="E1410",
+            span=span,
+            hint="drop the view first",
         )
-    session.memory.pop(thing.path, None)
 
 
 def catalog_columns(columns: Sequence[ddl.ColumnDefinition]) -> tuple[TableColumn, ...]:
@@ -142,6 +159,10 @@ def _one_watermark(statement: st.CreateTable) -> Watermark | None:
 
 def _key_names(key: ddl.PrimaryKey | None) -> tuple[str, ...]:
     return tuple(n.text for n in key.columns) if key is not None else ()
+
+
+def _constraint_name(key: ddl.PrimaryKey | None) -> str | None:
+    return key.name.text if key is not None and key.name is not None else None
 
 
 def checked_table(table: CatalogTable, session: Session, statement: st.CreateTable | None = None) -> CatalogTable:
@@ -218,7 +239,7 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
                 f'column "{column.name}" exists in "{source.path.name}" already',
                 code="E1412",
                 span=like.span,
-                hint="leave it out, or say OVERWRITING" + (f" {feature}" if feature else ""),
+                hint=f"leave it out, or say OVERWRITING {feature}" if feature else "leave it out",
             )
         columns.append(column)
     watermark = table.watermark
@@ -273,7 +294,10 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
 
 
 def _with_query_columns(table: CatalogTable, query: Schema, statement: st.CreateTable) -> CatalogTable:
-    """CREATE TABLE AS: columns only in the CREATE part first, then the query's; a column in both keeps the query's place and takes the declared type."""
+    """CREATE TABLE AS: columns only in the CREATE part first, then the query's.
+
+    A column in both keeps the query's place and takes the declared type.
+    """
     if statement.column_order:
         order = [n.text for n in statement.column_order]
         if sorted(order) != sorted(query.names):
@@ -303,7 +327,3 @@ def _declared_or(declared: TableColumn | None, name: str, type_: DataType) -> Ta
 
 def _span_of(statement: st.CreateTable, name: str) -> Span | None:
     return next((c.name.span for c in statement.columns if c.name.text == name), None)
-
-
-def path_of(session: Session, name: ddl.ObjectName) -> ObjectPath:
-    return session.catalogs.qualify(name.parts)

@@ -172,7 +172,7 @@ class _Run:
         """Every table in memory is followed from its creation on, so that `changes` misses nothing."""
         session = self.environment.session
         for thing in session.catalogs.all_objects():
-            table = None if isinstance(thing, CatalogView) else session.memory.get(thing.path)
+            table = None if isinstance(thing, CatalogView) else session.memory.get(thing.storage)
             if table is not None and self._tables.get(thing.path.name) is not table:
                 self._tables[thing.path.name] = table
                 self._followed[thing.path.name] = (table.follow(), table.schema)
