@@ -7,12 +7,11 @@ A case is a command, a plan, `----`, the plan after it, and an empty line.
     optimize expect=A,B expect-not=C    all stages, and which rules must and must not have fired
     error NAME          the rule must refuse the plan; the output is the message
 
-Set SQLENGINE_REWRITE=1 to write the outputs anew.
+`pytest --rewrite` writes the outputs anew.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,9 @@ from planner.stages import STAGES
 from planner.trace import Trace
 from runtime.core.errors import SqlEngineError
 from runtime.expr.library import builtin_functions
+from tests.spec_file import cases, check_spec, spec_files
 
-FOLDER = Path(__file__).parents[2] / "specs" / "rules"
-SPECS = sorted(FOLDER.glob("*.spec"))
-REWRITE = bool(os.environ.get("SQLENGINE_REWRITE"))
+SPECS = spec_files("rules")
 FUNCTIONS = builtin_functions()
 RULES: dict[str, Rule] = {r.name: r for s in STAGES for r in s.rules}
 
@@ -69,35 +67,15 @@ def run(command: str, text: str) -> str:
     return explain(after) if trace.steps else "unchanged"
 
 
-def cases(path: Path) -> list[tuple[str, str, str]]:
-    found = []
-    for block in path.read_text("utf-8").split("\n\n"):
-        if block.strip():
-            head, _, expected = block.strip("\n").partition("\n----")
-            command, _, text = head.partition("\n")
-            found.append((command, text, expected.removeprefix("\n")))
-    return found
-
-
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
-def test_spec(path: Path) -> None:
-    written, wrong = [], []
-    for command, text, expected in cases(path):
-        actual = run(command, text)
-        written.append(f"{command}\n{text}\n----\n{actual}\n")
-        if actual != expected:
-            wrong.append(f"{command}\n{text}\n---- expected\n{expected}\n---- got\n{actual}")
-    if REWRITE:
-        path.write_text("\n".join(written), "utf-8")
-    else:
-        assert not wrong, "\n\n".join(wrong)
+def test_spec(path: Path, rewrite: bool) -> None:
+    check_spec(path, run, rewrite=rewrite)
 
 
 def test_every_rule_has_a_spec_with_a_case_where_it_must_not_fire() -> None:
     missing = []
     for name in RULES:
-        path = FOLDER / f"{name}.spec"
-        commands = [command for command, _, _ in cases(path)] if path.exists() else []
+        commands = [command for path in SPECS if path.stem == name for command, _, _ in cases(path)]
         fires = any(c.startswith((f"rule {name}", f"error {name}")) and "unchanged" not in c for c in commands)
         rests = any(c == f"rule {name} unchanged" for c in commands)
         if not fires or not rests:
