@@ -63,7 +63,9 @@ class Oracle:
 class Engine:
     """This engine with the case's tables, all operators guarded."""
 
-    def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition], disabled: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tables: Sequence[Table], definitions: Sequence[Definition], disabled: Sequence[str] = ()
+    ) -> None:
         config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
         self.environment = TableEnvironment.create(config)
         self.session = self.environment.session
@@ -78,7 +80,7 @@ class Engine:
         self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
     def create_keyed_view(self, name: str, query: str) -> MemoryTable | None:
-        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO such a table would; None without such a key.
+        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO would; None without a key.
 
         What a keyed sink is sent has no old images, so that this shows rows that get lost on the way.
         """
@@ -101,7 +103,9 @@ class Engine:
         contents = MemoryTable(name, Schema(fields), [names[i] for i, column in enumerate(ids) if column in key])
         planned = plan_view(session, tree, contents, names)
         job = Job(f"view {name}", [planned.physical], session.job_settings())
-        session.views.add(MaintainedView(ObjectPath("default_catalog", "default_database", name), job, False, frozenset()))
+        session.views.add(
+            MaintainedView(ObjectPath("default_catalog", "default_database", name), job, False, frozenset())
+        )
         return contents
 
     def take(self, changes: Sequence[Change]) -> None:

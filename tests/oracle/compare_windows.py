@@ -114,8 +114,10 @@ def check_window_case(case: WindowCase) -> None:
     """Raises Broken where the answers differ or the engine fails."""
     expected = _expected(case)
     runs = (
-        ("as written", lambda: _bounded(case, None)), ("one row an epoch", lambda: _bounded(case, _Cut([1]))),
-        ("cut at random", lambda: _bounded(case, _Cut(case.cuts))), ("a view", lambda: _live(case)),
+        ("as written", lambda: _bounded(case, None)),
+        ("one row an epoch", lambda: _bounded(case, _Cut([1]))),
+        ("cut at random", lambda: _bounded(case, _Cut(case.cuts))),
+        ("a view", lambda: _live(case)),
     )
     for label, run in runs:
         try:
@@ -130,5 +132,3 @@ def check_window_case(case: WindowCase) -> None:
             raise Broken(f"{label}: {type(error).__name__}: {error}") from error
         if found is not None:
             raise Broken(f"{label}: differs:\n{found}")
-
-

@@ -6,7 +6,7 @@
 | `AVG` of integers | an integer, truncated | DOUBLE | `SUM // COUNT` |
 | `AVG` and `/` of DECIMAL | DECIMAL with at least 6 digits of scale | DOUBLE | compared with a tolerance |
 | `SUM(INT)`, `SUM(BIGINT)` | the type of the argument | HUGEINT | compared by value |
-| aggregate without GROUP BY over no rows, at the top or in FROM | no row: a group ends with its last row | one row | `HAVING COUNT(*) > 0` |
+| aggregate of no rows without GROUP BY, no scalar subquery | no row: a group ends with its last one | one row | `HAVING COUNT(*) > 0` |
 | the same as a scalar subquery | one row | one row | no difference |
 | the grouping set `()` over no rows | no row | one row | `HAVING COUNT(*) > 0` |
 | NULLs in ORDER BY | the smallest values: first in ASC, last in DESC | always last | written out for DuckDB |
@@ -22,7 +22,13 @@ from __future__ import annotations
 from tests.oracle.generate_text import Text, text
 
 __all__ = [
-    "REFUSALS", "average_of_integers", "date_plus_days", "group_of_all", "integer_division", "order_item", "poisoned",
+    "REFUSALS",
+    "average_of_integers",
+    "date_plus_days",
+    "group_of_all",
+    "integer_division",
+    "order_item",
+    "poisoned",
 ]
 
 REFUSALS: tuple[str, ...] = (

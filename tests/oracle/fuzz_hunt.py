@@ -95,7 +95,11 @@ def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[
         taken = list(choose.taken)
         while taken and taken[-1] == 0:
             taken.pop()
-        if (len(case.sql.ours), len(taken), taken) >= (len(draw(ListedChoices(best, None), family).sql.ours), len(best), best) or not fails(case):
+        if (len(case.sql.ours), len(taken), taken) >= (
+            len(draw(ListedChoices(best, None), family).sql.ours),
+            len(best),
+            best,
+        ) or not fails(case):
             return False
         best = taken
         return True
@@ -114,12 +118,23 @@ def _fewer(case: Case, fails: Callable[[Case], bool]) -> Case:
     moved = True
     while moved:
         moved = False
-        smaller = [replace(case, disabled=case.disabled[:i] + case.disabled[i + 1 :]) for i in range(len(case.disabled))]
-        smaller += [replace(case, definitions=case.definitions[:i] + case.definitions[i + 1 :]) for i in range(len(case.definitions))]
+        smaller = [
+            replace(case, disabled=case.disabled[:i] + case.disabled[i + 1 :]) for i in range(len(case.disabled))
+        ]
+        smaller += [
+            replace(case, definitions=case.definitions[:i] + case.definitions[i + 1 :])
+            for i in range(len(case.definitions))
+        ]
         smaller += [replace(case, epochs=case.epochs[:i] + case.epochs[i + 1 :]) for i in range(len(case.epochs))]
-        smaller += [replace(case, epochs=(*case.epochs[:i], case.epochs[i] + case.epochs[i + 1], *case.epochs[i + 2 :])) for i in range(len(case.epochs) - 1)]
+        smaller += [
+            replace(case, epochs=(*case.epochs[:i], case.epochs[i] + case.epochs[i + 1], *case.epochs[i + 2 :]))
+            for i in range(len(case.epochs) - 1)
+        ]
         for i, epoch in enumerate(case.epochs):
-            smaller += [replace(case, epochs=(*case.epochs[:i], epoch[:j] + epoch[j + 1 :], *case.epochs[i + 1 :])) for j in range(len(epoch))]
+            smaller += [
+                replace(case, epochs=(*case.epochs[:i], epoch[:j] + epoch[j + 1 :], *case.epochs[i + 1 :]))
+                for j in range(len(epoch))
+            ]
         for candidate in smaller:
             if fails(candidate):
                 case, moved = candidate, True
@@ -143,7 +158,11 @@ def _pass(current: Callable[[], list[int]], attempt: Callable[[list[int]], bool]
             break
         now = current()
         if at < len(now) and now[at] > 0:
-            moved = attempt([*now[:at], now[at] // 2, *now[at + 1 :]]) or attempt([*now[:at], now[at] - 1, *now[at + 1 :]]) or moved
+            moved = (
+                attempt([*now[:at], now[at] // 2, *now[at + 1 :]])
+                or attempt([*now[:at], now[at] - 1, *now[at + 1 :]])
+                or moved
+            )
     return moved
 
 
@@ -186,7 +205,12 @@ def main() -> None:
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
-    for kind, times in hunt(arguments.families or list(TEMPLATES if arguments.windows else FAMILIES), arguments.seconds, seed, arguments.shrink).most_common():
+    for kind, times in hunt(
+        arguments.families or list(TEMPLATES if arguments.windows else FAMILIES),
+        arguments.seconds,
+        seed,
+        arguments.shrink,
+    ).most_common():
         print(f"{times:6}  {kind}")
 
 

@@ -65,7 +65,9 @@ def _statements(case: Case, changes: list[Change], live: list[Counter[Row]]) -> 
 
 def _is(table: Table, row: Row) -> str:
     columns = table.columns[: table.key] if table.key else table.columns
-    return " AND ".join(f"{c.name} IS NOT DISTINCT FROM {literal(v, c.kind)}" for c, v in zip(columns, row, strict=False))
+    return " AND ".join(
+        f"{c.name} IS NOT DISTINCT FROM {literal(v, c.kind)}" for c, v in zip(columns, row, strict=False)
+    )
 
 
 def _insert(table: Table, rows: list[Row]) -> str:

@@ -97,9 +97,15 @@ class Expressions:
         if choose.chance(20):
             column = self.column((Kind.INT, Kind.STRING))
             if column is not None:
-                when = [text("WHEN {} THEN {}", self.constant(column.kind), self.value(kind, depth - 1)) for _ in range(choose.count(1, 2))]
+                when = [
+                    text("WHEN {} THEN {}", self.constant(column.kind), self.value(kind, depth - 1))
+                    for _ in range(choose.count(1, 2))
+                ]
                 return text("CASE {} {} ELSE {} END", column.sql, joined(" ", when), self.value(kind, depth - 1))
-        whens = [text("WHEN {} THEN {}", self.condition(depth - 1), self.value(kind, depth - 1)) for _ in range(choose.count(1, 2))]
+        whens = [
+            text("WHEN {} THEN {}", self.condition(depth - 1), self.value(kind, depth - 1))
+            for _ in range(choose.count(1, 2))
+        ]
         if choose.chance(30):
             return text("CASE {} END", joined(" ", whens))
         return text("CASE {} ELSE {} END", joined(" ", whens), self.value(kind, depth - 1))
@@ -200,7 +206,13 @@ class Expressions:
                 items = [self.constant(kind, null=choose.chance(25)) for _ in range(choose.count(1, 3))]
                 return text("({} {}IN ({}))", left, choose.pick(("", "NOT ")), joined(", ", items))
             case "between" if kind in _ORDERED:
-                return text("({} {}BETWEEN {} AND {})", left, choose.pick(("", "NOT ")), self.value(kind, 0), self.value(kind, 0))
+                return text(
+                    "({} {}BETWEEN {} AND {})",
+                    left,
+                    choose.pick(("", "NOT ")),
+                    self.value(kind, 0),
+                    self.value(kind, 0),
+                )
             case "distinct":
                 return text("({} IS {}DISTINCT FROM {})", left, choose.pick(("", "NOT ")), self.value(kind, depth - 1))
             case "own" if kind is Kind.BOOLEAN:

@@ -14,7 +14,16 @@ __all__ = ["FAMILIES", "Queries"]
 FAMILIES = ("select", "join", "subquery", "aggregate", "grouping", "distinct", "set", "top", "over", "limit")
 """What the outermost query of a case is; below it stands anything."""
 
-_ANY_FAMILY = ((6, "select"), (4, "aggregate"), (1, "grouping"), (1, "distinct"), (2, "set"), (2, "top"), (1, "over"), (1, "limit"))
+_ANY_FAMILY = (
+    (6, "select"),
+    (4, "aggregate"),
+    (1, "grouping"),
+    (1, "distinct"),
+    (2, "set"),
+    (2, "top"),
+    (1, "over"),
+    (1, "limit"),
+)
 _INTEGERS = (Kind.INT, Kind.BIGINT)
 _EXTREMES = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.DOUBLE, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _NOTHING = same("")
@@ -51,7 +60,13 @@ class Queries(Relations):
     # --- SELECT -----------------------------------------------------------------------------------------------------------
 
     def select(
-        self, depth: int, *, kinds: Sequence[Kind] | None = None, least: int = 1, distinct: bool = False, subquery: bool = False
+        self,
+        depth: int,
+        *,
+        kinds: Sequence[Kind] | None = None,
+        least: int = 1,
+        distinct: bool = False,
+        subquery: bool = False,
     ) -> Query:
         choose = self.choose
         source = self.from_clause(depth, least)
@@ -62,8 +77,14 @@ class Queries(Relations):
             items = [Expr(scope.value(kind), kind) for kind in kinds]
         else:
             items = [scope.any(approx=not distinct) for _ in range(choose.count(1, 4))]
-        word = "SELECT DISTINCT" if distinct or choose.chance(4) and all(i.kind is not Kind.APPROX for i in items) else "SELECT"
-        return Query(text(f"{word} {{}} FROM {{}}{{}}", listed(items), source.sql, where), columns_of(items), source.single)
+        word = (
+            "SELECT DISTINCT"
+            if distinct or (choose.chance(4) and all(i.kind is not Kind.APPROX for i in items))
+            else "SELECT"
+        )
+        return Query(
+            text(f"{word} {{}} FROM {{}}{{}}", listed(items), source.sql, where), columns_of(items), source.single
+        )
 
     def _where_clause(self, source: From, depth: int, *, force: bool = False) -> Text:
         choose = self.choose
@@ -73,7 +94,9 @@ class Queries(Relations):
         scope = Expressions(choose, source.columns, hook if depth > 0 or force else None)
         condition = scope.condition()
         if force:
-            condition = text("{} AND {}", hook(source.columns), condition) if choose.chance(30) else hook(source.columns)
+            condition = (
+                text("{} AND {}", hook(source.columns), condition) if choose.chance(30) else hook(source.columns)
+            )
         return text(" WHERE {}", condition)
 
     # --- aggregates -------------------------------------------------------------------------------------------------------
@@ -100,7 +123,10 @@ class Queries(Relations):
             having = text(" HAVING {}", grouped.condition(1))
         items = [*shown, *calls]
         group = joined(", ", [k.sql for k in keys])
-        return Query(text("SELECT {} FROM {}{} GROUP BY {}{}", listed(items), source.sql, where, group, having), columns_of(items))
+        return Query(
+            text("SELECT {} FROM {}{} GROUP BY {}{}", listed(items), source.sql, where, group, having),
+            columns_of(items),
+        )
 
     def single_row(self, depth: int) -> Query:
         choose = self.choose
@@ -110,7 +136,9 @@ class Queries(Relations):
         calls = [self._call(scope) for _ in range(choose.count(1, 3))]
         condition = Expressions(choose, calls).condition(1) if choose.chance(15) else None
         return Query(
-            text("SELECT {} FROM {}{}{}", listed(calls), source.sql, where, group_of_all(condition)), columns_of(calls), single=True
+            text("SELECT {} FROM {}{}{}", listed(calls), source.sql, where, group_of_all(condition)),
+            columns_of(calls),
+            single=True,
         )
 
     def grouping(self, depth: int) -> Query:
@@ -132,7 +160,14 @@ class Queries(Relations):
         items = [*keys, *calls]
         if choose.chance(30):
             items.append(Expr(text("GROUPING({})", choose.pick(names)), Kind.BIGINT))
-        sql = text(f"SELECT {{}} FROM {{}}{{}} GROUP BY {shape} ({{}}){{}}", listed(items), source.sql, where, group, group_of_all(None))
+        sql = text(
+            f"SELECT {{}} FROM {{}}{{}} GROUP BY {shape} ({{}}){{}}",
+            listed(items),
+            source.sql,
+            where,
+            group,
+            group_of_all(None),
+        )
         return Query(sql, columns_of(items))
 
     def _call(self, scope: Expressions) -> Expr:
@@ -141,7 +176,9 @@ class Queries(Relations):
         rest = _NOTHING
         if choose.chance(20):
             rest = text(" FILTER (WHERE {})", scope.condition(1))
-        name = choose.weighted([(3, "COUNT(*)"), (3, "COUNT"), (4, "SUM"), (3, "MIN"), (3, "MAX"), (2, "AVG"), (1, "MOMENT")])
+        name = choose.weighted(
+            [(3, "COUNT(*)"), (3, "COUNT"), (4, "SUM"), (3, "MIN"), (3, "MAX"), (2, "AVG"), (1, "MOMENT")]
+        )
         distinct = "DISTINCT " if choose.chance(15) else ""
         match name:
             case "COUNT(*)":
@@ -154,7 +191,10 @@ class Queries(Relations):
             case "MOMENT":
                 function = choose.pick(("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"))
                 return Expr(text(f"{function}({{}}){{}}", scope.value(Kind.DOUBLE, 1), rest), Kind.APPROX)
-        kind = choose.pick([k for k in (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE) if any(c.kind is k for c in scope.columns)] or [Kind.INT])
+        kind = choose.pick(
+            [k for k in (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE) if any(c.kind is k for c in scope.columns)]
+            or [Kind.INT]
+        )
         value = scope.value(kind, 1)
         if name == "SUM":
             return Expr(text(f"SUM({distinct}{{}}){{}}", value, rest), kind)
@@ -199,7 +239,9 @@ class Queries(Relations):
         order = self._order(columns, total=function == "ROW_NUMBER")
         call = text(f"{function}() OVER ({{}}ORDER BY {{}})", self._partition(columns), order)
         n = choose.count(1, 3)
-        bound = choose.weighted([(6, f"<= {n}"), (1, f"< {n + 1}"), (2, "= 1"), (1, f"BETWEEN 2 AND {n + 1}"), (1, f"= {n}")])
+        bound = choose.weighted(
+            [(6, f"<= {n}"), (1, f"< {n + 1}"), (2, "= 1"), (1, f"BETWEEN 2 AND {n + 1}"), (1, f"= {n}")]
+        )
         items = columns if choose.chance(50) else choose.some(columns, 1, len(columns))
         if choose.chance(20):
             sql = text("SELECT {} FROM {}{} QUALIFY {} {}", listed(items), source.sql, where, call, bound)
@@ -219,17 +261,26 @@ class Queries(Relations):
         columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]
         if not columns:
             return self.select(depth)
-        frame = choose.pick((
-            "", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
-            "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
-        ))
+        frame = choose.pick(
+            (
+                "",
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+                "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+            )
+        )
         partition, order = self._partition(columns), self._order(columns, total=True)
         framed = text(" OVER ({}ORDER BY {} {})", partition, order, frame)
         bare = text(" OVER ({}ORDER BY {})", partition, order)
         scope = Expressions(choose, columns)
         calls = []
         for _ in range(choose.count(1, 2)):
-            name = choose.pick(("COUNT", "SUM", "MIN", "MAX", "AVG") if frame else ("SUM", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "COUNT"))
+            name = choose.pick(
+                ("COUNT", "SUM", "MIN", "MAX", "AVG")
+                if frame
+                else ("SUM", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "COUNT")
+            )
             calls.append(self._over_call(name, scope, bare if not frame else framed))
         items = [*choose.some(columns, 1, len(columns)), *calls]
         return Query(text("SELECT {} FROM {}", listed(items), source.sql), columns_of(items))
@@ -240,7 +291,10 @@ class Queries(Relations):
             return Expr(text(f"{name}(){{}}", over), Kind.BIGINT)
         if name == "COUNT":
             column = scope.column()
-            return Expr(text("COUNT({}){}", column.sql if column is not None and choose.chance(60) else same("*"), over), Kind.BIGINT)
+            return Expr(
+                text("COUNT({}){}", column.sql if column is not None and choose.chance(60) else same("*"), over),
+                Kind.BIGINT,
+            )
         if name in ("LAG", "LEAD"):
             column = scope.column() or Expr(same("1"), Kind.INT)
             return Expr(text(f"{name}({{}}, {choose.count(1, 2)}){{}}", column.sql, over), column.kind)
@@ -261,7 +315,9 @@ class Queries(Relations):
         items = [scope.any(1) for _ in range(choose.count(1, 3))]
         names = [Expr(same(c.name), c.kind) for c in columns_of(items)]
         tail = f" LIMIT {choose.count(1, 4)}" + (f" OFFSET {choose.count(1, 2)}" if choose.chance(20) else "")
-        sql = text("SELECT {} FROM {}{} ORDER BY {}{}", listed(items), source.sql, where, self._order(names, total=True), tail)
+        sql = text(
+            "SELECT {} FROM {}{} ORDER BY {}{}", listed(items), source.sql, where, self._order(names, total=True), tail
+        )
         return Query(sql, columns_of(items))
 
 

@@ -73,7 +73,11 @@ class Relations(ABC):
         choose = self.choose
         if choose.chance(8):
             single = self.derived(self.single_row(depth - 1))
-            return From(text("{} CROSS JOIN {}", left.sql, single.sql), left.columns + single.columns, left.single and single.single)
+            return From(
+                text("{} CROSS JOIN {}", left.sql, single.sql),
+                left.columns + single.columns,
+                left.single and single.single,
+            )
         right = self.relation(depth)
         kind = choose.weighted([(5, "JOIN"), (4, "LEFT JOIN"), (2, "RIGHT JOIN"), (2, "FULL JOIN")])
         columns = left.columns + right.columns
@@ -92,7 +96,9 @@ class Relations(ABC):
         """Equalities between columns of two sides; None when no kinds meet."""
         choose = self.choose
         pairs = [(a, b) for a in left for b in right if a.kind is b.kind and a.kind is not Kind.APPROX]
-        pairs += [(a, b) for a in left for b in right if a.kind is not b.kind and a.kind in _NUMBERS and b.kind in _NUMBERS]
+        pairs += [
+            (a, b) for a in left for b in right if a.kind is not b.kind and a.kind in _NUMBERS and b.kind in _NUMBERS
+        ]
         if not pairs:
             return None
         parts = []
@@ -128,7 +134,9 @@ class Relations(ABC):
         if shape == "in row":
             second = choose.pick(usable)
             items = text("{}, {}", scope.value(left.kind, 1), scope.value(second.kind, 1))
-            return text(f"(({{}}, {{}}) {no}IN (SELECT {{}} FROM {{}}{{}}))", left.sql, second.sql, items, inner.sql, where)
+            return text(
+                f"(({{}}, {{}}) {no}IN (SELECT {{}} FROM {{}}{{}}))", left.sql, second.sql, items, inner.sql, where
+            )
         return text(f"({{}} {no}IN (SELECT {{}} FROM {{}}{{}}))", left.sql, scope.value(left.kind, 1), inner.sql, where)
 
     def _exists(self, outer: Sequence[Expr], depth: int) -> Text:

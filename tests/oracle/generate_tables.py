@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -24,15 +25,25 @@ DOMAINS: dict[Kind, tuple[Any, ...]] = {
     Kind.STRING: ("a", "b", "ab", "", "A_b", "%"),
     Kind.BOOLEAN: (True, False),
     Kind.DATE: (dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2023, 12, 31)),
-    Kind.TIMESTAMP: (dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 0, 30), dt.datetime(2024, 2, 29, 23, 59, 59, 500000)),
+    Kind.TIMESTAMP: (
+        dt.datetime(2024, 1, 1),
+        dt.datetime(2024, 1, 1, 0, 30),
+        dt.datetime(2024, 2, 29, 23, 59, 59, 500000),
+    ),
 }
 """Small on purpose: joins must hit, groups must have several rows, and rows must repeat."""
 
 
 def arrow_type(kind: Kind) -> pa.DataType:
     return {
-        Kind.INT: pa.int32(), Kind.BIGINT: pa.int64(), Kind.DECIMAL: pa.decimal128(10, 2), Kind.DOUBLE: pa.float64(), Kind.STRING: pa.string(),
-        Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32(), Kind.TIMESTAMP: pa.timestamp("us"),
+        Kind.INT: pa.int32(),
+        Kind.BIGINT: pa.int64(),
+        Kind.DECIMAL: pa.decimal128(10, 2),
+        Kind.DOUBLE: pa.float64(),
+        Kind.STRING: pa.string(),
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.DATE: pa.date32(),
+        Kind.TIMESTAMP: pa.timestamp("us"),
     }[kind]
 
 
@@ -81,7 +92,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Op:
-    """A change as drawn: `what` is insert, delete, update or clear; `at` chooses the live row, modulo their number."""
+    """A change as drawn: `what` is insert, delete, update, clear or churn; `at` chooses the live row, modulo their number.
+
+    A churn is many insertions, updates and deletions at once, by chance from the seed `at`: state must grow, and shrink again.
+    """
 
     table: int
     what: str
@@ -111,6 +125,8 @@ class Contents:
         if op.what == "clear":
             gone, rows[:] = list(rows), []
             return [Change(op.table, r, None) for r in gone]
+        if op.what == "churn":
+            return self._churn(op)
         if op.what == "insert":
             return [self._put(op.table, op.row)]
         if not rows:
@@ -122,6 +138,17 @@ class Contents:
         new = old[: table.key] + op.row[table.key :] if table.key else op.row
         rows[at] = new
         return [Change(op.table, old, new)]
+
+    def _churn(self, op: Op) -> list[Change]:
+        chance = random.Random(op.at)
+        table = self.tables[op.table]
+        shares = chance.choice(((8, 1, 1), (1, 1, 8), (4, 3, 3)))
+        found = []
+        for _ in range(150):
+            what = chance.choices(("insert", "update", "delete"), shares)[0]
+            row = tuple(_wide(chance, c.kind, null=i >= table.key) for i, c in enumerate(table.columns))
+            found += self.take(Op(op.table, what, chance.randrange(1 << 20), row))
+        return found
 
     def _put(self, index: int, row: Row) -> Change:
         key, rows = self.tables[index].key, self.rows[index]
@@ -136,6 +163,30 @@ class Contents:
 
 _KINDS = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
 _KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE)
+
+
+def _wide(chance: random.Random, kind: Kind, *, null: bool) -> Any:
+    """A value of a larger domain, now and then one of the small one or NULL."""
+    if null and chance.random() < 0.1:
+        return None
+    if chance.random() < 0.2:
+        return chance.choice(DOMAINS[kind])
+    number = chance.randint(-40, 160)
+    match kind:
+        case Kind.INT | Kind.BIGINT:
+            return number
+        case Kind.DECIMAL:
+            return Decimal(number) / 4
+        case Kind.DOUBLE:
+            return number / 4 + 0.0
+        case Kind.STRING:
+            return f"text number {number}" if number % 2 else f"{number}"
+        case Kind.DATE:
+            return DOMAINS[kind][0] + dt.timedelta(days=number)
+        case Kind.TIMESTAMP:
+            return DOMAINS[kind][0] + dt.timedelta(minutes=number)
+        case _:
+            return chance.choice(DOMAINS[kind])
 
 
 def draw_tables(choose: Choices) -> tuple[Table, ...]:
@@ -166,13 +217,26 @@ def draw_row(choose: Choices, table: Table) -> Row:
 def draw_epochs(choose: Choices, tables: tuple[Table, ...]) -> list[list[Op]]:
     """One to six epochs of changes: more insertions at the start; at times an empty epoch, or one that empties a table."""
     epochs = []
+    churns = choose.chance(8)
     for number in range(choose.count(1, 6)):
         ops = []
         size = choose.count(0, 8 if number == 0 else 5)
         for _ in range(size):
             table = choose.count(0, len(tables) - 1)
             what = choose.weighted([(10 if number == 0 else 4, "insert"), (3, "update"), (3, "delete")])
-            ops.append(Op(table, what, choose.count(0, 7) if what != "insert" else 0, draw_row(choose, tables[table]) if what != "delete" else ()))
+            ops.append(
+                Op(
+                    table,
+                    what,
+                    choose.count(0, 7) if what != "insert" else 0,
+                    draw_row(choose, tables[table]) if what != "delete" else (),
+                )
+            )
+        if churns:
+            ops += [
+                Op(choose.count(0, len(tables) - 1), "churn", choose.count(0, 999), ())
+                for _ in range(choose.count(0, 2))
+            ]
         if number and choose.chance(10):
             ops.append(Op(choose.count(0, len(tables) - 1), "clear", 0, ()))
         epochs.append(ops)

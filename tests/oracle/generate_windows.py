@@ -18,11 +18,25 @@ from tests.oracle.generate_text import Column, Kind, Text
 
 __all__ = ["TEMPLATES", "WindowCase", "draw_window_case", "window_cases"]
 
-_COLUMNS = (Column("id", Kind.INT), Column("k", Kind.STRING), Column("v", Kind.INT), Column("d", Kind.DECIMAL), Column("ts", Kind.TIMESTAMP))
+_COLUMNS = (
+    Column("id", Kind.INT),
+    Column("k", Kind.STRING),
+    Column("v", Kind.INT),
+    Column("d", Kind.DECIMAL),
+    Column("ts", Kind.TIMESTAMP),
+)
 _START = dt.datetime(2024, 1, 1)
 _AGGREGATES = (
-    "COUNT(*)", "SUM({0}v)", "MIN({0}v)", "MAX({0}d)", "COUNT(DISTINCT {0}v)", "SUM({0}d)", "COUNT({0}k)", "COUNT(*) FILTER (WHERE {0}v > 0)",
-    "MAX({0}ts)", "SUM(DISTINCT {0}v)",
+    "COUNT(*)",
+    "SUM({0}v)",
+    "MIN({0}v)",
+    "MAX({0}d)",
+    "COUNT(DISTINCT {0}v)",
+    "SUM({0}d)",
+    "COUNT({0}k)",
+    "COUNT(*) FILTER (WHERE {0}v > 0)",
+    "MAX({0}ts)",
+    "SUM(DISTINCT {0}v)",
 )
 
 
@@ -64,7 +78,9 @@ def _stream(choose: Choices, delay: int, *, distinct_times: bool) -> tuple[Row, 
         times.add(time)
         newest = max(newest, time)
         key = draw_value(choose, Kind.STRING, null=False)[:1] or None
-        rows.append((number, key, draw_value(choose, Kind.INT, null=True), draw_value(choose, Kind.DECIMAL, null=True), time))
+        rows.append(
+            (number, key, draw_value(choose, Kind.INT, null=True), draw_value(choose, Kind.DECIMAL, null=True), time)
+        )
     return tuple(rows)
 
 
@@ -82,7 +98,10 @@ class _Window:
 
     def ours(self, table: str) -> str:
         lengths = {
-            "TUMBLE": [self.size], "HOP": [self.step, self.size], "CUMULATE": [self.step, self.size], "SESSION": [self.size],
+            "TUMBLE": [self.size],
+            "HOP": [self.step, self.size],
+            "CUMULATE": [self.step, self.size],
+            "SESSION": [self.size],
         }[self.kind]
         partition = " PARTITION BY k" if self.by_key else ""
         if self.offset:
@@ -102,16 +121,14 @@ class _Window:
 
         match self.kind:
             case "TUMBLE":
-                bounds = f"{floor(size)} AS ws, {floor(size)} + {size} AS we"
+                return _bounded(f"SELECT *, {floor(size)} AS ws, {floor(size)} + {size} AS we FROM {table}")
             case "HOP":
-                inner = f"SELECT *, unnest(range({floor(step)}, {time} - {size}, -{step})) AS ws FROM {table}"
-                return f"(SELECT * EXCLUDE (ws), {_stamp('ws')} AS window_start, {_stamp(f'ws + {size}')} AS window_end FROM ({inner}))"
+                starts = f"SELECT *, unnest(range({floor(step)}, {time} - {size}, -{step})) AS ws FROM {table}"
+                return _bounded(f"SELECT *, ws + {size} AS we FROM ({starts})")
             case _:
-                ends = f"range({floor(step)} + {step}, base + {size} + 1, {step})".replace(floor(step), f"(base + ({time} - base) // {step} * {step})")
-                inner = f"SELECT *, {floor(size)} AS base FROM {table}"
-                inner = f"SELECT *, unnest({ends}) AS we FROM ({inner})"
-                return f"(SELECT * EXCLUDE (base, we), {_stamp('base')} AS window_start, {_stamp('we')} AS window_end FROM ({inner}))"
-        return f"(SELECT * EXCLUDE (ws, we), {_stamp('ws')} AS window_start, {_stamp('we')} AS window_end FROM (SELECT *, {bounds} FROM {table}))"
+                inner = f"SELECT *, {floor(size)} AS ws FROM {table}"
+                first = f"ws + ({time} - ws) // {step} * {step} + {step}"
+                return _bounded(f"SELECT *, unnest(range({first}, ws + {size} + 1, {step})) AS we FROM ({inner})")
 
     def _sessions(self, table: str) -> str:
         gap = f"INTERVAL '{self.size}' SECOND"
@@ -123,6 +140,11 @@ class _Window:
             f"(SELECT * EXCLUDE (begins, n), MIN(ts) OVER ({with_key}) AS window_start, MAX(ts) OVER ({with_key}) + {gap} AS window_end"
             f" FROM ({numbered}))"
         )
+
+
+def _bounded(rows: str) -> str:
+    """Rows with the milliseconds `ws` and `we` as timestamps."""
+    return f"(SELECT * EXCLUDE (ws, we), {_stamp('ws')} AS window_start, {_stamp('we')} AS window_end FROM ({rows}))"
 
 
 def _stamp(ms: str) -> str:
@@ -153,9 +175,8 @@ def _grouping_sets(choose: Choices) -> tuple[Text, int]:
     while window.kind == "SESSION":
         window.kind, window.step, window.by_key = "TUMBLE", 0, False
     calls, number = _calls(choose)
-    pattern = (
-        f"SELECT window_start, window_end, k, v, {calls} FROM {{}} GROUP BY window_start, window_end, {choose.pick(('ROLLUP', 'CUBE'))} (k, v)"
-    )
+    sets = choose.pick(("ROLLUP (k, v)", "CUBE (k, v)"))
+    pattern = f"SELECT window_start, window_end, k, v, {calls} FROM {{}} GROUP BY window_start, window_end, {sets}"
     return Text(pattern.format(window.ours("e")), pattern.format(window.duck("e"))), 4 + number
 
 
@@ -194,7 +215,9 @@ def _window_top(choose: Choices) -> tuple[Text, int]:
         over = f"{rank}() OVER (PARTITION BY {partition} ORDER BY v{way}{nulls}, id)"
         return f"SELECT {shown} FROM (SELECT *, {over} AS rn FROM {source}) AS q WHERE rn {bound}"
 
-    return Text(one(window.ours("e"), ""), one(window.duck("e"), " NULLS LAST" if way else " NULLS FIRST")), shown.count(",") + 1
+    return Text(
+        one(window.ours("e"), ""), one(window.duck("e"), " NULLS LAST" if way else " NULLS FIRST")
+    ), shown.count(",") + 1
 
 
 def _window_join(choose: Choices) -> tuple[Text, int]:
@@ -225,11 +248,15 @@ def _interval_join(choose: Choices) -> tuple[Text, int]:
 
 
 def _over(choose: Choices) -> tuple[Text, int]:
-    frame = choose.pick((
-        "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
-        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", "RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW",
-        "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND CURRENT ROW",
-    ))
+    frame = choose.pick(
+        (
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+            "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+            "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND CURRENT ROW",
+        )
+    )
     partition = choose.pick(("PARTITION BY k ", "", "PARTITION BY k, v "))
     chosen = choose.some(("COUNT(*)", "SUM(v)", "MIN(v)", "MAX(d)", "COUNT(v)", "SUM(d)"), 1, 3)
     calls = ", ".join(f"{c} OVER ({partition}ORDER BY ts {frame})" for c in chosen)
@@ -248,16 +275,26 @@ def _temporal(choose: Choices) -> tuple[Text, int]:
     extra = choose.pick(("", " AND e.v <> f.v"))
     ours = f"SELECT e.id, f.id, f.v FROM e {kind} latest FOR SYSTEM_TIME AS OF e.ts AS f ON e.k = f.k{extra}"
     last = "(SELECT MAX(g.ts) FROM f AS g WHERE g.k = e.k AND g.ts <= e.ts)"
-    duck = f"SELECT e.id, f.id, f.v FROM (SELECT *, {last} AS at FROM e) AS e {kind} f ON e.k = f.k AND f.ts = e.at{extra}"
+    duck = (
+        f"SELECT e.id, f.id, f.v FROM (SELECT *, {last} AS at FROM e) AS e {kind} f ON e.k = f.k AND f.ts = e.at{extra}"
+    )
     return Text(ours, duck), 3
 
 
 TEMPLATES = {
-    "aggregate": _aggregate, "window grouping sets": _grouping_sets, "cascade": _cascade, "window top": _window_top, "window join": _window_join,
-    "interval join": _interval_join, "over": _over, "deduplicate": _deduplicate, "temporal join": _temporal,
+    "aggregate": _aggregate,
+    "window grouping sets": _grouping_sets,
+    "cascade": _cascade,
+    "window top": _window_top,
+    "window join": _window_join,
+    "interval join": _interval_join,
+    "over": _over,
+    "deduplicate": _deduplicate,
+    "temporal join": _temporal,
 }
 _VERSIONED = (
-    "CREATE VIEW latest AS SELECT id, k, v, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM f) AS q WHERE rn = 1"
+    "CREATE VIEW latest AS SELECT id, k, v, ts"
+    " FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) AS rn FROM f) AS q WHERE rn = 1"
 )
 
 
@@ -268,7 +305,9 @@ def draw_window_case(choose: Choices, template: str) -> WindowCase:
     distinct = template in ("over", "deduplicate", "temporal join")
     rows = tuple(_stream(choose, delay, distinct_times=distinct) for delay in delays)
     cuts = tuple(choose.count(0, 4) for _ in range(choose.count(1, 7)))
-    return WindowCase(rows, delays, _VERSIONED if template == "temporal join" else "", sql, cuts if any(cuts) else (1,), columns)
+    return WindowCase(
+        rows, delays, _VERSIONED if template == "temporal join" else "", sql, cuts if any(cuts) else (1,), columns
+    )
 
 
 @st.composite

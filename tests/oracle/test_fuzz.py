@@ -27,8 +27,13 @@ CHUNK = 15
 def fuzz_settings(cases_: int) -> settings:
     """Hypothesis without a memory of earlier runs: what fails is shrunk and written down."""
     return settings(
-        max_examples=cases_, database=None, deadline=None, suppress_health_check=list(HealthCheck), verbosity=Verbosity.quiet,
-        phases=[Phase.generate, Phase.shrink], print_blob=False,
+        max_examples=cases_,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        phases=[Phase.generate, Phase.shrink],
+        print_blob=False,
     )
 
 
@@ -58,7 +63,9 @@ def test_kept_answers_equal_duckdb(family: str, chunk: int) -> None:
     except Broken:
         _, case, why = said[-1]
         path = write_slt(case, why)
-        pytest.fail(f"seed {SEED} family {family} chunk {chunk}; as a file: {path}\n\n{as_slt(case, why)}", pytrace=False)
+        pytest.fail(
+            f"seed {SEED} family {family} chunk {chunk}; as a file: {path}\n\n{as_slt(case, why)}", pytrace=False
+        )
 
 
 def hash_of(family: str, chunk: int) -> int:
