@@ -17,11 +17,11 @@ FROM nexmark WHERE event_type = 2;
 
 CREATE TABLE nexmark_q10 (
   auction BIGINT, bidder BIGINT, price BIGINT, `dateTime` TIMESTAMP(3), extra STRING, dt STRING, hm STRING
-) PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = 'nexmark_q10_log', 'format' = 'csv');
+) PARTITIONED BY (dt, hm) WITH ('connector' = 'filesystem', 'path' = 'target/nexmark_q10_log', 'format' = 'csv');
 
 INSERT INTO nexmark_q10
 SELECT auction, bidder, price, `dateTime`, extra, DATE_FORMAT(`dateTime`, 'yyyy-MM-dd'), DATE_FORMAT(`dateTime`, 'HH:mm')
 FROM bid;
 
--- The log, read back.
+-- The log, read back. It grows with each run; without the folder target/nexmark_q10_log it begins anew.
 SELECT dt, hm, COUNT(*) AS bids, SUM(price) AS total FROM nexmark_q10 GROUP BY dt, hm ORDER BY dt, hm;
