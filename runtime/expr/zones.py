@@ -20,10 +20,45 @@ _UTC = frozenset({"UTC", "Z", "GMT", "Etc/UTC"})
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
+_TICKS = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_LAST_KNOWN = int(np.datetime64("2038-01-01", "D").astype(np.int64))
+
+
+def _calendars() -> Numbers:
+    """For each kind of year (14: the weekday of 1 January, leap or not) the first day of such a year from 2010 to 2037."""
+    years = np.arange(2010, 2038)
+    starts = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+    ends = (years - 1969).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+    found = np.zeros(14, np.int64)
+    found[starts % 7 * 2 + (ends - starts == 366)] = starts
+    return found
+
+
+_CALENDARS = _calendars()
+
+
+def _cycle(values: Numbers, unit: str) -> Numbers | None:
+    """How far times from 2038 on lie behind the same day of a year with the same calendar before 2038; None without such.
+
+    Arrow knows no changes of clocks after 2037, Java goes on with the last rules.
+    """
+    per_day = _TICKS[unit]
+    late = values >= _LAST_KNOWN * per_day
+    if not late.any():
+        return None
+    years = (values // per_day).astype("datetime64[D]").astype("datetime64[Y]")
+    starts = years.astype("datetime64[D]").astype(np.int64)
+    leap = (years + 1).astype("datetime64[D]").astype(np.int64) - starts == 366
+    return np.where(late, (starts - _CALENDARS[starts % 7 * 2 + leap]) * per_day, 0)
+
+
 def instant_to_local(values: Numbers, time_zone: str, unit: str) -> Numbers:
     """Instants (units since the epoch, UTC) as the local time of a zone."""
     if time_zone in _UTC:
         return values
+    cycle = _cycle(values, unit)
+    if cycle is not None:
+        return instant_to_local(values - cycle, time_zone, unit) + cycle
     array = pa.array(values, pa.int64()).cast(pa.timestamp(unit, time_zone))
     return integers_of(pc.local_timestamp(array))
 
@@ -33,6 +68,9 @@ def local_to_instant(values: Numbers, time_zone: str, unit: str, *, ambiguous: s
     instant, as java.time has it, or the `latest`, as java.util.Calendar has it."""
     if time_zone in _UTC:
         return values
+    cycle = _cycle(values, unit)
+    if cycle is not None:
+        return local_to_instant(values - cycle, time_zone, unit, ambiguous=ambiguous) + cycle
     array = pa.array(values, pa.int64()).cast(pa.timestamp(unit))
     instants = integers_of(pc.assume_timezone(array, time_zone, ambiguous=ambiguous, nonexistent="latest"))
     skipped = instant_to_local(instants, time_zone, unit) != values
