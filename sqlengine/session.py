@@ -83,7 +83,7 @@ class Session:
         self.rejected = RejectedRows()
         self.memory: dict[ObjectPath, MemoryTable] = {}
         """Rows of tables without connector and of materialized views, by `storage`."""
-        self._filling: tuple[CatalogTable, MemoryTable] | None = None
+        self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.jobs = Jobs()
         self.views = Views()
         self.in_epoch = False
@@ -143,12 +143,12 @@ class Session:
         return found
 
     @contextmanager
-    def filling(self, table: CatalogTable) -> Iterator[None]:
+    def filling(self, table: CatalogTable | MaterializedView) -> Iterator[None]:
         """While a table is made from a query: its name still means what it meant, so that the query may read the table that it replaces.
 
         Its rows take the place of the others when the block ends, and are forgotten when it fails.
         """
-        if table.connector is not None:
+        if isinstance(table, CatalogTable) and table.connector is not None:
             yield
             return
         self._filling = table, self._new_memory_table(table)
@@ -205,7 +205,7 @@ class Session:
 
     def system_table(self, name: str, span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
-        tables = {"rejected": (REJECTED_SCHEMA, self.rejected.rows), "jobs": (Jobs.SCHEMA, self.jobs.rows)}
+        tables = {"rejected": (REJECTED_SCHEMA, self.rejected.rows), "jobs": (Jobs.SCHEMA, lambda: self.jobs.rows(v.job for v in self.views.jobs()))}
         if name not in tables:
             raise BindError(f'unknown table "system.{name}"', code="E1202", span=span, hint=did_you_mean(name, tables))
         schema, rows = tables[name]
@@ -268,6 +268,7 @@ class Binding:
         if isinstance(found, MaterializedView):
             session.views.check(found.path)
         if isinstance(found, MaterializedView) or found.connector is None:
+            session.views.check(found.path)
             contents = session.memory_table(found)
             table = (
                 found

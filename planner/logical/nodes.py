@@ -230,8 +230,8 @@ class Expand(Unary):
 
 @node
 class WindowTable(Unary):
-    """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (its time attribute as a plain timestamp), then start, end
-    and time of a window; a row per window. `partition` belongs to SESSION."""
+    """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (rows pass at once, so its time attribute stays one), then
+    start, end and time of a window; a row per window. `partition` belongs to SESSION."""
 
     input: LogicalNode
     window: WindowSpec
@@ -243,8 +243,7 @@ class WindowTable(Unary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        passed = tuple(c.with_type(c.type.materialized()) if c.id == self.time.id else c for c in self.input.columns)
-        return (*passed, self.start, self.end, self.window_time)
+        return (*self.input.columns, self.start, self.end, self.window_time)
 
 
 @node

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from planner.lower.aggregate import aggregate_input
@@ -63,14 +65,23 @@ def _(plan: n.Deduplicate, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.WindowTopN, run: Lowering, demand: Demand) -> Lowered:
     require_append_only(plan, "a top-n per window", run.traits)
-    source, order = run.sort_specs(run.input(plan, 0), plan.order)
+    latest = _keeps_last(plan)
+    keys = tuple(replace(k, descending=False) for k in plan.order) if latest else plan.order
+    source, order = run.sort_specs(run.input(plan, 0), keys)
     schema, ids = _with_rank(source, plan.rank)
     start, end = source.positions_of(plan.window)
     node = WindowTopNExec(
         source.node, plan.function, source.positions_of(plan.partition), (start, end), order, plan.start, plan.end,
         plan.rank is not None, window_zone(plan.input, run), schema, APPEND, proctime=window_is_proctime(plan.input, run),
+        latest=latest,
     )
     return run.restored(Lowered(node, ids), plan.columns)
+
+
+def _keeps_last(plan: n.WindowTopN) -> bool:
+    """Whether it is a deduplication that keeps the last row by time: of equal times the row that came last, as outside of windows."""
+    first_only = plan.function is RankFunction.ROW_NUMBER and plan.start == plan.end == 1
+    return first_only and len(plan.order) == 1 and plan.order[0].descending and plan.order[0].expr.type.time_attribute is not None
 
 
 @lower_node.register

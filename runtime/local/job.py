@@ -80,6 +80,7 @@ class Job:
             self.dataflow.abort()
             raise
         self._finished_sources: set[int] = set()
+        self._idle_sources: set[int] = set()
         self._reading: ThreadPoolExecutor | None = None
         self.on_epoch: Callable[[Job], None] | None = None
         """Called after every epoch: for live progress."""
@@ -98,7 +99,7 @@ class Job:
         self._cancelled.set()
 
     def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
-        """One epoch of what the sources have now: the roots' changes, and whether any source gave a row or came to its end."""
+        """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its end or became idle."""
         cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
         given: dict[SourceExec, SourceInput] = {}
@@ -106,7 +107,8 @@ class Job:
         for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
             polled = source.poll(rows)
             given[source.node] = polled
-            moved |= polled.batch is not None or polled.idle
+            moved |= polled.batch is not None or (polled.idle and index not in self._idle_sources)
+            (self._idle_sources.add if polled.idle else self._idle_sources.discard)(index)
             if polled.finished and index not in self._finished_sources:
                 self._finished_sources.add(index)
                 moved = True

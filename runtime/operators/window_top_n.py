@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
-from runtime.operators.ranking import ranked_rows
+from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.window_assign import firing_times, milliseconds
 from runtime.plan.nodes import WindowTopNExec
 from runtime.state.keyed import KeyIndex
@@ -50,7 +50,7 @@ class WindowTopNOperator(Operator):
         closed = self._timers.pop_below(0, _words(np.array([now]))[0], inclusive=True)
         if not len(closed):
             return None
-        ranked = ranked_rows(self._rows, closed, self._node.function, self._node.start, self._node.end)
+        ranked = self._ranked(closed, self._node.start)
         columns = self._rows.take(ranked.slot)
         if self._node.rank_column:
             columns.append(pa.array(ranked.rank, pa.int64()))
@@ -74,12 +74,20 @@ class WindowTopNOperator(Operator):
         self._timers.insert(np.zeros(len(fresh), dtype=np.int64), _words(fires[is_new]), None, fresh)
         changed = self._rows.apply(batch, keys)
         touched = np.unique(keys)
-        kept = ranked_rows(self._rows, touched, self._node.function, 1, self._node.end)
+        kept = self._ranked(touched, 1)
         _, slots = self._rows.all(touched)
         beyond = np.setdiff1d(slots, kept.slot)
         if len(beyond):
             changed = np.union1d(changed, self._rows.take_away(beyond))
         self._rows.settle(changed)
+
+    def _ranked(self, partitions: np.ndarray, start: int) -> Ranked:
+        if not self._node.latest:
+            return ranked_rows(self._rows, partitions, self._node.function, start, self._node.end)
+        index, slots = self._rows.all(partitions)
+        last = np.ones(len(index), dtype=bool)
+        last[:-1] = index[1:] != index[:-1]
+        return Ranked(index[last], slots[last], np.ones(int(last.sum()), dtype=np.int64))
 
 
 def _words(times: np.ndarray) -> np.ndarray:

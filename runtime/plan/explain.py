@@ -272,6 +272,8 @@ def _window_top_n(node: p.WindowTopNExec) -> str:
     rank = f" AS {node.schema.names[-1]}" if node.rank_column else ""
     window = f" window ({_columns(node.window, schema)})"
     order = f" order by {_order(node.order, schema)}"
+    if node.latest:
+        return f"last{rank}{window}{_by(node.partition, schema)}{order}"
     return f"{node.function.value} {node.start}..{node.end}{rank}{window}{_by(node.partition, schema)}{order}"
 
 

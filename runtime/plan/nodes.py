@@ -301,7 +301,11 @@ class DeduplicateExec(PhysicalNode):
 
 @node
 class WindowTopNExec(PhysicalNode):
-    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window columns."""
+    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window columns.
+
+    Ties rank by arrival. `latest`: the last row in this order and, of ties, by arrival; `start` and `end` are 1 then (deduplication
+    that keeps the last row).
+    """
 
     input: PhysicalNode
     function: RankFunction
@@ -315,6 +319,7 @@ class WindowTopNExec(PhysicalNode):
     schema: Schema
     mode: ChangelogMode
     proctime: bool = False
+    latest: bool = False
 
 
 @node

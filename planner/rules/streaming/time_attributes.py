@@ -24,6 +24,7 @@ from planner.logical.nodes import (
     WindowAggregate,
     WindowJoin,
     WindowTable,
+    WindowTopN,
 )
 from planner.rule import RuleContext
 from planner.traits.context import TraitContext
@@ -57,8 +58,10 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
             known = below(source)
             found = _typed(tuple(c for c, e in items if not isinstance(e, ColumnRef)))
             return found | {c.id: known[e.id] for c, e in items if isinstance(e, ColumnRef) and e.id in known}
-        case WindowTable(input=source, time=time, window_time=window_time):
-            return {id_: kind for id_, kind in below(source).items() if id_ != time.id} | _typed((window_time,))
+        case WindowTable(input=source, window_time=window_time):
+            return below(source) | _typed((window_time,))
+        case WindowTopN(input=source):
+            return _of_windows(source, below(source))
         case WindowAggregate(properties=properties):
             return _typed(tuple(c for c, _ in properties))
         case Union(parts=parts, produced=produced):
@@ -72,10 +75,30 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
             return below(left)
         case LookupJoin(input=source):
             return below(source)
-        case IntervalJoin() | WindowJoin():
+        case IntervalJoin():
             return below(plan.left) if plan.kind.left_only else below(plan.left) | below(plan.right)
+        case WindowJoin():
+            left = _of_windows(plan.left, below(plan.left))
+            return left if plan.kind.left_only else left | _of_windows(plan.right, below(plan.right))
         case _:
             return {id_: kind for source in plan.inputs for id_, kind in below(source).items()}
+
+
+def _of_windows(plan: LogicalNode, known: Attributes) -> Attributes:
+    """Those of `known` that are the last moment of a window: rows that wait for the end of their window are older than the watermark
+    by every other time, Flink's attribute or not.
+    """
+    match plan:
+        case WindowTable(window_time=window_time):
+            ends = {window_time.id}
+        case WindowAggregate():
+            ends = set(known)
+        case Project(input=source, items=items):
+            within = _of_windows(source, {e.id: known[c.id] for c, e in items if isinstance(e, ColumnRef) and c.id in known})
+            ends = {c.id for c, e in items if isinstance(e, ColumnRef) and e.id in within}
+        case _:
+            ends = {id_ for source in plan.inputs for id_ in _of_windows(source, known)}
+    return {id_: kind for id_, kind in known.items() if id_ in ends}
 
 
 def _typed(columns: tuple[Column, ...]) -> Attributes:

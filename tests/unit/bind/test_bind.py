@@ -126,12 +126,12 @@ def test_a_view_does_not_see_the_common_tables_around_it() -> None:
     assert [n.name for n in walk_plan(plan) if isinstance(n, Scan)] == ["c.d.bid"]
 
 
-def test_time_attributes_travel_with_columns_and_end_at_a_window() -> None:
+def test_time_attributes_travel_with_columns_also_through_a_window() -> None:
     plan = bind_query(parse_query("SELECT ts AS x FROM bid"), catalog()).plan
     assert plan.columns[0].type.time_attribute is TimeAttribute.ROWTIME
     windowed = "SELECT ts, window_time FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' HOUR))"
     types = [c.type.time_attribute for c in bind_query(parse_query(windowed), catalog()).plan.columns]
-    assert types == [None, TimeAttribute.ROWTIME]
+    assert types == [TimeAttribute.ROWTIME, TimeAttribute.ROWTIME]
 
 
 def test_cascaded_windows_take_the_window_time() -> None:
