@@ -1,0 +1,117 @@
+"""Every Nexmark query over so many events: `python -m tests.benchmarks.nexmark 1000000 10000000`.
+
+The queries are those of `sql_examples/nexmark`, over the events as files (made once per size), into a sink that forgets. Each runs in a
+fresh process; then DuckDB answers the same query in batch over the same files, with two threads. Printed per query: events a second (of
+all events of the size, also where a query reads only some kinds of them: the benchmark's own way to count), peak memory, and how many
+times faster than DuckDB it was. Nothing is written but the events, in the system's temporary folder.
+
+    --query q0,q5    only these            --format parquet,csv    default: both
+    --check          compare the answers instead, row by row
+    --no-duckdb      leave DuckDB out      --repeat 3              the best of so many runs
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from typing import Any
+
+from tests.benchmarks.nexmark_events import FORMATS, event_files
+from tests.benchmarks.nexmark_run import EXAMPLES, ROOT
+
+__all__ = ["main"]
+
+TIMEOUT_SECONDS = 900
+WIDTHS = (7, 13, 9, 9, 11, 13, 9, 8)
+HEADINGS = ("query", "events/s", "seconds", "MiB", "rows out", "DuckDB ev/s", "MiB", "ratio")
+
+
+def main() -> int:
+    """Exit status 1 when a query failed or, with --check, answers differently."""
+    options = _options()
+    known = sorted((p.stem for p in EXAMPLES.glob("q*.sql")), key=lambda q: int(q[1:]))
+    queries = options.query.split(",") if options.query else known
+    failed = 0
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    for events in options.events:
+        for file_format in options.format.split(","):
+            # Two rows of the same time may stand in either order: answers are compared where there are none.
+            folder = event_files(events, file_format, 1000 if options.check else 10_000)
+            print(f"\n{events:,} events, {file_format}")
+            print(_line(HEADINGS[:5] if options.no_duckdb or options.check else HEADINGS), flush=True)
+            for query in queries:
+                job = {"query": query, "events": events, "folder": str(folder), "format": file_format}
+                failed += _check(job) if options.check else _measure(job, options.repeat, not options.no_duckdb)
+    return 1 if failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.nexmark", description="The Nexmark queries over files of events.")
+    parser.add_argument("events", type=int, nargs="*", default=[1_000_000])
+    parser.add_argument("--query", default="")
+    parser.add_argument("--format", default=",".join(FORMATS))
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--no-duckdb", action="store_true")
+    return parser.parse_args()
+
+
+def _measure(job: dict[str, Any], repeat: int, with_duckdb: bool) -> int:
+    ours = _best(job, "sqlengine", repeat)
+    if "error" in ours:
+        print(f"{job['query']:<7} {ours['error']}", flush=True)
+        return 1
+    rate = job["events"] / ours["seconds"]
+    cells = [job["query"], f"{rate:,.0f}", f"{ours['seconds']:.2f}", f"{ours['bytes'] / 2**20:,.0f}", f"{ours['rows']:,}"]
+    if with_duckdb:
+        theirs = _best(job, "duckdb", repeat)
+        if "error" in theirs:
+            cells.append(theirs["error"])
+        else:
+            their_rate = job["events"] / theirs["seconds"]
+            cells += [f"{their_rate:,.0f}", f"{theirs['bytes'] / 2**20:,.0f}", f"{rate / their_rate:.2f}"]
+    print(_line(cells), flush=True)
+    return 0
+
+
+def _check(job: dict[str, Any]) -> int:
+    found = _run({**job, "by": "check"})
+    if "error" in found:
+        print(f"{job['query']:<7} {found['error']}", flush=True)
+        return 1
+    verdict = "same" if found["difference"] == 0 else f"{found['difference']:,} rows differ"
+    print(f"{job['query']:<7} {found['rows']:>13,} rows: {verdict}", flush=True)
+    return int(found["difference"] != 0)
+
+
+def _best(job: dict[str, Any], by: str, repeat: int) -> dict[str, Any]:
+    runs = [_run({**job, "by": by}) for _ in range(repeat)]
+    failed = [r for r in runs if "error" in r]
+    return failed[0] if failed else min(runs, key=lambda r: r["seconds"])
+
+
+def _run(job: dict[str, Any]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.benchmarks.nexmark_run", json.dumps(job)], cwd=ROOT, capture_output=True, text=True,
+            timeout=TIMEOUT_SECONDS, check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done after {TIMEOUT_SECONDS} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"])[-1][:150]}
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def _line(cells: list[str] | tuple[str, ...]) -> str:
+    first, *rest = cells
+    return " ".join([f"{first:<{WIDTHS[0]}}", *(f"{c:>{w}}" for c, w in zip(rest, WIDTHS[1:], strict=False))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
