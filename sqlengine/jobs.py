@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -122,16 +122,20 @@ class Jobs:
     def active(self) -> list[RunningJob]:
         return [j for j in self.jobs.values() if not j.done.is_set()]
 
-    def rows(self) -> pa.Table:
-        """`system.jobs`."""
+    def rows(self, views: Iterable[Job] = ()) -> pa.Table:
+        """`system.jobs`: the jobs of statements, and those that keep `views`."""
         columns: list[list[object]] = [[] for _ in self.SCHEMA]
-        for running in self.jobs.values():
-            flow = running.job.dataflow
+        shown: list[tuple[str, str | None, Job]] = [
+            (running.id, running.statement, running.job) for running in self.jobs.values()
+        ]
+        shown += [(job.name, None, job) for job in views]
+        for name, statement, job in shown:
+            flow = job.dataflow
             sources = [v for v in flow.vertices if v.operator is None]
             figures = (
-                running.id,
-                running.statement,
-                running.job.status,
+                name,
+                statement,
+                job.status,
                 flow.epoch,
                 sum(v.rows_in for v in sources),
                 sum(s.rows_written for s in flow.sinks()),

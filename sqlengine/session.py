@@ -205,7 +205,10 @@ class Session:
 
     def system_table(self, name: str, span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
-        tables = {"rejected": (REJECTED_SCHEMA, self.rejected.rows), "jobs": (Jobs.SCHEMA, lambda: self.jobs.rows(v.job for v in self.views.jobs()))}
+        tables = {
+            "rejected": (REJECTED_SCHEMA, self.rejected.rows),
+            "jobs": (Jobs.SCHEMA, lambda: self.jobs.rows(v.job for v in self.views.jobs())),
+        }
         if name not in tables:
             raise BindError(f'unknown table "system.{name}"', code="E1202", span=span, hint=did_you_mean(name, tables))
         schema, rows = tables[name]

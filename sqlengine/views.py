@@ -1,8 +1,8 @@
 """Materialized views: queries whose answers are kept up to date, epoch by epoch.
 
-A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes them, in order of creation, so
-that a reader never sees one view ahead of another. A view over a connector has a thread that takes what its sources give; `FLUSH` takes
-all that is there.
+A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes
+them, in order of creation, so that a reader never sees one view ahead of another. A view over a connector has a thread
+that takes what its sources give; `FLUSH` takes all that is there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.turns import TurnLock
@@ -58,16 +58,24 @@ class Views:
         self._thread: threading.Thread | None = None
 
     def add(self, view: MaintainedView) -> None:
-        """Begin to keep a view; its first answer is complete when this returns, as far as its inputs are in memory."""
+        """Begin to keep a view, in the place of one of the same path.
+
+        Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has changed.
+        """
         with self.lock:
-            self._views[view.path] = view
+            before = self._views.pop(view.path, None)
             view.job.status = "RUNNING"
             # With an empty input the first epoch gives the answer over nothing.
             view.advance()
-            self.propagate()
             if view.failure is not None:
-                del self._views[view.path]
+                if before is not None:
+                    self._views[view.path] = before
                 raise view.failure
+            # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
+            self._views[view.path] = view
+            if before is not None:
+                before.job.close()
+            self.propagate()
         if view.outside and self._thread is None:
             self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
             self._thread.start()
@@ -83,10 +91,10 @@ class Views:
         return [v.path for v in self._views.values() if path in v.inputs]
 
     def check(self, path: ObjectPath) -> None:
-        """Raise what broke the view, if something did."""
+        """Raise PlanningError E1713 when the view has failed: its answer is no longer kept."""
         view = self._views.get(path)
         if view is not None and view.failure is not None:
-            raise view.failure
+            raise _failed(view, view.failure)
 
     def propagate(self) -> None:
         """Bring all views over tables in memory up to date. Called with the lock held."""
@@ -111,9 +119,8 @@ class Views:
                 for view in list(self._views.values()):
                     while view.advance():
                         moved = True
-        failed = next((v.failure for v in self._views.values() if v.failure is not None), None)
-        if failed is not None:
-            raise failed
+        for path in list(self._views):
+            self.check(path)
 
     def _follow_sources(self) -> None:
         while not self._stop.is_set():
@@ -136,6 +143,15 @@ class Views:
             self._thread.join()
         for path in list(self._views):
             self.remove(path)
+
+
+def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:
+    hint = f"CREATE OR REPLACE the view, or drop it. {failure.hint or ''}".strip()
+    error = PlanningError(
+        f'the materialized view "{view.path.name}" has failed: {failure.message}', code="E1713", hint=hint
+    )
+    error.__cause__ = failure
+    return error
 
 
 def reads_outside(job: Job) -> bool:

@@ -35,7 +35,9 @@ class Option(Generic[T]):
             )
         try:
             return self._read(text)  # type: ignore[operator, no-any-return]
-        except (ValueError, OptionError) as error:
+        except OptionError as error:
+            raise OptionError(f"option '{self.key}' cannot be '{text}'", hint=error.hint or self.description) from error
+        except ValueError as error:
             raise OptionError(f"option '{self.key}' cannot be '{text}': {error}", hint=self.description) from error
 
 

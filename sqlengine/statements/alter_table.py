@@ -6,14 +6,21 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import BindError, CatalogError, OptionError, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.schema import Schema
+from runtime.core.errors import (
+    BindError,
+    CatalogError,
+    OptionError,
+    SqlEngineError,
+    TypeMismatchError,
+    UnsupportedError,
+    did_you_mean,
+)
+from runtime.core.schema import Field, Schema
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
-from sqlengine.catalog.objects import CatalogTable, PhysicalColumn, TableColumn
+from sqlengine.catalog.objects import CatalogTable, TableColumn
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
@@ -25,25 +32,45 @@ __all__ = ["alter_table"]
 
 
 def alter_table(statement: st.AlterTable, session: Session) -> Result:
+    """Change a table; nothing is changed when the change is refused."""
     path = session.catalogs.qualify(statement.name.parts)
     if session.catalogs.find(path) is None and statement.if_exists:
         return Result.ok()
     table = get_table(session, statement.name)
-    if isinstance(statement.action, ddl.RenameTo):
-        return _rename(table, statement.action, session)
-    changed = checked_table(_changed(table, statement.action), session)
+    try:
+        if isinstance(statement.action, ddl.RenameTo):
+            _rename(table, statement.action, session)
+        else:
+            _change(table, statement.action, session)
+    except SqlEngineError as error:
+        error.span = error.span or statement.name.span
+        raise
+    return Result.ok()
+
+
+def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> None:
+    changed = checked_table(_changed(table, action), session)
+    if changed.columns != table.columns or _kept_as(changed) != _kept_as(table):
+        _check_unread(table, session)
+    if table.storage in session.memory and _kept_as(changed) != _kept_as(table):
+        renamed = action if isinstance(action, ddl.RenameColumn) else None
+        _follow_contents(table, changed, renamed, session)
+    session.catalogs.replace(changed)
+
+
+def _kept_as(table: CatalogTable) -> tuple[object, ...]:
+    """What decides how rows in memory are kept."""
+    return physical_schema(table), table.primary_key, table.watermark is None, table.options.get("changelog-mode")
+
+
+def _check_unread(table: CatalogTable, session: Session) -> None:
     dependents = session.views.dependents(table.storage)
-    if dependents and changed.columns != table.columns:
+    if dependents:
         raise CatalogError(
-            f'"{path.name}" is read by the materialized view "{dependents[0].name}"',
+            f'"{table.path.name}" is read by the materialized view "{dependents[0].name}"',
             code="E1410",
-            span=statement.name.span,
             hint="drop the view first, and create it again afterwards",
         )
-    renamed = statement.action if isinstance(statement.action, ddl.RenameColumn) else None
-    _follow_contents(table, changed, renamed, session)
-    session.catalogs.replace(changed)
-    return Result.ok()
 
 
 def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
@@ -227,14 +254,8 @@ def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
         )
 
 
-def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Result:
-    dependents = session.views.dependents(table.storage)
-    if dependents:
-        raise CatalogError(
-            f'"{table.path.name}" is read by the materialized view "{dependents[0].name}"',
-            code="E1410",
-            hint="drop the view first",
-        )
+def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> None:
+    _check_unread(table, session)
     renamed = replace(table, path=session.catalogs.qualify(action.name.parts))
     session.catalogs.create(renamed, span=action.name.span)
     session.catalogs.remove(table)
@@ -242,31 +263,30 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> Resu
     if contents is not None:
         contents.name = str(renamed.path)
         session.memory[renamed.storage] = contents
-    return Result.ok()
 
 
 def _follow_contents(
     before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session
 ) -> None:
     """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast."""
-    old = session.memory.get(before.storage)
-    if old is None or (physical_schema(before) == physical_schema(after) and before.primary_key == after.primary_key):
-        return
+    old = session.memory[before.storage]
     rows = old.contents()
+    old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
+    schema = physical_schema(after)
+    columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
     del session.memory[before.storage]
-    new: MemoryTable = session.memory_table(after)
     if rows.num_rows:
-        old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
-        columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in new.schema]
-        new.apply(ChangelogBatch.of(columns, new.schema))
+        new = session.memory_table(after)
+        new.apply(ChangelogBatch.of(columns, schema))
         new.publish()
 
 
-def _converted(rows: pa.Table, old: Schema, name: str, field: PhysicalColumn | object, session: Session) -> pa.Array:
-    target = field.type  # type: ignore[attr-defined]
+def _converted(rows: pa.Table, old: Schema, name: str, field: Field, session: Session) -> pa.Array:
+    """The values of a column, from those of the column `name` that there was."""
+    target = field.type
     position = old.index_of(name)
     if position < 0:
-        if not target.nullable:
+        if not target.nullable and rows.num_rows:
             raise TypeMismatchError(
                 f'column "{name}" is NOT NULL, but the table has rows without it',
                 code="E1431",
@@ -274,15 +294,22 @@ def _converted(rows: pa.Table, old: Schema, name: str, field: PhysicalColumn | o
             )
         return pa.nulls(rows.num_rows, target.arrow)
     source = old[position].type
-    batch = rows.combine_chunks().to_batches()[0]
-    if source == target:
-        return batch.column(position)
-    if not implicit_cast(source, target):
+    if source.with_nullable(True) != target.with_nullable(True) and not implicit_cast(source, target):
         raise TypeMismatchError(
             f'column "{name}" holds {source} values, which are not {target}',
             code="E1432",
             hint="create a new table and INSERT with CAST",
         )
-    evaluator = Evaluator((Cast(InputRef(position, source), target),), session.functions)
-    (column,) = evaluator.evaluate(batch, BatchContext(num_rows=batch.num_rows, time_zone=session.time_zone))
-    return column
+    column = rows.column(position).combine_chunks()
+    if not target.nullable and column.null_count:
+        raise TypeMismatchError(
+            f'column "{name}" is NOT NULL, but {column.null_count} rows have no value for it',
+            code="E1431",
+            hint="DELETE or UPDATE those rows first",
+        )
+    if source.with_nullable(True) == target.with_nullable(True):
+        return column
+    batch = pa.RecordBatch.from_arrays([column], names=[name])
+    evaluator = Evaluator((Cast(InputRef(0, source), target),), session.functions)
+    (converted,) = evaluator.evaluate(batch, BatchContext(num_rows=batch.num_rows, time_zone=session.time_zone))
+    return converted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.core.errors import UnsupportedError
+from runtime.core.errors import BindError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING, DataType
 from runtime.expr.function import AggregateFunction, ScalarFunction
@@ -44,10 +44,14 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else [])
             )
         case "FUNCTION":
-            return _facts(_function_facts(statement.name.parts[-1], session))
+            try:
+                return _facts(_function_facts(statement.name.parts[-1], session))
+            except BindError as error:
+                error.span = error.span or statement.name.span
+                raise
         case _:
             raise UnsupportedError(
-                f"DESCRIBE {statement.kind} is not there yet",
+                f"DESCRIBE {statement.kind} cannot be carried out by this engine",
                 code="E1604",
                 span=statement.span,
                 hint="DESCRIBE takes TABLE, CATALOG, DATABASE and FUNCTION",

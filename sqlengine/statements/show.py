@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runtime.core.errors import CatalogError, UnsupportedError
 from runtime.core.schema import Schema
-from runtime.core.types import STRING
+from runtime.core.types import BOOLEAN, STRING
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
@@ -22,10 +22,10 @@ def show(statement: st.Show, session: Session) -> Result:
     maker = _SHOWS.get(statement.kind)
     if maker is None:
         raise UnsupportedError(
-            f"SHOW {statement.kind} is not there yet",
+            f"SHOW {statement.kind} cannot be carried out by this engine",
             code="E1604",
             span=statement.span,
-            hint="SHOW " + ", ".join(sorted(_SHOWS)),
+            hint="there is SHOW " + ", ".join(sorted(_SHOWS)),
         )
     return maker(statement, session)
 
@@ -82,6 +82,14 @@ def _columns(statement: st.Show, session: Session) -> Result:
 def _functions(statement: st.Show, session: Session) -> Result:
     names = sorted(f.name.lower() for f in session.functions if f.name[:1].isalpha() and " " not in f.name)
     return _list("function name", [] if statement.user else names, statement)
+
+
+def _modules(statement: st.Show, session: Session) -> Result:
+    if statement.full:
+        return Result.table(
+            Schema.of(("module name", STRING.not_null()), ("used", BOOLEAN.not_null())), [["core"], [True]]
+        )
+    return _list("module name", ["core"], statement)
 
 
 def _jobs(statement: st.Show, session: Session) -> Result:
@@ -199,7 +207,7 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "MATERIALIZED VIEWS": _objects("materialized view name", (MaterializedView,)),
     "CREATE MATERIALIZED VIEW": _create_view,
     "FUNCTIONS": _functions,
-    "MODULES": _names("module name", lambda s: ["core"]),
+    "MODULES": _modules,
     "JARS": _nothing("jars"),
     "JOBS": _jobs,
     "MODELS": _nothing("model name"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.core.errors import BindError, CatalogError
+from runtime.core.errors import BindError, CatalogError, OptionError, Span
 from runtime.core.schema import Schema
 from runtime.local.job import Job
 from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
@@ -37,34 +37,34 @@ def create_view(statement: st.CreateView, session: Session) -> Result:
 
 def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:
     """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns."""
-    path = session.catalogs.qualify(statement.name.parts)
-    existing = session.catalogs.find(path)
+    path, span = session.catalogs.qualify(statement.name.parts), statement.name.span
+    schema = query_schema(session, statement.query.query)
+    names = _column_names(statement.columns, schema)
+    comments = [c.comment for c in statement.columns] or [None] * len(names)
+    columns = tuple(
+        PhysicalColumn(n, f.type.materialized(), c) for n, f, c in zip(names, schema, comments, strict=True)
+    )
+    view = MaterializedView(path, statement.query.query, statement.query.text, columns, (), statement.comment)
+    existing = session.catalogs.twin(view, span)
     if existing is not None:
         if statement.if_not_exists:
             return Result.ok()
         if not statement.or_replace or not isinstance(existing, MaterializedView):
-            raise CatalogError(
-                f'"{path.name}" exists already',
-                code="E1401",
-                span=statement.name.span,
-                hint="use IF NOT EXISTS or OR REPLACE, or drop it first",
-            )
-    schema = query_schema(session, statement.query.query)
-    names = _column_names(statement.columns, schema)
-    columns = tuple(PhysicalColumn(n, f.type.materialized()) for n, f in zip(names, schema, strict=True))
-    view = MaterializedView(path, statement.query.query, statement.query.text, columns, (), statement.comment)
-    if isinstance(existing, MaterializedView):
-        _remove(existing, session)
-    contents = session.memory_table(view)
-    try:
-        planned = plan_view(session, statement.query.query, contents, names)
+            hint = "use IF NOT EXISTS or OR REPLACE, or drop it first"
+            raise CatalogError(f'"{path.name}" exists already', code="E1401", span=span, hint=hint)
+        _check_unread(existing, session, span)
+    if statement.options:
+        option = statement.options[0]
+        raise OptionError(f"a materialized view takes no option '{option.key}'", code="E1503", span=option.span)
+    with session.filling(view):
+        planned = plan_view(session, statement.query.query, session.memory_table(view), names)
         job = Job(f"view {path.name}", [planned.physical], session.job_settings())
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
+        if path in inputs:
+            job.close()
+            raise BindError(f'the view "{path.name}" would read itself', code="E1222", span=span)
         session.views.add(MaintainedView(path, job, reads_outside(job), inputs))
-    except BaseException:
-        session.memory.pop(path, None)
-        raise
-    session.catalogs.create(view)
+    session.catalogs.replace(view)
     return Result.ok()
 
 
@@ -96,20 +96,20 @@ def drop_materialized_view(statement: st.DropMaterializedView, session: Session)
             span=statement.name.span,
             hint="use DROP TABLE or DROP VIEW",
         )
-    _remove(view, session)
+    _check_unread(view, session, statement.name.span)
+    session.views.remove(view.path)
+    session.memory.pop(view.storage, None)
+    session.catalogs.remove(view)
     return Result.ok()
 
 
-def _remove(view: MaterializedView, session: Session) -> None:
-    dependents = session.views.dependents(view.path)
+def _check_unread(view: MaterializedView, session: Session, span: Span) -> None:
+    """Raise CatalogError E1410 when another materialized view reads the view."""
+    dependents = session.views.dependents(view.storage)
     if dependents:
         names = ", ".join(f'"{d.name}"' for d in dependents)
-        raise CatalogError(
-            f'"{view.path.name}" is read by the materialized view {names}', code="E1410", hint="drop that first"
-        )
-    session.views.remove(view.path)
-    session.memory.pop(view.path, None)
-    session.catalogs.remove(view)
+        message = f'"{view.path.name}" is read by the materialized view {names}'
+        raise CatalogError(message, code="E1410", span=span, hint="drop that first")
 
 
 def alter_view(statement: st.AlterView, session: Session) -> Result:
@@ -131,20 +131,17 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
 
 
 def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[str, ...]:
+    """The names that a view's definition gives to the columns of its query, or those that the query gives itself."""
     if not declared:
-        names = schema.names
-        for name in names:
-            if names.count(name) > 1:
-                raise BindError(
-                    f'the query gives two columns "{name}"',
-                    code="E1426",
-                    hint="name them with AS, or list names after the view's name",
-                )
-        return names
+        return schema.names
     if len(declared) != len(schema):
         raise BindError(
             f"{len(declared)} column names for a query with {len(schema)} columns",
             code="E1427",
             span=declared[0].name.span,
         )
-    return tuple(c.name.text for c in declared)
+    names = [c.name.text for c in declared]
+    for position, column in enumerate(declared):
+        if column.name.text in names[:position]:
+            raise BindError(f'the view has two columns "{column.name.text}"', code="E1426", span=column.name.span)
+    return tuple(names)
