@@ -91,10 +91,14 @@ class Views:
         return [v.path for v in self._views.values() if path in v.inputs]
 
     def check(self, path: ObjectPath) -> None:
-        """Raise PlanningError E1713 when the view has failed: its answer is no longer kept."""
+        """Raise PlanningError E1713 when a view, or one that it reads, has failed: its answer is no longer kept."""
         view = self._views.get(path)
-        if view is not None and view.failure is not None:
+        if view is None:
+            return
+        if view.failure is not None:
             raise _failed(view, view.failure)
+        for source in view.inputs:
+            self.check(source)
 
     def propagate(self) -> None:
         """Bring all views over tables in memory up to date. Called with the lock held."""
@@ -146,9 +150,10 @@ class Views:
 
 
 def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:
-    hint = f"CREATE OR REPLACE the view, or drop it. {failure.hint or ''}".strip()
     error = PlanningError(
-        f'the materialized view "{view.path.name}" has failed: {failure.message}', code="E1713", hint=hint
+        f'the materialized view "{view.path.name}" has failed: {failure.message}',
+        code="E1713",
+        hint="CREATE OR REPLACE it with a query that copes, or drop it",
     )
     error.__cause__ = failure
     return error

@@ -55,7 +55,7 @@ class SinkOperator(Operator):
                 if self._node.not_null_enforcer != "DROP":
                     name = self._node.schema[position].name
                     raise ExpressionError(
-                        f"column \"{name}\" of {self._node.name} is NOT NULL, but {column.null_count} rows have no value for it",
+                        f"column \"{name}\" of {self._node.name} is NOT NULL, but {_counted(column.null_count)} no value for it",
                         code="E2011", hint="filter them out, or SET 'table.exec.sink.not-null-enforcer' = 'DROP' to reject such rows",
                     )
                 broken |= column.is_null().to_numpy(zero_copy_only=False)
@@ -63,3 +63,7 @@ class SinkOperator(Operator):
             return batch
         self._context.reject("NULL in a NOT NULL column", batch.rows.filter(pa.array(broken)))
         return batch.filter(~broken)
+
+
+def _counted(rows: int) -> str:
+    return "1 row has" if rows == 1 else f"{rows} rows have"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connectors.memory import MemoryTable
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.errors import BindError, PlanningError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import BindError, ExpressionError, PlanningError, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.options import bool_option
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
@@ -248,11 +248,22 @@ def update(statement: st.Update, session: Session) -> Result:
     rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema), contents)
     width = len(names)
     old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
+    _check_not_null(contents, new)
     count = rows.num_rows
     before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
     after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
     pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
     return _change(session, contents, pairs, count, f"updated in {table.path.name}")
+
+
+def _check_not_null(contents: MemoryTable, rows: pa.RecordBatch) -> None:
+    for column, f in zip(rows.columns, contents.schema, strict=True):
+        if not f.type.nullable and column.null_count:
+            raise ExpressionError(
+                f'column "{f.name}" of {contents.name} is NOT NULL, and {column.null_count} of the updated rows would have no value',
+                code="E2011",
+                hint="leave such rows out with WHERE, or use COALESCE",
+            )
 
 
 def delete(statement: st.Delete, session: Session) -> Result:

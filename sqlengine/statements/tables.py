@@ -120,9 +120,9 @@ def _check_unread(table: CatalogTable, span: Span, session: Session) -> None:
     """Raise CatalogError E1410 when a materialized view reads the table."""
     dependents = session.views.dependents(table.storage)
     if dependents:
-        names = ", ".join(f'"{d.name}"' for d in dependents)
+        names = "the materialized view " + ", ".join(f'"{d.name}"' for d in dependents)
         raise CatalogError(
-            f'"{table.path.name}" is read by the materialized view {names}',
+            f'"{table.path.name}" is read by {names}',
             code="E1410",
             span=span,
             hint="drop the view first",

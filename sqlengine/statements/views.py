@@ -107,8 +107,8 @@ def _check_unread(view: MaterializedView, session: Session, span: Span) -> None:
     """Raise CatalogError E1410 when another materialized view reads the view."""
     dependents = session.views.dependents(view.storage)
     if dependents:
-        names = ", ".join(f'"{d.name}"' for d in dependents)
-        message = f'"{view.path.name}" is read by the materialized view {names}'
+        names = "the materialized view " + ", ".join(f'"{d.name}"' for d in dependents)
+        message = f'"{view.path.name}" is read by {names}'
         raise CatalogError(message, code="E1410", span=span, hint="drop that first")
 
 
