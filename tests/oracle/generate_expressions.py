@@ -15,7 +15,7 @@ __all__ = ["EXACT", "Expressions"]
 EXACT: tuple[Kind, ...] = tuple(k for k in Kind if k is not Kind.APPROX)
 _ORDERED = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.DOUBLE, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _PATTERNS = ("a%", "%b", "_", "%a%b%", "", "A\\_b")
-_COMPARISONS = ("=", "<", ">", "<>", "<=", ">=")
+_COMPARISONS = ("=", "<=", ">=", "<>", "<", ">", "<=", ">=", "<>")
 _FUNCTIONS = builtin_functions()
 
 Subquery = Callable[[Sequence[Expr]], Text]
@@ -178,10 +178,14 @@ class Expressions:
         """A boolean expression, in parentheses where it needs them."""
         choose = self._choose
         if depth > 0:
-            shape = choose.weighted([(5, "leaf"), (2, "and"), (2, "or"), (1, "not"), (1, "is")])
+            shape = choose.weighted([(8, "leaf"), (1, "and"), (2, "or"), (1, "common"), (1, "not"), (1, "is")])
             if shape in ("and", "or"):
                 parts = [self.condition(depth - 1) for _ in range(choose.count(2, 3))]
                 return text("({})", joined(f" {shape.upper()} ", parts))
+            if shape == "common":
+                shared = self.condition(depth - 1)
+                arms = [text("({} AND {})", shared, self.condition(depth - 1)) for _ in range(2)]
+                return text("({})", joined(" OR ", arms))
             if shape == "not":
                 return text("(NOT {})", self.condition(depth - 1))
             if shape == "is":
@@ -203,7 +207,7 @@ class Expressions:
             case "null":
                 return text("({} IS {}NULL)", left, choose.pick(("", "NOT ")))
             case "in":
-                items = [self.constant(kind, null=choose.chance(25)) for _ in range(choose.count(1, 3))]
+                items = [self.constant(kind, null=choose.chance(25)) for _ in range(choose.count(1, 4))]
                 return text("({} {}IN ({}))", left, choose.pick(("", "NOT ")), joined(", ", items))
             case "between" if kind in _ORDERED:
                 return text(

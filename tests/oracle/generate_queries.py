@@ -69,8 +69,14 @@ class Queries(Relations):
         subquery: bool = False,
     ) -> Query:
         choose = self.choose
-        source = self.from_clause(depth, least)
-        where = self._where_clause(source, depth, force=subquery)
+        if not subquery and choose.chance(12):
+            source, condition = self.comma_join(depth)
+            where = text(" WHERE {}", condition)
+            if choose.chance(30):
+                where = text("{} AND {}", where, Expressions(choose, source.columns).condition(1))
+        else:
+            source = self.from_clause(depth, least)
+            where = self._where_clause(source, depth, force=subquery)
         scalar = (lambda outer, kind: self.scalar(outer, kind, 0)) if choose.chance(25) else None
         scope = Expressions(choose, source.columns, scalar=scalar)
         if kinds is not None:
@@ -82,13 +88,16 @@ class Queries(Relations):
             if distinct or (choose.chance(4) and all(i.kind is not Kind.APPROX for i in items))
             else "SELECT"
         )
-        return Query(
-            text(f"{word} {{}} FROM {{}}{{}}", listed(items), source.sql, where), columns_of(items), source.single
-        )
+        # An order below another query, or of a view, says nothing: the answer is the same bag of rows.
+        order = _NOTHING
+        if kinds is None and items[0].kind is not Kind.APPROX and choose.chance(4):
+            order = same(" ORDER BY c0")
+        sql = text(f"{word} {{}} FROM {{}}{{}}{{}}", listed(items), source.sql, where, order)
+        return Query(sql, columns_of(items), source.single)
 
     def _where_clause(self, source: From, depth: int, *, force: bool = False) -> Text:
         choose = self.choose
-        if not force and not choose.chance(50):
+        if not force and not choose.chance(35):
             return _NOTHING
         hook = lambda outer: self.subquery(outer, max(0, depth - 1))  # noqa: E731
         scope = Expressions(choose, source.columns, hook if depth > 0 or force else None)
@@ -251,7 +260,8 @@ class Queries(Relations):
         shown = [c.of(alias) for c in columns_of(items)]
         if choose.chance(35):
             shown.append(Expr(same(f"{alias}.rn"), Kind.BIGINT))
-        sql = text(f"SELECT {{}} FROM ({{}}) AS {alias} WHERE {alias}.rn {bound}", listed(shown), inner)
+        more = text(" AND {}", Expressions(choose, shown).condition(1)) if choose.chance(20) else _NOTHING
+        sql = text(f"SELECT {{}} FROM ({{}}) AS {alias} WHERE {alias}.rn {bound}{{}}", listed(shown), inner, more)
         return Query(sql, columns_of(shown))
 
     def over(self, depth: int) -> Query:

@@ -62,12 +62,37 @@ class Relations(ABC):
     # --- joins ------------------------------------------------------------------------------------------------------------
 
     def from_clause(self, depth: int, least: int = 1) -> From:
-        """One to three relations, joined in turn."""
+        """One to four relations, joined in turn."""
         choose = self.choose
         clause = self.relation(depth)
-        for _ in range(max(least, choose.weighted([(5, 1), (4, 2), (2, 3)])) - 1):
+        number = max(least, choose.weighted([(10, 1), (8, 2), (4, 3), (1, 4)]))
+        for _ in range(number - 1):
             clause = self._join(clause, depth)
+        if choose.chance(5):
+            clause = self._unnested(clause)
         return clause
+
+    def _unnested(self, left: From) -> From:
+        """Each row with each of some values computed from it."""
+        choose = self.choose
+        scope = Expressions(choose, left.columns)
+        kind = choose.pick((Kind.INT, Kind.STRING))
+        values = joined(", ", [scope.value(kind, 1) for _ in range(choose.count(1, 2))])
+        alias = choose.name("u")
+        ours = text("{} CROSS JOIN UNNEST(ARRAY[{}]) AS {} (x)", left.sql, values, alias)
+        duck = text("{} CROSS JOIN LATERAL (SELECT unnest([{}]) AS x) AS {}", left.sql, values, alias)
+        return From(Text(ours.ours, duck.duck), (*left.columns, Expr(same(f"{alias}.x"), kind)), left.single)
+
+    def comma_join(self, depth: int) -> tuple[From, Text]:
+        """Relations with commas between them, and the conditions that WHERE must hold to join them, in any order."""
+        choose = self.choose
+        parts = [self.relation(depth) for _ in range(choose.count(2, 4))]
+        conditions = []
+        for at in range(1, len(parts)):
+            found = self.on(parts[choose.count(0, at - 1)].columns, parts[at].columns)
+            conditions.append(found if found is not None else same("TRUE"))
+        clause = From(joined(", ", [p.sql for p in parts]), tuple(c for p in parts for c in p.columns))
+        return clause, joined(" AND ", choose.some(conditions, len(conditions), len(conditions)))
 
     def _join(self, left: From, depth: int) -> From:
         choose = self.choose

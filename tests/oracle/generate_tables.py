@@ -204,10 +204,11 @@ def draw_tables(choose: Choices) -> tuple[Table, ...]:
 
 
 def draw_value(choose: Choices, kind: Kind, *, null: bool) -> Any:
-    """A value of a kind's domain, NULL in one of five cases where it may be."""
-    if null and choose.chance(20):
+    """A value of a kind's domain, mostly one of its first three; NULL in one of seven cases where it may be."""
+    if null and choose.chance(14):
         return None
-    return choose.pick(DOMAINS[kind])
+    domain = DOMAINS[kind]
+    return domain[choose.weighted([(5, 0), (4, 1), (3, 2), (1, 3), (1, 4)]) % len(domain)]
 
 
 def draw_row(choose: Choices, table: Table) -> Row:
@@ -220,18 +221,12 @@ def draw_epochs(choose: Choices, tables: tuple[Table, ...]) -> list[list[Op]]:
     churns = choose.chance(8)
     for number in range(choose.count(1, 6)):
         ops = []
-        size = choose.count(0, 8 if number == 0 else 5)
+        size = choose.count(0, 6) * choose.pick((1, 1, 2)) + (choose.count(0, 8) if number == 0 else 0)
         for _ in range(size):
             table = choose.count(0, len(tables) - 1)
-            what = choose.weighted([(10 if number == 0 else 4, "insert"), (3, "update"), (3, "delete")])
-            ops.append(
-                Op(
-                    table,
-                    what,
-                    choose.count(0, 7) if what != "insert" else 0,
-                    draw_row(choose, tables[table]) if what != "delete" else (),
-                )
-            )
+            what = choose.weighted([(14 if number == 0 else 5, "insert"), (4, "update"), (2, "delete")])
+            row = draw_row(choose, tables[table]) if what != "delete" else ()
+            ops.append(Op(table, what, choose.count(0, 7) if what != "insert" else 0, row))
         if churns:
             ops += [
                 Op(choose.count(0, len(tables) - 1), "churn", choose.count(0, 999), ())

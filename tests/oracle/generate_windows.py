@@ -282,13 +282,13 @@ def _temporal(choose: Choices) -> tuple[Text, int]:
 
 
 TEMPLATES = {
-    "aggregate": _aggregate,
+    "window aggregate": _aggregate,
     "window grouping sets": _grouping_sets,
-    "cascade": _cascade,
+    "window cascade": _cascade,
     "window top": _window_top,
     "window join": _window_join,
     "interval join": _interval_join,
-    "over": _over,
+    "event-time over": _over,
     "deduplicate": _deduplicate,
     "temporal join": _temporal,
 }
@@ -302,7 +302,7 @@ def draw_window_case(choose: Choices, template: str) -> WindowCase:
     """One case of a template."""
     sql, columns = TEMPLATES[template](choose)
     delays = (choose.count(1, 8), choose.count(1, 8))
-    distinct = template in ("over", "deduplicate", "temporal join")
+    distinct = template in ("event-time over", "deduplicate", "temporal join")
     rows = tuple(_stream(choose, delay, distinct_times=distinct) for delay in delays)
     cuts = tuple(choose.count(0, 4) for _ in range(choose.count(1, 7)))
     return WindowCase(

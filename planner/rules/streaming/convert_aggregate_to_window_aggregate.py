@@ -8,7 +8,7 @@
 Streaming: one final row per window and key, when the watermark passes the window's end; append-only; state is freed
 then. The first form assigns windows inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows
 that have their window columns from an earlier window operator, and for what the first cannot do: expressions over
-window columns, and SESSION windows whose partition is not the group. Not applied when only one of the two columns is
+window columns, and SESSION windows whose partition is not the group or whose rows are filtered. Not applied when only one of the two columns is
 grouped: that is an ordinary, updating aggregate, as in Flink.
 """
 
@@ -87,6 +87,9 @@ def _without_windows(plan: LogicalNode) -> _Stripped | None:
         case Filter(input=source, predicate=predicate):
             found = _without_windows(source)
             if found is None or columns_of(predicate) & found.properties.keys():
+                return None
+            if isinstance(found.table.window, SessionWindow):
+                # A session goes on through rows that the filter leaves out.
                 return None
             return _Stripped(Filter(found.plan, predicate), found.table, found.properties, found.names)
         case Project(input=source, items=items):
