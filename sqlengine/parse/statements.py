@@ -267,8 +267,11 @@ class StatementGrammar(TableGrammar):
         start = self.token
         if start.kind is END or start.upper == ";":
             self.fail("a query or INSERT to explain", *(() if details else _DETAILS))
+        if self.match("STATEMENT"):
+            self.expect("SET", "BEGIN")
+            return Explain(self._finish(self._set_body(), start), tuple(details))
         if start.kind is WORD and start.upper not in _STARTERS and not details:
-            self.fail("a query", "INSERT", *_DETAILS)
+            self.fail("a query", "INSERT", "STATEMENT SET", *_DETAILS)
         inner = self.statement()
         made = isinstance(inner, (CreateTable, CreateMaterializedView, CreateView)) and inner.query is not None
         if not made and not isinstance(inner, (QueryStatement, Insert, StatementSet)):
