@@ -155,7 +155,7 @@ def _escape(pattern: str, position: int, inside: bool) -> tuple[str, int]:
 def _category(name: str) -> str:
     """The characters of a Unicode category, `L` or `Lu`, as ranges inside a class."""
     if not re.fullmatch(r"[LMNPSZC][a-z]?", name):
-        raise ExpressionError(f"the character class {name} is not supported in regular expressions", code="E2002",
+        raise ExpressionError(f"the character class {name} is not supported in regular expressions", code="E2003",
                               hint="Unicode categories (L, Lu, Nd, ...) and POSIX classes (Alpha, Digit, ...) are")
     inside = [c for c in range(0x110000) if unicodedata.category(chr(c)).startswith(name) and not 0xD800 <= c <= 0xDFFF]
     ranges: list[list[int]] = []
@@ -180,7 +180,7 @@ def _class(pattern: str, position: int) -> tuple[str, int]:
             text, position = _escape(pattern, position + 1, inside=True)
             parts.append(text)
         elif char == "[" or pattern.startswith("&&", position):
-            raise ExpressionError(f"the regular expression '{pattern}' combines character classes, which is not supported", code="E2002",
+            raise ExpressionError(f"the regular expression '{pattern}' combines character classes, which is not supported", code="E2003",
                                   hint="write one class, for example [a-df-z] for [a-z&&[^e]]")
         else:
             parts.append("\\]" if char == "]" else char)

@@ -1,6 +1,7 @@
 """Bound expressions: small, frozen, typed. What stands behind the binder.
 
-Every expression knows its type. Functions are named; what a name means (types, evaluation, determinism) is its declaration in
+Every expression knows its type. Functions are named; what a name means (types, evaluation, determinism) is its
+declaration in
 `runtime/expr/library`. AND and OR are n-ary calls. In a logical plan columns are `ColumnRef` (by unique id, so that
 predicates move freely); in a physical plan they are `InputRef` (by position).
 """
@@ -90,7 +91,8 @@ class OuterRef(Expr):
 class Literal(Expr):
     """A constant. `value` is the Python value that `pyarrow.scalar(value, type.arrow)` takes; None is NULL.
 
-    TIMESTAMP and TIMESTAMP_LTZ literals are `datetime` (LTZ in UTC, tz-aware or naive), DATE `date`, TIME `time`, DECIMAL
+    TIMESTAMP and TIMESTAMP_LTZ literals are `datetime` (LTZ in UTC, tz-aware or naive), DATE `date`, TIME `time`,
+    DECIMAL
     `decimal.Decimal`, INTERVAL MONTH an int of months, INTERVAL SECOND an int of milliseconds.
     """
 
@@ -165,7 +167,8 @@ class SubqueryKind(enum.Enum):
 class SubqueryExpr(Expr):
     """A subquery inside an expression, until decorrelation makes it a join.
 
-    `plan` is a `planner.logical` node (this package does not know that class). SCALAR: `plan` has one column. EXISTS: any.
+    `plan` is a `planner.logical` node (this package does not know that class). SCALAR: `plan` has one column. EXISTS:
+    any.
     IN: `operands` are compared with the columns of `plan` one by one. NOT is a `Call` around it.
     """
 
@@ -225,7 +228,8 @@ class Frame(Node):
 
 @node
 class WindowCall(Expr):
-    """A function with OVER: an aggregate, or ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST."""
+    """A function with OVER: an aggregate, or ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
+    CUME_DIST."""
 
     function: str
     args: tuple[Expr, ...]

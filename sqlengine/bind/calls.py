@@ -12,7 +12,17 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError
-from runtime.core.types import BIGINT, BOOLEAN, STRING, DataType, TimeAttribute, TypeRoot, char, timestamp, timestamp_ltz
+from runtime.core.types import (
+    BIGINT,
+    BOOLEAN,
+    STRING,
+    DataType,
+    TimeAttribute,
+    TypeRoot,
+    char,
+    timestamp,
+    timestamp_ltz,
+)
 from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction
 from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
 from runtime.expr.typing import resolve_call
@@ -123,7 +133,10 @@ def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCal
     written = tree.expressions
     if len(written) == 1 and isinstance(written[0], exp.Distinct):
         raise BindError(f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span)
-    args = [_argument(binder, a) for a in written]
+    if function.name == "JSON":
+        raise UnsupportedError("JSON(..) stands only inside JSON_OBJECT and JSON_ARRAY", span=span)
+    bind_one = _json_part if function.name in _MADE_OF_VALUES else _argument
+    args = [bind_one(binder, a) for a in written]
     if isinstance(tree, JsonFunction):
         return _json(binder, function, tree, args, span)
     if function.name == "CURRENT_WATERMARK" and not (len(args) == 1 and args[0].type.is_rowtime):
@@ -165,6 +178,13 @@ def _json(
 _MADE_OF_VALUES = {"JSON_OBJECT": "NULL", "JSON_ARRAY": "ABSENT"}
 """The functions that make JSON of values, and what they do with NULL when the query does not say."""
 _JSON_TEXTS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON"})
+
+
+def _json_part(binder: ExpressionRules, tree: exp.Expr) -> Expr:
+    """A value inside JSON_OBJECT or JSON_ARRAY, the only places of JSON(text)."""
+    if isinstance(tree, FunctionCall) and tree.name.upper() == "JSON":
+        return scalar_call(binder, "JSON", [_argument(binder, a) for a in tree.expressions], span_of(tree))
+    return _argument(binder, tree)
 
 
 def _text(text: str) -> Expr:

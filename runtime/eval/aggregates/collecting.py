@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
-from runtime.eval.aggregates.json_text import json_key, json_text
 from runtime.eval.aggregates.value_bag import ValueBag
+from runtime.expr.json_text import json_text, quoted
 from runtime.kernels.arrow_buffers import fixed_array
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.key_encoding import KeyEncoder
@@ -136,7 +136,7 @@ class JsonArray(_Collection):
 
     def result(self, slots: np.ndarray) -> pa.Array:
         _, rows, offsets = self._read(slots)
-        texts = json_text(self._bag.column(0, rows), self._value)
+        texts = pc.fill_null(json_text(self._bag.column(0, rows), self._value), "null")
         return _wrap("[", _joined(texts, offsets), "]").cast(self._type)
 
 
@@ -167,7 +167,7 @@ class JsonObject(_Collection):
             mask = values.is_valid()
             keys, values = keys.filter(mask), values.filter(mask)
             offsets = _offsets(index[mask.to_numpy(zero_copy_only=False)], len(slots))
-        pairs = pc.binary_join_element_wise(json_key(keys), json_text(values, self._value), ":")
+        pairs = pc.binary_join_element_wise(quoted(keys), pc.fill_null(json_text(values, self._value), "null"), ":")
         return _wrap("{", _joined(pairs, offsets), "}").cast(self._type)
 
 

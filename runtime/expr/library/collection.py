@@ -17,7 +17,7 @@ from runtime.core.errors import ExpressionError
 from runtime.core.types import BOOLEAN, INT, STRING, DataType, TypeRoot
 from runtime.expr.columns import combine_valid, from_numpy, numbers, validity
 from runtime.expr.function import ArgumentType, CallRule, CallTypes, EvalContext, Nulls
-from runtime.expr.library.declare import ARRAY_, BOOLEAN_, CHARACTER, INT_, Family, element_of, optional, same
+from runtime.expr.library.declare import ARRAY_, BOOLEAN_, CHARACTER, WHOLE_, Family, element_of, optional, same
 from runtime.expr.lists import Parts, built, by_row, item_codes, kept, lengths_of, parts_of
 from runtime.expr.typing import common_type, implicit_cast
 
@@ -189,7 +189,7 @@ def array_reverse(context: EvalContext, length: int, array: pa.Array) -> pa.Arra
     return built(array.values.take(pa.array(parts.rows[ends - parts.within()])), parts.lengths, parts.valid, context.result_type.arrow)
 
 
-@FAMILY.scalar("ARRAY_SLICE", [ARRAY_, INT_, optional(INT_)], same(0),
+@FAMILY.scalar("ARRAY_SLICE", [ARRAY_, WHOLE_, optional(WHOLE_)], same(0),
                "The elements from a place to another, both included, from 1; negative places count from the end.")
 @by_row
 def array_slice(context: EvalContext, length: int, array: pa.Array, start: pa.Array, *end: pa.Array) -> pa.Array:
@@ -218,7 +218,11 @@ def _sorted_order(parents: Any, values: pa.Array, descending: Any, nulls_first: 
     return np.lexsort((ranks, edge, parents))
 
 
-@FAMILY.scalar("ARRAY_SORT", [ARRAY_, optional(BOOLEAN_), optional(BOOLEAN_)], same(0),
+_SORTABLE = ArgumentType("ARRAY<COMPARABLE>", lambda t: t.root is _R.ARRAY and not t.children[0].is_nested,
+                         lambda t: ARRAY_.coerce(t) if t.root is _R.NULL else None)
+
+
+@FAMILY.scalar("ARRAY_SORT", [_SORTABLE, optional(BOOLEAN_), optional(BOOLEAN_)], same(0),
                "The array in order: ascending unless FALSE is given; NULLs first when ascending, unless a third argument says.")
 @by_row
 def array_sort(context: EvalContext, length: int, array: pa.Array, *options: pa.Array) -> pa.Array:
@@ -247,13 +251,13 @@ def _extreme(array: pa.Array, greatest: bool) -> pa.Array:
     return values.take(pa.array(at, mask=at < 0))
 
 
-@FAMILY.scalar("ARRAY_MAX", [ARRAY_], element_of(0), "The greatest element that is not NULL.", nulls=Nulls.MAYBE)
+@FAMILY.scalar("ARRAY_MAX", [_SORTABLE], element_of(0), "The greatest element that is not NULL.", nulls=Nulls.MAYBE)
 @by_row
 def array_max(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     return _extreme(array, greatest=True)
 
 
-@FAMILY.scalar("ARRAY_MIN", [ARRAY_], element_of(0), "The least element that is not NULL.", nulls=Nulls.MAYBE)
+@FAMILY.scalar("ARRAY_MIN", [_SORTABLE], element_of(0), "The least element that is not NULL.", nulls=Nulls.MAYBE)
 @by_row
 def array_min(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     return _extreme(array, greatest=False)

@@ -109,7 +109,7 @@ def str_to_map(context: EvalContext, text: Value, *delimiters: Value) -> Value:
 def _read(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
     entries, pair = java_regex(between), java_regex(inside)
     if entries is None or pair is None:
-        raise ExpressionError(f"the delimiter '{inside if entries else between}' is a wrong regular expression", code="E2002")
+        raise ExpressionError(f"the delimiter '{inside if entries else between}' is a wrong regular expression", code="E2003")
     found: dict[str, str | None] = {}
     if not text:
         return []

@@ -78,7 +78,7 @@ from runtime.expr.function import (
 __all__ = [
     "ANY", "APPROX", "ARRAY_", "BIGINT_", "BINARY_", "BOOLEAN_", "CHARACTER", "DATETIME", "DATE_", "DATE_OR_TIMESTAMP", "DESCRIPTOR_",
     "DOUBLE_", "EXACT", "INTEGER", "INTERVAL_", "INT_", "MAP_", "MULTISET_", "NUMERIC", "ROW_", "STRING_OR_BYTES", "TEXT", "TIMESTAMP_ANY",
-    "TIME_", "Declare", "Family", "element_of", "exactly", "key_of", "nullable", "optional", "same", "value_of",
+    "TIME_", "WHOLE_", "Declare", "Family", "element_of", "exactly", "key_of", "nullable", "optional", "same", "value_of",
 ]
 
 _R = TypeRoot
@@ -150,6 +150,8 @@ DOUBLE_ = exactly(DOUBLE)
 """Any number, cast to DOUBLE."""
 INT_ = exactly(INT)
 """TINYINT, SMALLINT or INT, cast to INT."""
+WHOLE_ = ArgumentType("INTEGER", lambda t: t.root is _R.INT, lambda t: INT if t.is_integer or t.root is _R.NULL else None)
+"""Any integer, BIGINT too, cast to INT: a position or a count in a text or an array."""
 BIGINT_ = exactly(BIGINT)
 """Any integer, cast to BIGINT."""
 ANY_DECIMAL = family("DECIMAL", frozenset({_R.DECIMAL}), decimal(10, 0))

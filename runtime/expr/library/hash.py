@@ -6,10 +6,11 @@ import hashlib
 
 import pyarrow as pa
 
+from runtime.core.errors import ExpressionError
 from runtime.core.types import char, varchar
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Value
-from runtime.expr.library.declare import CHARACTER, INT_, Family
+from runtime.expr.library.declare import CHARACTER, WHOLE_, Family
 
 __all__ = ["FAMILY"]
 
@@ -31,9 +32,11 @@ _declare("SHA384", 96)
 _declare("SHA512", 128)
 
 
-@FAMILY.scalar("SHA2", [CHARACTER, INT_], varchar(128), "The SHA-2 digest of 224, 256, 384 or 512 bits; NULL for another length.")
+@FAMILY.scalar("SHA2", [CHARACTER, WHOLE_], varchar(128), "The SHA-2 digest of 224, 256, 384 or 512 bits.", can_fail=True)
 def sha2(context: EvalContext, text: Value, bits: Value) -> Value:
-    def digest(given: str, size: int) -> str | None:
-        return hashlib.new(f"sha{size}", given.encode()).hexdigest() if size in (224, 256, 384, 512) else None
+    def digest(given: str, size: int) -> str:
+        if size not in (224, 256, 384, 512):
+            raise ExpressionError(f"SHA2 has no digest of {size} bits", code="E2002", hint="224, 256, 384 or 512")
+        return hashlib.new(f"sha{size}", given.encode()).hexdigest()
 
     return map_distinct(digest, [text, bits], pa.string(), context.num_rows)

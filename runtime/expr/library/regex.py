@@ -16,7 +16,7 @@ from runtime.expr.columns import as_array, from_numpy, validity
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.java_regex import JavaRegex, java_regex
-from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
+from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
 from runtime.expr.library.string import null_or_fail
 from runtime.expr.regex_scan import Scan, scan_of
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
@@ -94,7 +94,7 @@ def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length:
     return on_rows(groups, text, length)
 
 
-@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(INT_)], STRING,
+@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(WHOLE_)], STRING,
                "A group of the first match, 0 (the default) for all of it.",
                nulls=Nulls.MAYBE)
 def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(0, pa.int32())) -> Value:  # noqa: B008
@@ -117,7 +117,7 @@ def regexp_substr(context: EvalContext, text: Value, pattern: Value) -> Value:
     return regexp_extract(context, text, pattern)
 
 
-@FAMILY.scalar("REGEXP_EXTRACT_ALL", [CHARACTER, CHARACTER, optional(INT_)], _TEXTS, "A group (1) of all matches.", nulls=Nulls.MAYBE)
+@FAMILY.scalar("REGEXP_EXTRACT_ALL", [CHARACTER, CHARACTER, optional(WHOLE_)], _TEXTS, "A group (1) of all matches.", nulls=Nulls.MAYBE)
 def regexp_extract_all(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(1, pa.int32())) -> Value:  # noqa: B008
     def every(given: str, expression: str, number: int) -> list[str | None] | None:
         read = java_regex(expression)

@@ -15,7 +15,7 @@ from runtime.core.errors import ExpressionError, TypeMismatchError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
 from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
-from runtime.expr.library.declare import CHARACTER, INT_, Family, optional
+from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
 from runtime.expr.lists import by_row, join_known
 from runtime.expr.texts import change_text, nothing, on_rows, text_bytes, with_bytes
 
@@ -117,7 +117,7 @@ def concat_ws(context: EvalContext, length: int, separator: pa.Array, *texts: pa
     return join_known(list(texts), separator, length)
 
 
-@FAMILY.scalar("REPEAT", [CHARACTER, INT_], STRING, "The text n times.")
+@FAMILY.scalar("REPEAT", [CHARACTER, WHOLE_], STRING, "The text n times.")
 def repeat(_: EvalContext, text: Value, times: Value) -> Value:
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
 
@@ -192,12 +192,12 @@ def _padded(context: EvalContext, name: str, text: Value, length: Value, padding
     return map_distinct(pad, [text, length, padding], pa.string(), context.num_rows)
 
 
-@FAMILY.scalar("LPAD", [CHARACTER, INT_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True)
+@FAMILY.scalar("LPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True)
 def lpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "LPAD", text, length, padding)
 
 
-@FAMILY.scalar("RPAD", [CHARACTER, INT_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True)
+@FAMILY.scalar("RPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True)
 def rpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "RPAD", text, length, padding)
 
@@ -225,7 +225,7 @@ _SUBSTRING = {
 }
 
 
-@FAMILY.scalar("SUBSTRING", [CHARACTER, INT_, optional(INT_)], varying,
+@FAMILY.scalar("SUBSTRING", [CHARACTER, WHOLE_, optional(WHOLE_)], varying,
                "The characters from a position on (from 1, negative from the end), at most n of them.", aliases=["SUBSTR"],
                nulls=Nulls.MAYBE, duckdb=_SUBSTRING, syntax="SUBSTRING(text FROM start [FOR length])")
 def substring(_: EvalContext, text: Value, start: Value, *length: Value) -> Value:
@@ -236,7 +236,7 @@ def substring(_: EvalContext, text: Value, start: Value, *length: Value) -> Valu
     return _part(text, start.as_py(), *(v.as_py() for v in length))
 
 
-@FAMILY.scalar("LEFT", [CHARACTER, INT_], varying, "The first n characters.", nulls=Nulls.MAYBE,
+@FAMILY.scalar("LEFT", [CHARACTER, WHOLE_], varying, "The first n characters.", nulls=Nulls.MAYBE,
                duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE substring({0}, 1, {1}) END")
 def left(_: EvalContext, text: Value, count: Value) -> Value:
     if not isinstance(count, pa.Scalar):
@@ -244,7 +244,7 @@ def left(_: EvalContext, text: Value, count: Value) -> Value:
     return pc.utf8_slice_codeunits(text, 0, max(count.as_py(), 0)) if count.is_valid else pa.scalar(None, pa.string())
 
 
-@FAMILY.scalar("RIGHT", [CHARACTER, INT_], varying, "The last n characters.", nulls=Nulls.MAYBE,
+@FAMILY.scalar("RIGHT", [CHARACTER, WHOLE_], varying, "The last n characters.", nulls=Nulls.MAYBE,
                duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE right({0}, {1}) END")
 def right(_: EvalContext, text: Value, count: Value) -> Value:
     if not isinstance(count, pa.Scalar):
@@ -258,7 +258,7 @@ def _overlay_type(types: CallTypes) -> DataType:
     return varchar(min(types[0].precision + types[1].precision, STRING_LENGTH))
 
 
-@FAMILY.scalar("OVERLAY", [CHARACTER, CHARACTER, INT_, optional(INT_)], _overlay_type,
+@FAMILY.scalar("OVERLAY", [CHARACTER, CHARACTER, WHOLE_, optional(WHOLE_)], _overlay_type,
                "The text with n characters from a position on replaced by another text.",
                syntax="OVERLAY(text PLACING other FROM start [FOR length])")
 def overlay(context: EvalContext, text: Value, other: Value, start: Value, *length: Value) -> Value:

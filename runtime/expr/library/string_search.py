@@ -17,7 +17,7 @@ from runtime.core.types import BOOLEAN, INT, STRING, DataType, TypeRoot, array
 from runtime.expr.columns import as_array, from_numpy, numbers, validity
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
-from runtime.expr.library.declare import BINARY_, CHARACTER, INT_, Family, optional
+from runtime.expr.library.declare import BINARY_, CHARACTER, WHOLE_, Family, optional
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows, text_bytes, with_bytes
 from runtime.expr.typing import common_type
 
@@ -49,19 +49,20 @@ def _position(context: EvalContext, part: Value, text: Value, *start: Value) -> 
     return _find(text, part.as_py(), context.num_rows) if part.is_valid else pa.scalar(None, pa.int32())
 
 
-@FAMILY.scalar("POSITION", [CHARACTER, CHARACTER, optional(INT_)], INT, "Where a text first occurs in another, from 1; 0 when it does not.",
+@FAMILY.scalar("POSITION", [CHARACTER, CHARACTER, optional(WHOLE_)], INT,
+               "Where a text first occurs in another, from 1; 0 when it does not.",
                syntax="POSITION(part IN text)")
 def position(context: EvalContext, part: Value, text: Value, *start: Value) -> Value:
     return _position(context, part, text, *start)
 
 
-@FAMILY.scalar("LOCATE", [CHARACTER, CHARACTER, optional(INT_)], INT,
+@FAMILY.scalar("LOCATE", [CHARACTER, CHARACTER, optional(WHOLE_)], INT,
                "Where a text first occurs in another, at a position or behind it; 0 when it does not.")
 def locate(context: EvalContext, part: Value, text: Value, *start: Value) -> Value:
     return _position(context, part, text, *start)
 
 
-@FAMILY.scalar("INSTR", [CHARACTER, CHARACTER, optional(INT_), optional(INT_)], INT,
+@FAMILY.scalar("INSTR", [CHARACTER, CHARACTER, optional(WHOLE_), optional(WHOLE_)], INT,
                "Where a text occurs in another for the n-th time, from a position on (negative: backwards); 0 when it does not.",
                can_fail=True)
 def instr(context: EvalContext, text: Value, part: Value, *rest: Value) -> Value:
@@ -150,9 +151,9 @@ def _split(text: Value, separator: str, length: int, most: int | None = None) ->
     return pc.split_pattern_regex(texts, pattern=r"\s", **limit)
 
 
-@FAMILY.scalar("SPLIT_INDEX", [CHARACTER, CHARACTER, INT_], STRING,
+@FAMILY.scalar("SPLIT_INDEX", [CHARACTER, CHARACTER, WHOLE_], STRING,
                "The n-th part, from 0, of a text split at a separator; NULL when there is none.",
-               also=[([CHARACTER, INT_, INT_], STRING)], nulls=Nulls.MAYBE)
+               also=[([CHARACTER, WHOLE_, WHOLE_], STRING)], nulls=Nulls.MAYBE)
 def split_index(context: EvalContext, text: Value, separator: Value, index: Value) -> Value:
     """The separator is a text, or the number of a character."""
     if not (isinstance(separator, pa.Scalar) and isinstance(index, pa.Scalar)):

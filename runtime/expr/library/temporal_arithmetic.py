@@ -27,6 +27,7 @@ _R = TypeRoot
 _MONTHS = {"MILLENNIUM": 12_000, "CENTURY": 1200, "DECADE": 120, "YEAR": 12, "QUARTER": 3, "MONTH": 1}
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "MILLISECOND": 1}
 _FINE = {"MICROSECOND": 1000, "NANOSECOND": 1_000_000, "FRAC_SECOND": 1000}
+_PRECISION = {"MILLISECOND": 3, "MICROSECOND": 6, "FRAC_SECOND": 6, "NANOSECOND": 9}
 _ROOTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
 _DAY = 86_400_000
 _Typed = tuple[tuple[DataType, ...], DataType]
@@ -43,6 +44,8 @@ def _add_rule(types: CallTypes) -> _Typed | None:
     result = point.materialized()
     if point.root is _R.DATE and types.literal(0) not in {*_MONTHS, "WEEK", "DAY"}:
         result = timestamp(6)
+    if result.is_timestamp:
+        result = result.with_(precision=max(result.precision, _PRECISION.get(types.literal(0), 0)))
     return (unit, BIGINT.with_nullable(count.nullable), point), result.with_nullable(point.nullable or count.nullable)
 
 
@@ -51,7 +54,7 @@ def _add_rule(types: CallTypes) -> _Typed | None:
 def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) -> Value:
     name, result = unit.as_py(), context.result_type
     moved = context.arg_types[2]
-    if moved.root is not result.root:
+    if moved.root is not result.root or moved.precision != result.precision:
         point, moved = cast_array(point, moved, result, False, context), result
     if name in _FINE:
         values, valid = numbers(point, context.num_rows)
