@@ -1,4 +1,5 @@
-"""Random numbers and texts by event number: the same for an event whatever batch it comes in and whichever columns are read."""
+"""Random numbers and texts by event number: the same for an event whatever batch it comes in and whichever columns are
+read."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
 
 
 class RandomWords:
-    """Draws by (seed, event, stream): the finalizer of SplitMix64 over a counter (Steele, Lea, Flood: Fast Splittable Pseudorandom
+    """Draws by (seed, event, stream): the finalizer of SplitMix64 over a counter (Steele, Lea, Flood: Fast Splittable
+    Pseudorandom
     Number Generators, 2014)."""
 
     def __init__(self, seed: int) -> None:

@@ -2,7 +2,8 @@
 
 | detail | adds |
 |---|---|
-| CHANGELOG_MODE | the upsert keys of each updating node of the optimized plan (row kinds always stand in the physical plan) |
+| CHANGELOG_MODE | the upsert keys of each updating node of the optimized plan (row kinds always stand in the physical
+plan) |
 | ESTIMATED_COST | rows, changes and state of each node of the optimized plan |
 | STATE | the state tables of each operator and what bounds them |
 | JSON_EXECUTION_PLAN | the physical plan as JSON |

@@ -12,7 +12,8 @@ __all__ = ["cell_texts"]
 
 
 def cell_texts(column: pa.Array, type_: DataType, time_zone: str = "UTC") -> list[str | None]:
-    """The text of each cell as CAST(.. AS STRING) gives it (TIMESTAMP_LTZ in `time_zone`), bytes as `x'0a'`; None for NULL.
+    """The text of each cell as CAST(.. AS STRING) gives it (TIMESTAMP_LTZ in `time_zone`), bytes as `x'0a'`; None for
+    NULL.
 
     A NULL inside a nested value is the text NULL.
     """

@@ -45,7 +45,8 @@ class TableEnvironment:
         return self._execute(parse_statement(statement), statement)
 
     def execute_script(self, script: str) -> list[Result]:
-        """Carry out all statements in order; the first that fails stops it. A query's result may be read afterwards, too."""
+        """Carry out all statements in order; the first that fails stops it. A query's result may be read afterwards,
+        too."""
         return list(self.run_script(script))
 
     def run_script(self, script: str) -> Iterator[Result]:

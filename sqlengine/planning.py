@@ -48,7 +48,8 @@ class Planned:
 
 @dataclass(frozen=True)
 class PlannedQuery(Planned):
-    """A query whose rows are wanted. `schema` has `visible` columns for the reader and, behind them, columns that only `order` needs."""
+    """A query whose rows are wanted. `schema` has `visible` columns for the reader and, behind them, columns that only
+    `order` needs."""
 
     schema: Schema
     visible: int
@@ -56,7 +57,8 @@ class PlannedQuery(Planned):
 
 
 def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
-    """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is shown."""
+    """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is
+    shown."""
     bound = bind_query(query, Binding(session, live))
     plan, order_keys = _without_top_sort(_as_batch(bound.plan) if session.options.get(RUNTIME_MODE) == "batch" else bound.plan)
     optimized, trace = _optimize(session, plan, displayed=True)
@@ -69,7 +71,8 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
 
 
 def _as_batch(plan: LogicalNode) -> LogicalNode:
-    """The plan with the batch meaning of a global aggregate: one row also over no rows, where a stream has none before the first."""
+    """The plan with the batch meaning of a global aggregate: one row also over no rows, where a stream has none before
+    the first."""
     plan = plan.with_inputs(*(_as_batch(source) for source in plan.inputs))
     return plan.with_(scalar=True) if isinstance(plan, Aggregate) and not plan.group else plan
 
@@ -83,7 +86,8 @@ def _column_id(key: SortKey) -> int:
 def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ...]]:
     """The plan without an ORDER BY at its top, with what that sorts by kept as extra columns behind the visible ones.
 
-    ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible. ORDER BY event time stays, too: it
+    ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible. ORDER BY
+    event time stays, too: it
     works on a stream without an end.
     """
     match plan:
@@ -106,7 +110,8 @@ def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ..
 
 
 def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Sequence[str]) -> Planned:
-    """Plan a query whose answer is kept in memory: tables in memory are followed, the answer is published epoch by epoch."""
+    """Plan a query whose answer is kept in memory: tables in memory are followed, the answer is published epoch by
+    epoch."""
     bound = bind_query(query, Binding(session, True))
     plan, _ = _without_top_sort(bound.plan)
     if len(plan.columns) > len(names):
@@ -173,7 +178,8 @@ def query_schema_within(session: Session, view: CatalogView) -> Schema:
 
 
 def check_declaration(session: Session, table: CatalogTable) -> None:
-    """Bind the computed columns and the watermark of a table, so that mistakes show when it is declared. Opens nothing."""
+    """Bind the computed columns and the watermark of a table, so that mistakes show when it is declared. Opens
+    nothing."""
     _declared_schema(session, table)
 
 

@@ -25,7 +25,8 @@ __all__ = ["Result", "fold"]
 class Result:
     """The outcome of one statement.
 
-    A query runs while its changes are read, by `collect`, `changes` or `to_arrow`, and they are read once; the rows of any
+    A query runs while its changes are read, by `collect`, `changes` or `to_arrow`, and they are read once; the rows of
+    any
     other statement may be read again and again. A statement without rows gives one row `OK`.
 
     Args:

@@ -54,7 +54,8 @@ _TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout"}
 
 
 def time_zone_name(text: str) -> str | None:
-    """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or `default` (UTC);
+    """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or
+    `default` (UTC);
     None when it knows no such zone."""
     if text == "default":
         return "UTC"
@@ -72,7 +73,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 class Session:
-    """Everything an environment knows. One per `TableEnvironment`; used from one thread at a time (`lock` of `views` guards the rest)."""
+    """Everything an environment knows. One per `TableEnvironment`; used from one thread at a time (`lock` of `views`
+    guards the rest)."""
 
     def __init__(self, config: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
         self.options = Options({k: str(v) for k, v in (config or {}).items()})
@@ -131,7 +133,8 @@ class Session:
                 table.deliver(step)
                 self.views.propagate()
 
-    # --- tables -----------------------------------------------------------------------------------------------------------
+    # --- tables
+    # -----------------------------------------------------------------------------------------------------------
 
     def memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
         """The contents of a table without connector, or of a materialized view."""
@@ -144,7 +147,8 @@ class Session:
 
     @contextmanager
     def filling(self, table: CatalogTable | MaterializedView) -> Iterator[None]:
-        """While a table is made from a query: its name still means what it meant, so that the query may read the table that it replaces.
+        """While a table is made from a query: its name still means what it meant, so that the query may read the table
+        that it replaces.
 
         Its rows take the place of the others when the block ends, and are forgotten when it fails.
         """
@@ -165,7 +169,8 @@ class Session:
         mode = table.options.get("changelog-mode")
         if mode not in (None, "append", "retract"):
             raise OptionError(f"option 'changelog-mode' cannot be '{mode}'", hint="it is 'append' or 'retract'")
-        # Event-time operators need an append stream, so a table with a watermark and no key is one unless told otherwise.
+        # Event-time operators need an append stream, so a table with a watermark and no key is one unless told
+        # otherwise.
         append = mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
         return MemoryTable(str(table.path), schema, table.primary_key, append_only=append)
 
@@ -230,7 +235,8 @@ def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
 
 @dataclass(frozen=True)
 class Binding:
-    """The session as the binder sees it. `live`: tables in memory are followed (views), else read as they are now (queries)."""
+    """The session as the binder sees it. `live`: tables in memory are followed (views), else read as they are now
+    (queries)."""
 
     session: Session
     live: bool

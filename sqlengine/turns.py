@@ -67,7 +67,8 @@ class TurnLock:
             self._depth = depth
 
     def _pass_on(self) -> None:
-        """Give the lock to the next in line. The owner is unknown until that thread wakes, so nobody can slip in between."""
+        """Give the lock to the next in line. The owner is unknown until that thread wakes, so nobody can slip in
+        between."""
         self._owner = -1 if self._waiting else None
         if self._waiting:
             self._waiting.popleft().set()

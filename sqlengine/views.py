@@ -60,7 +60,8 @@ class Views:
     def add(self, view: MaintainedView) -> None:
         """Begin to keep a view, in the place of one of the same path.
 
-        Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has changed.
+        Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has
+        changed.
         """
         with self.lock:
             before = self._views.pop(view.path, None)

@@ -1,4 +1,5 @@
-"""Columns of random values and sequences for every type. A value depends only on the seed, the column and the row number."""
+"""Columns of random values and sequences for every type. A value depends only on the seed, the column and the row
+number."""
 
 from __future__ import annotations
 
@@ -218,7 +219,8 @@ def _decimals(field: _FieldOptions, type_: DataType, words: RandomWords) -> Gene
 
 
 def _texts(field: _FieldOptions, type_: DataType, words: RandomWords) -> Generate:
-    """Hexadecimal digits, or bytes. The length is the type's, `length` where the type has none; `var-len`: from 1 to that."""
+    """Hexadecimal digits, or bytes. The length is the type's, `length` where the type has none; `var-len`: from 1 to
+    that."""
     declared = type_.precision if type_.precision < 2**31 - 1 else _TEXT_LENGTH
     length = int(field.number("length", Decimal(declared)))
     if length < 1 or length > type_.precision:

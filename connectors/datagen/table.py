@@ -86,7 +86,8 @@ class DatagenSource:
 
 
 class DatagenReader:
-    """Gives rows by number. A position holds the number of rows given and the seed, so that resuming goes on with the same rows."""
+    """Gives rows by number. A position holds the number of rows given and the seed, so that resuming goes on with the
+    same rows."""
 
     def __init__(
         self, source: DatagenSource, clock: Callable[[], float] = time.monotonic, now: Callable[[], int] | None = None

@@ -1,4 +1,5 @@
-"""Filters that a Parquet source takes: comparisons of a column with a constant, applied exactly and used to leave out row groups."""
+"""Filters that a Parquet source takes: comparisons of a column with a constant, applied exactly and used to leave out
+row groups."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _COMPARISONS = {
     ">=": pc.greater_equal,
 }
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# Floating columns stay with the engine, which orders NaN; CHAR because of its blanks; nanoseconds because statistics round.
+# Floating columns stay with the engine, which orders NaN; CHAR because of its blanks; nanoseconds because statistics
+# round.
 _ROOTS = frozenset(
     {
         TypeRoot.VARCHAR,
@@ -124,7 +126,8 @@ def passing(filters: Sequence[ColumnFilter], columns: dict[str, pa.Array]) -> pa
 def may_hold(
     filters: Sequence[ColumnFilter], group: pq.RowGroupMetaData, leaf_of: dict[str, int], types: dict[str, pa.DataType]
 ) -> bool:
-    """Whether a row group may have a row that passes, by its statistics. Columns whose stored type differs are not looked at."""
+    """Whether a row group may have a row that passes, by its statistics. Columns whose stored type differs are not
+    looked at."""
     for one in filters:
         leaf = leaf_of.get(one.column)
         if leaf is None or types.get(one.column) != one.type.arrow:

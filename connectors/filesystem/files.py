@@ -41,7 +41,8 @@ def local_path(path: str) -> str:
 def list_files(
     path: str, pattern: str = "", partitions: tuple[str, ...] = (), *, may_be_missing: bool = False
 ) -> list[FileEntry]:
-    """All files of a table, sorted by path; names that begin with `.` or `_` are hidden, also those of folders below the path.
+    """All files of a table, sorted by path; names that begin with `.` or `_` are hidden, also those of folders below
+    the path.
 
     Args:
         path: a file, a folder (searched with all below it) or a pattern of `glob`, where `**` spans folders.

@@ -89,7 +89,8 @@ class _Listing:
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files of one format. Each file is a split; new files are found while the job runs when `monitor_interval` (milliseconds) is set."""
+    """Files of one format. Each file is a split; new files are found while the job runs when `monitor_interval`
+    (milliseconds) is set."""
 
     name: str
     path: str

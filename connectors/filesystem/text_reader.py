@@ -1,4 +1,5 @@
-"""Reads one file of records as text: a block of bytes at a time, the rest of the decoded rows kept for the next poll."""
+"""Reads one file of records as text: a block of bytes at a time, the rest of the decoded rows kept for the next
+poll."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _BLOCK = 4 << 20
 class TextFileReader:
     """Rows of one file in order.
 
-    A position is `{"offset": byte at which a block begins, "rows": rows of the block already given}`: decoding again from there gives
+    A position is `{"offset": byte at which a block begins, "rows": rows of the block already given}`: decoding again
+    from there gives
     the same rows. The file is read up to the size it has when it is opened.
 
     Args:

@@ -49,7 +49,8 @@ _OPTIONS = (
 
 
 class CsvFormat:
-    """Comma-separated values. Empty cells are NULL except in text and binary columns; `null-literal` is NULL in every column."""
+    """Comma-separated values. Empty cells are NULL except in text and binary columns; `null-literal` is NULL in every
+    column."""
 
     name = "csv"
     line_based = True

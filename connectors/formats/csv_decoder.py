@@ -1,6 +1,7 @@
 """CSV to columns.
 
-Arrow's reader, with the types that it reads by the right rules; if it refuses a block, all as text, cast column by column.
+Arrow's reader, with the types that it reads by the right rules; if it refuses a block, all as text, cast column by
+column.
 """
 
 from __future__ import annotations

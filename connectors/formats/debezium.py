@@ -1,6 +1,8 @@
-"""The format `debezium-json`: change events with the images before and after (https://debezium.io), as Flink 2.3 reads and writes them.
+"""The format `debezium-json`: change events with the images before and after (https://debezium.io), as Flink 2.3 reads
+and writes them.
 
-Reading: `c` and `r` are `+I`, `u` is the pair `-U`, `+U`, `d` is `-D`. Writing: `+I` and `+U` become `c`, `-U` and `-D` become `d`.
+Reading: `c` and `r` are `+I`, `u` is the pair `-U`, `+U`, `d` is `-D`. Writing: `+I` and `+U` become `c`, `-U` and `-D`
+become `d`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ __all__ = ["convert"]
 
 
 def convert(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Array, BadMask | None]:
-    """A column as it was read (text, wide decimal, or already of its type) in its final type, and the mask of rows with a bad cell."""
+    """A column as it was read (text, wide decimal, or already of its type) in its final type, and the mask of rows with
+    a bad cell."""
     if values.type == type_.arrow:
         return values, None
     if type_.root is TypeRoot.ARRAY:

@@ -1,8 +1,11 @@
 """JSON lines to columns.
 
-A block is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for dates, times,
-timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read differently (numbers in quotes);
-if that does not help, the block is halved until every record that Arrow cannot take stands alone: those few are decoded one by one with
+A block is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for
+dates, times,
+timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read differently
+(numbers in quotes);
+if that does not help, the block is halved until every record that Arrow cannot take stands alone: those few are decoded
+one by one with
 the full rules (`json_values`), and the ones that have no meaning are rejected with their line.
 """
 
@@ -198,7 +201,8 @@ def _holds_map(type_: DataType) -> bool:
     return any(_holds_map(c) for c in type_.children) or any(_holds_map(f.type) for f in type_.fields)
 
 
-# --- reading by Arrow -----------------------------------------------------------------------------------------------------------
+# --- reading by Arrow
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _reading_type(type_: DataType, path: str, changed: Mapping[str, pa.DataType], wide: bool) -> pa.DataType:
@@ -224,7 +228,8 @@ def _reading_type(type_: DataType, path: str, changed: Mapping[str, pa.DataType]
 
 
 def _read(block: bytes, longest: int, schema: Schema) -> pa.Table | None:
-    """Arrow's reader, with columns read as text or wide numbers where a first try failed for that; None when it refuses the block."""
+    """Arrow's reader, with columns read as text or wide numbers where a first try failed for that; None when it refuses
+    the block."""
     changed: dict[str, pa.DataType] = {}
     wide = False
     if not len(schema):

@@ -33,7 +33,8 @@ _ESCAPES = [
 
 @dataclass(frozen=True, slots=True)
 class JsonSpelling:
-    """`separator` between date and time; `null_keys` FAIL, DROP or LITERAL (`null_key`); `leave_nulls_out`: no field for a NULL column."""
+    """`separator` between date and time; `null_keys` FAIL, DROP or LITERAL (`null_key`); `leave_nulls_out`: no field
+    for a NULL column."""
 
     separator: str = " "
     null_keys: str = "FAIL"

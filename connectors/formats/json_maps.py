@@ -18,7 +18,8 @@ _EXACT_DIGITS = 15
 
 
 def read_map_columns(lines: pa.Array, fields: Sequence[Field], rules: TextRules) -> dict[str, pa.Array] | None:
-    """The named top-level columns, which hold maps at any depth; None when a line needs the full rules (or doubles would not be exact)."""
+    """The named top-level columns, which hold maps at any depth; None when a line needs the full rules (or doubles
+    would not be exact)."""
     if not all(_exact(f.type) for f in fields):
         return None
     paths = ", ".join(

@@ -1,4 +1,5 @@
-"""What decoders share: malformed records with their line, lines of a block, and the cast that finds the cells it cannot take."""
+"""What decoders share: malformed records with their line, lines of a block, and the cast that finds the cells it cannot
+take."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ class Lines:
         return self.raw(index).decode("utf-8", "replace")
 
     def array(self) -> pa.Array:
-        """The lines as a string array without a copy of the bytes when they are the whole of `data`, line ends cut off."""
+        """The lines as a string array without a copy of the bytes when they are the whole of `data`, line ends cut
+        off."""
         gaps = np.empty(2 * len(self) + 1, dtype=np.int64)
         gaps[0:-1:2] = self.starts
         gaps[1::2] = self.ends

@@ -1,8 +1,12 @@
-"""Text to typed columns, as Flink's CSV and JSON formats read cells: whole columns at once, cells that are no value found exactly.
+"""Text to typed columns, as Flink's CSV and JSON formats read cells: whole columns at once, cells that are no value
+found exactly.
 
-Rules (Flink 2.3, formats `csv` and `json`): numbers may have blanks around them; DECIMAL is rounded half up to its scale and must fit
-its precision; BOOLEAN is `true` or `false` in any case; BYTES are base64; TIMESTAMP is `2024-02-29 23:59:59.123` (SQL) or with `T`
-(ISO-8601); TIMESTAMP_LTZ carries `Z` or an offset, and without one is local time of the session. Digits finer than the type's precision
+Rules (Flink 2.3, formats `csv` and `json`): numbers may have blanks around them; DECIMAL is rounded half up to its
+scale and must fit
+its precision; BOOLEAN is `true` or `false` in any case; BYTES are base64; TIMESTAMP is `2024-02-29 23:59:59.123` (SQL)
+or with `T`
+(ISO-8601); TIMESTAMP_LTZ carries `Z` or an offset, and without one is local time of the session. Digits finer than the
+type's precision
 are cut off.
 """
 
@@ -67,7 +71,8 @@ def parse_text(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.
 def _strict(
     values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType, pattern: str
 ) -> tuple[pa.Array, BadMask | None]:
-    """Cast; on failure trim, take away what does not match the pattern, and look for the rest (out of range) cell by cell."""
+    """Cast; on failure trim, take away what does not match the pattern, and look for the rest (out of range) cell by
+    cell."""
     try:
         return cast(values), None
     except pa.ArrowInvalid:

@@ -1,7 +1,9 @@
 """A table in memory: contents that can be read at once, and the changes to them as a stream.
 
-It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get the contents first and
-then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are applied at once (so that UPDATE and DELETE see
+It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get
+the contents first and
+then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are applied at once (so that
+UPDATE and DELETE see
 them) and published together.
 """
 
@@ -31,7 +33,8 @@ class MemoryTable:
 
     Args:
         name: full name, for messages.
-        append_only: takes no updates and deletes, so that its changes are an append stream (event-time operators need that).
+        append_only: takes no updates and deletes, so that its changes are an append stream (event-time operators need
+        that).
     """
 
     def __init__(self, name: str, schema: Schema, primary_key: Sequence[str] = (), *, append_only: bool = False) -> None:
@@ -68,7 +71,8 @@ class MemoryTable:
     def nbytes(self) -> int:
         return sum(b.nbytes for b in self._appended) + self._rows.nbytes + self._index.nbytes
 
-    # --- changing ---------------------------------------------------------------------------------------------------------
+    # --- changing
+    # ---------------------------------------------------------------------------------------------------------
 
     def apply(self, batch: ChangelogBatch) -> None:
         """Change the contents; followers hear of it with the next `publish`.
@@ -169,7 +173,8 @@ class MemoryTable:
         for reader in self._readers:
             reader.push(step)
 
-    # --- reading ----------------------------------------------------------------------------------------------------------
+    # --- reading
+    # ----------------------------------------------------------------------------------------------------------
 
     def contents(self) -> pa.Table:
         """All live rows, in order of arrival, a row of count n n times."""
@@ -185,7 +190,8 @@ class MemoryTable:
         return self.contents() if self._committed is None else self._committed
 
     def hold(self) -> pa.Table | None:
-        """Let `committed_contents` be the contents now, changes of the open epoch included; give what it gives to `release`."""
+        """Let `committed_contents` be the contents now, changes of the open epoch included; give what it gives to
+        `release`."""
         committed, self._committed = self._committed, None
         return committed
 
@@ -207,7 +213,8 @@ class MemoryTable:
         if reader in self._readers:
             self._readers.remove(reader)
 
-    # --- as a source and as a sink ------------------------------------------------------------------------------------------
+    # --- as a source and as a sink
+    # ------------------------------------------------------------------------------------------
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -335,7 +342,8 @@ class SnapshotReader:
 
 
 class MemorySink:
-    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the end."""
+    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
+    end."""
 
     def __init__(self, table: MemoryTable, live: bool) -> None:
         self.table = table

@@ -1,8 +1,11 @@
 """The events of Nexmark (https://github.com/nexmark/nexmark, after Apache Beam's generator), whole columns at a time.
 
-An event has a number. Of every 50 events the first is a person, the next 3 are auctions, 46 are bids (the proportions are options).
-Ids follow from the number: people and auctions are numbered from 1000. Bids go to a hot auction, and come from a hot bidder, with a
-ratio; the others go to any of the last auctions in flight and come from any of the last active people. Texts are drawn from pools of
+An event has a number. Of every 50 events the first is a person, the next 3 are auctions, 46 are bids (the proportions
+are options).
+Ids follow from the number: people and auctions are numbered from 1000. Bids go to a hot auction, and come from a hot
+bidder, with a
+ratio; the others go to any of the last auctions in flight and come from any of the last active people. Texts are drawn
+from pools of
 some thousand, so that generating them costs a copy.
 """
 
@@ -52,7 +55,8 @@ _POOL = 4096
 
 @dataclass(frozen=True, slots=True)
 class EventTimes:
-    """When events happen: from `base` (milliseconds since the epoch), at rates (events a second) that hold for `step` seconds each and
+    """When events happen: from `base` (milliseconds since the epoch), at rates (events a second) that hold for `step`
+    seconds each and
     then begin again."""
 
     base: int
@@ -73,7 +77,8 @@ class EventTimes:
 
 @dataclass(frozen=True)
 class Nexmark:
-    """The generator. Proportions and ratios as in the benchmark's configuration; sizes are average bytes of an event."""
+    """The generator. Proportions and ratios as in the benchmark's configuration; sizes are average bytes of an
+    event."""
 
     seed: int
     times: EventTimes
@@ -145,7 +150,8 @@ class Nexmark:
     def _hot(self, events: Numbers, stream: int, ratio: int) -> np.ndarray:
         return self._random.below(events, stream, ratio) > 0
 
-    # --- values ------------------------------------------------------------------------------------------------------------
+    # --- values
+    # ------------------------------------------------------------------------------------------------------------
 
     def _prices(self, events: Numbers, stream: int) -> Numbers:
         return np.rint(np.power(10.0, self._random.unit(events, stream) * 6.0) * 100.0).astype(np.int64)

@@ -75,7 +75,8 @@ _CHUNK = 1 << 17
 
 @dataclass(frozen=True)
 class NexmarkSource:
-    """`kind` is 0, 1, 2 for a flat table of people, auctions, bids, None for all events. `events`: their number, 0 is without end."""
+    """`kind` is 0, 1, 2 for a flat table of people, auctions, bids, None for all events. `events`: their number, 0 is
+    without end."""
 
     name: str
     schema: Schema

@@ -78,7 +78,8 @@ def _octets(values: pa.Array) -> pa.Array:
 
 
 def _java_time(text: pa.Array, type_: DataType) -> pa.Array:
-    """As `java.time` writes it: fractions in groups of three digits, no seconds when they are zero (an instant keeps them)."""
+    """As `java.time` writes it: fractions in groups of three digits, no seconds when they are zero (an instant keeps
+    them)."""
     for digits, zeros in ((1, "00"), (2, "0"), (4, "00"), (5, "0")):
         text = pc.replace_substring_regex(text, r"(\.[0-9]{" + str(digits) + r"})(Z?)$", r"\1" + zeros + r"\2")
     if type_.root is TypeRoot.TIMESTAMP_LTZ:

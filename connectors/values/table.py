@@ -1,4 +1,5 @@
-"""The source `values`: `'data'` holds JSON lines; with a `'changelog-mode'` each has a field `op` (`+I`, `-U`, `+U`, `-D`)."""
+"""The source `values`: `'data'` holds JSON lines; with a `'changelog-mode'` each has a field `op` (`+I`, `-U`, `+U`,
+`-D`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """What a plan costs: rows, changes and state, estimated from statistics and from its form.
 
-In a stream the lasting costs are the rows kept in state and the changes that flow; rows of the final answer come third. Where a table's
-size is not known it counts as 10,000 rows with as many values in a key column; the estimate is then good for comparing forms, not sizes.
+In a stream the lasting costs are the rows kept in state and the changes that flow; rows of the final answer come third.
+Where a table's
+size is not known it counts as 10,000 rows with as many values in a key column; the estimate is then good for comparing
+forms, not sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ DEFAULT_ROWS = 10_000.0
 class Estimate(NamedTuple):
     """Estimates for one node.
 
-    rows: live rows at the end of the input. changes: row changes that it sends in all. state: rows that it keeps itself.
+    rows: live rows at the end of the input. changes: row changes that it sends in all. state: rows that it keeps
+    itself.
     """
 
     rows: float
@@ -140,7 +143,8 @@ def _(plan: n.Filter, context: TraitContext) -> Estimate:
 def _(plan: n.Aggregate, context: TraitContext) -> Estimate:
     given = _input(plan, context)
     groups = _groups(plan.input, (g.id for g in plan.group), context) if plan.group else 1.0
-    # A change of a group sends its old and its new row; a change of an epoch counts once for a group, so this is an upper bound.
+    # A change of a group sends its old and its new row; a change of an epoch counts once for a group, so this is an
+    # upper bound.
     return Estimate(groups, 2 * given.changes, groups)
 
 
@@ -177,7 +181,8 @@ def _(plan: n.Join, context: TraitContext) -> Estimate:
 
 
 def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContext) -> float:
-    """Rows of a join: pairs by key, |L| |R| / max of the distinct values of the keys, times the other conditions' share."""
+    """Rows of a join: pairs by key, |L| |R| / max of the distinct values of the keys, times the other conditions'
+    share."""
     left, right = estimate(plan.left, context), estimate(plan.right, context)
     pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
     rows = left.rows * right.rows

@@ -2,9 +2,12 @@
 
     Join(Join(lineitem, orders), customer WHERE ...)  →  Join(lineitem, Join(orders, customer WHERE ...))
 
-All inner joins that stand directly on one another are taken apart into relations and conjuncts. Up to ten relations, dynamic programming
-over subsets finds the cheapest bushy tree; above, the cheapest pair is joined again and again (greedy). Joins without a condition are only
-made when nothing else is left. Without statistics for every relation the written order stays: a guess must not undo what a person chose.
+All inner joins that stand directly on one another are taken apart into relations and conjuncts. Up to ten relations,
+dynamic programming
+over subsets finds the cheapest bushy tree; above, the cheapest pair is joined again and again (greedy). Joins without a
+condition are only
+made when nothing else is left. Without statistics for every relation the written order stays: a guess must not undo
+what a person chose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The share of rows that pass a predicate, by its form: equality by the number of values, ranges a third, and so on (as in System R)."""
+"""The share of rows that pass a predicate, by its form: equality by the number of values, ranges a third, and so on (as
+in System R)."""
 
 from __future__ import annotations
 

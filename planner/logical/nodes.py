@@ -1,7 +1,9 @@
 """The logical plan: what a query asks, without how. Frozen nodes, columns by unique id.
 
-Every node knows its `columns` (ids, names, types) and `inputs`; `with_inputs` rebuilds it on other inputs that give the same ids.
-The binder makes the nodes of the first part. The nodes of the second part are streaming forms: rules make them from the first, they are
+Every node knows its `columns` (ids, names, types) and `inputs`; `with_inputs` rebuilds it on other inputs that give the
+same ids.
+The binder makes the nodes of the first part. The nodes of the second part are streaming forms: rules make them from the
+first, they are
 never flags on a general node. Expressions refer to the columns of the node's inputs by `ColumnRef`.
 """
 
@@ -90,14 +92,16 @@ def _joined_columns(kind: JoinKind, left: tuple[Column, ...], right: tuple[Colum
     return (with_nullable_columns(left) if kind.keeps_right else left) + (with_nullable_columns(right) if kind.keeps_left else right)
 
 
-# --- made by the binder -------------------------------------------------------------------------------------------------
+# --- made by the binder
+# -------------------------------------------------------------------------------------------------
 
 
 @node
 class Scan(LogicalNode):
     """Read a table. `scanned` are fresh columns, one per field of `table.schema`, in order.
 
-    `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup table when its
+    `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
+    table when its
     connector can be asked by key, else None; a table that can only be looked up has `table` None.
     """
 
@@ -148,7 +152,8 @@ class Filter(Unary):
 
 @node
 class Join(Binary):
-    """Regular join. `condition` is over the columns of both sides; `TRUE` when there is none. SEMI and ANTI give left columns."""
+    """Regular join. `condition` is over the columns of both sides; `TRUE` when there is none. SEMI and ANTI give left
+    columns."""
 
     left: LogicalNode
     right: LogicalNode
@@ -163,7 +168,8 @@ class Join(Binary):
 
 @node
 class DependentJoin(Binary):
-    """For each left row, the rows of `right` evaluated with it: LATERAL and correlated subqueries. `right` refers to left columns by `OuterRef`.
+    """For each left row, the rows of `right` evaluated with it: LATERAL and correlated subqueries. `right` refers to
+    left columns by `OuterRef`.
 
     Rules remove it. Kinds: INNER, LEFT, SEMI, ANTI.
     """
@@ -180,7 +186,8 @@ class DependentJoin(Binary):
 
 @node
 class TemporalJoin(Binary):
-    """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at `time` (a rowtime column of
+    """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at
+    `time` (a rowtime column of
     the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
 
     left: LogicalNode
@@ -199,7 +206,8 @@ class TemporalJoin(Binary):
 class Aggregate(Unary):
     """GROUP BY `group` (columns of the input). Output: the group columns under the same ids, then one column per call.
 
-    No group columns and `scalar` false: streaming's global aggregate, which has no row before the first input row. `scalar` true: exactly one
+    No group columns and `scalar` false: streaming's global aggregate, which has no row before the first input row.
+    `scalar` true: exactly one
     row even over no rows (a scalar subquery asks for that). `ttl`: from a STATE_TTL hint, milliseconds.
     """
 
@@ -230,7 +238,8 @@ class Expand(Unary):
 
 @node
 class WindowTable(Unary):
-    """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (rows pass at once, so its time attribute stays one), then
+    """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (rows pass at once, so its time
+    attribute stays one), then
     start, end and time of a window; a row per window. `partition` belongs to SESSION."""
 
     input: LogicalNode
@@ -248,7 +257,8 @@ class WindowTable(Unary):
 
 @node
 class Over(Unary):
-    """Window functions over the same or different OVER windows: input columns, then one column per call. Partition and order expressions
+    """Window functions over the same or different OVER windows: input columns, then one column per call. Partition and
+    order expressions
     and arguments are columns of the input."""
 
     input: LogicalNode
@@ -280,7 +290,8 @@ class Limit(Unary):
 
 @node
 class Union(LogicalNode):
-    """UNION ALL of any number of inputs: output column i is column i of every part, which all have its type (UNION without ALL is an
+    """UNION ALL of any number of inputs: output column i is column i of every part, which all have its type (UNION
+    without ALL is an
     Aggregate over it)."""
 
     parts: tuple[LogicalNode, ...]
@@ -328,7 +339,8 @@ class Except(Binary):
 
 @node
 class Unnest(Unary):
-    """A row per element of `collection` (over the input's columns): input columns, then `produced` (elements, then the ordinality column)."""
+    """A row per element of `collection` (over the input's columns): input columns, then `produced` (elements, then the
+    ordinality column)."""
 
     input: LogicalNode
     collection: Expr
@@ -352,7 +364,8 @@ class AssignWatermark(Unary):
 
 @node
 class Sink(Unary):
-    """Write the input to a table: input columns in the table's order and types. `on_conflict`: `ERROR`, `NOTHING`, `DEDUPLICATE` or None."""
+    """Write the input to a table: input columns in the table's order and types. `on_conflict`: `ERROR`, `NOTHING`,
+    `DEDUPLICATE` or None."""
 
     input: LogicalNode
     table: SinkTable = field(compare=True)
@@ -361,13 +374,16 @@ class Sink(Unary):
     on_conflict: str | None = None
 
 
-# --- streaming forms, made by rules --------------------------------------------------------------------------------------
+# --- streaming forms, made by rules
+# --------------------------------------------------------------------------------------
 
 
 @node
 class WindowAggregate(Unary):
-    """GROUP BY window columns and `group`: final results, once per window. `window` `AttachedWindow`: the window columns of the input are
-    `start` and `end`; else `time` is the time attribute. Output: group columns (same ids), calls, then `properties` (column per window property)."""
+    """GROUP BY window columns and `group`: final results, once per window. `window` `AttachedWindow`: the window
+    columns of the input are
+    `start` and `end`; else `time` is the time attribute. Output: group columns (same ids), calls, then `properties`
+    (column per window property)."""
 
     input: LogicalNode
     window: WindowSpec
@@ -386,7 +402,8 @@ class WindowAggregate(Unary):
 
 @node
 class IntervalJoin(Binary):
-    """Join with lower <= left_time - right_time <= upper (milliseconds); `condition` holds all other conjuncts (equalities too)."""
+    """Join with lower <= left_time - right_time <= upper (milliseconds); `condition` holds all other conjuncts
+    (equalities too)."""
 
     left: LogicalNode
     right: LogicalNode
@@ -404,7 +421,8 @@ class IntervalJoin(Binary):
 
 @node
 class WindowJoin(Binary):
-    """Join of two windowed inputs on equal windows: (start, end) columns of each side; `condition` holds the other conjuncts."""
+    """Join of two windowed inputs on equal windows: (start, end) columns of each side; `condition` holds the other
+    conjuncts."""
 
     left: LogicalNode
     right: LogicalNode
@@ -420,7 +438,8 @@ class WindowJoin(Binary):
 
 @node
 class LookupJoin(Unary):
-    """Join with a table that is asked by key now: `keys` are (expression over the input, field name of the table); `produced` its columns."""
+    """Join with a table that is asked by key now: `keys` are (expression over the input, field name of the table);
+    `produced` its columns."""
 
     input: LogicalNode
     table: LookupTable = field(compare=True)
@@ -437,7 +456,8 @@ class LookupJoin(Unary):
 
 @node
 class TopN(Unary):
-    """Rows whose rank in their partition is in [start, end]. `rank` is the rank's output column, None when nobody reads it."""
+    """Rows whose rank in their partition is in [start, end]. `rank` is the rank's output column, None when nobody reads
+    it."""
 
     input: LogicalNode
     function: RankFunction

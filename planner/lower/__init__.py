@@ -2,7 +2,8 @@
 
     physical = lower(plan, LowerContext(TraitContext(functions, options), "Europe/Berlin"))
 
-The root of a query that is shown or kept as a view sends full images; a `Sink` at the root decides by what its table takes.
+The root of a query that is shown or kept as a view sends full images; a `Sink` at the root decides by what its table
+takes.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ __all__ = ["aggregate_input"]
 def aggregate_input(
     run: Lowering, source: Lowered, refs: Sequence[ColumnRef], calls: Sequence[AggregateCall], retract: bool
 ) -> tuple[Lowered, tuple[int, ...], tuple[AggregateSpec, ...]]:
-    """The input with all arguments, filters and sort keys as columns; the positions of `refs`; the calls by position."""
+    """The input with all arguments, filters and sort keys as columns; the positions of `refs`; the calls by
+    position."""
     needed: list[Expr] = list(refs)
     for call in calls:
         needed.extend(call.args)
@@ -65,7 +66,8 @@ def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
 def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:
     """An aggregate that has its row over no input, too: one constant row, left joined with the aggregate of streams.
 
-        Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate m = COUNT(*) X))
+        Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate
+        m = COUNT(*) X))
     """
     found = tuple((fresh_column(c.name, c.type.with_nullable(True)), call) for c, call in plan.calls)
     row = n.Values(((),), ())

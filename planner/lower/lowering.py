@@ -1,6 +1,7 @@
 """The walk from the logical to the physical plan: column ids become positions, demands go down, modes come up.
 
-Each family of nodes registers its functions with `lower_node` in a file of its own. Equal logical subtrees give equal physical subtrees,
+Each family of nodes registers its functions with `lower_node` in a file of its own. Equal logical subtrees give equal
+physical subtrees,
 whatever their column ids were, so that a statement set shares them.
 """
 
@@ -33,7 +34,8 @@ HIDDEN = -1
 
 @dataclass(frozen=True, slots=True)
 class LowerContext:
-    """What lowering asks of its surroundings: functions, options and derived facts; `time_zone` is the session's, an IANA name."""
+    """What lowering asks of its surroundings: functions, options and derived facts; `time_zone` is the session's, an
+    IANA name."""
 
     traits: TraitContext
     time_zone: str = "UTC"
@@ -140,7 +142,8 @@ class Lowering:
         return Lowered(node, tuple(c.id for c, _ in items) + (HIDDEN,) * hidden)
 
     def with_columns(self, source: Lowered, exprs: Sequence[Expr]) -> tuple[Lowered, tuple[int, ...]]:
-        """`source` with further columns so that each of `exprs` is one, and their positions; unchanged when all are columns already."""
+        """`source` with further columns so that each of `exprs` is one, and their positions; unchanged when all are
+        columns already."""
         found: dict[Expr, int] = {}
         extra: list[Expr] = []
         for expr in (source.expr(e) for e in exprs):

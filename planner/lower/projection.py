@@ -64,7 +64,8 @@ def _is_identity(source: PhysicalNode, projections: tuple[Expr, ...]) -> bool:
 
 
 def _may_merge(source: CalcExec, condition: Expr | None, projections: tuple[Expr, ...], functions: FunctionRegistry) -> bool:
-    """Not when a random value would be drawn twice, a failing condition would lose its guard, or large expressions would be repeated."""
+    """Not when a random value would be drawn twice, a failing condition would lose its guard, or large expressions
+    would be repeated."""
     exprs = projections if condition is None else (*projections, condition)
     reads = Counter(e.index for p in exprs for e in walk(p) if isinstance(e, InputRef))
     size = 0

@@ -79,7 +79,8 @@ def _(plan: n.WindowTopN, run: Lowering, demand: Demand) -> Lowered:
 
 
 def _keeps_last(plan: n.WindowTopN) -> bool:
-    """Whether it is a deduplication that keeps the last row by time: of equal times the row that came last, as outside of windows."""
+    """Whether it is a deduplication that keeps the last row by time: of equal times the row that came last, as outside
+    of windows."""
     first_only = plan.function is RankFunction.ROW_NUMBER and plan.start == plan.end == 1
     return first_only and len(plan.order) == 1 and plan.order[0].descending and plan.order[0].expr.type.time_attribute is not None
 
@@ -98,7 +99,8 @@ def _(plan: n.Sort, run: Lowering, demand: Demand) -> Lowered:
 
 
 def _sort_all(plan: n.Sort, run: Lowering) -> Lowered:
-    """ORDER BY without LIMIT: by event time, rows wait for the watermark; by anything else there is no end to wait for."""
+    """ORDER BY without LIMIT: by event time, rows wait for the watermark; by anything else there is no end to wait
+    for."""
     if not ordered_by_time(plan.keys):
         raise UnsupportedError(
             "a stream cannot be sorted by a column that is not an ascending time attribute", code="E1614",

@@ -1,7 +1,9 @@
 """One operator where the same thing is computed twice.
 
-Equal physical subtrees are one operator at run time. Two subtrees that differ only in whether they send old images (`-U`) are made equal
-here: the one that sends them serves both, and the consumer that can do without drops them (a node without state). So a statement set
+Equal physical subtrees are one operator at run time. Two subtrees that differ only in whether they send old images
+(`-U`) are made equal
+here: the one that sends them serves both, and the consumer that can do without drops them (a node without state). So a
+statement set
 with a retracting and an upserting reader keeps the state of what they share once.
 """
 

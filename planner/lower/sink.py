@@ -1,4 +1,5 @@
-"""Writing to a table: what its changes must look like, and what to put in between (reference 0.3 last rows, 1.8, trap 2).
+"""Writing to a table: what its changes must look like, and what to put in between (reference 0.3 last rows, 1.8, trap
+2).
 
 | the sink takes | its key | the query gives | what is put before the sink |
 |---|---|---|---|

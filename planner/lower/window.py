@@ -17,7 +17,8 @@ __all__ = ["window_is_proctime", "window_zone", "zone_of"]
 
 
 def zone_of(type_: DataType | None, run: Lowering) -> str | None:
-    """The time zone in which windows over a time column of this type are cut: the session's for local time, else None."""
+    """The time zone in which windows over a time column of this type are cut: the session's for local time, else
+    None."""
     return run.context.time_zone if type_ is not None and type_.root is TypeRoot.TIMESTAMP_LTZ else None
 
 

@@ -30,7 +30,8 @@ class StateBound(enum.Enum):
 
 
 def state_bound(plan: LogicalNode, context: TraitContext) -> StateBound:
-    """The bound of the node's own state, not of its inputs'. State of a plan whose sources end is bounded by the input's size."""
+    """The bound of the node's own state, not of its inputs'. State of a plan whose sources end is bounded by the
+    input's size."""
     return _bound(plan, context)
 
 

@@ -1,6 +1,7 @@
 """Which kinds of change a plan gives: the first pass of changelog inference (reference 0.3).
 
-`changes(plan)` says whether rows may be updated or removed after they were inserted. The table is Flink's, so that EXPLAIN agrees with it:
+`changes(plan)` says whether rows may be updated or removed after they were inserted. The table is Flink's, so that
+EXPLAIN agrees with it:
 a filter that lets only the old image of an update pass sends that `-U` alone, and counts as updating, not as deleting.
 """
 

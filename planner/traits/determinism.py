@@ -1,6 +1,8 @@
-"""Non-deterministic updates: expressions that may give another value when a row is taken back than they gave for the row (reference 7.5).
+"""Non-deterministic updates: expressions that may give another value when a row is taken back than they gave for the
+row (reference 7.5).
 
-A row of an updating stream passes an expression twice, when it comes and when it is taken back. RAND(), NOW() or a lookup of a table that
+A row of an updating stream passes an expression twice, when it comes and when it is taken back. RAND(), NOW() or a
+lookup of a table that
 changes may answer differently, and the retraction then cancels nothing. Insert-only streams have no such problem.
 """
 
@@ -28,7 +30,8 @@ NON_DETERMINISTIC_UPDATE = text_option(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A place where a retraction may not cancel: a sentence for people, and where it is in the query if that is known."""
+    """A place where a retraction may not cancel: a sentence for people, and where it is in the query if that is
+    known."""
 
     message: str
     span: Span | None = None

@@ -1,11 +1,14 @@
 """Keys of a plan: which sets of columns tell its rows apart.
 
 - A **unique key**: at the end of every epoch no two live rows agree on all of its columns (NULL equal to NULL).
-- An **upsert key**: a unique key that a row keeps for life, so that a stream of after-images by this key is enough to follow it. A source
+- An **upsert key**: a unique key that a row keeps for life, so that a stream of after-images by this key is enough to
+follow it. A source
   that sends after-images promises this for its primary key only.
 
-The empty set is the key of a plan with at most one row. Keys are given smallest first, without supersets of one another, at most 12.
-Flink's rules (reference 7.4) also drop keys whose rows change tasks between two operators; epochs are complete at every edge here, so that
+The empty set is the key of a plan with at most one row. Keys are given smallest first, without supersets of one
+another, at most 12.
+Flink's rules (reference 7.4) also drop keys whose rows change tasks between two operators; epochs are complete at every
+edge here, so that
 a removal never overtakes an insertion and such keys stay.
 """
 

@@ -1,11 +1,15 @@
 """Who needs old images, and who may do without: the second and third pass of changelog inference (reference 0.3).
 
-A consumer asks each input for a `Demand`: whether `-U` must come before each `+U`, and whether a `-D` must carry the whole row. The demand
+A consumer asks each input for a `Demand`: whether `-U` must come before each `+U`, and whether a `-D` must carry the
+whole row. The demand
 goes down the plan; where a source cannot meet it, a ChangelogNormalize stands above it (`planner/lower/scan.py`).
 
-A plan can be followed by after-images alone when `follows_by_after(plan)`: its rows keep an upsert key for life, and nothing on the way
-lets a row drop out because of a column that may change. Aggregates, top-n, deduplications and sources are such; a filter on a column
-outside the key, a join, a union, a window function are not, so they ask for full images below and give full images above.
+A plan can be followed by after-images alone when `follows_by_after(plan)`: its rows keep an upsert key for life, and
+nothing on the way
+lets a row drop out because of a column that may change. Aggregates, top-n, deduplications and sources are such; a
+filter on a column
+outside the key, a join, a union, a window function are not, so they ask for full images below and give full images
+above.
 """
 
 from __future__ import annotations
@@ -91,7 +95,8 @@ def _(plan: n.TopN, context: TraitContext) -> bool:
 
 
 def is_native_upsert(plan: LogicalNode, context: TraitContext) -> bool:
-    """Whether the rows come from a source that sends after-images with whole deletes, through operators that keep its key.
+    """Whether the rows come from a source that sends after-images with whole deletes, through operators that keep its
+    key.
 
     Asking such a plan for old images costs a copy of the table in state (ChangelogNormalize).
     """

@@ -1,8 +1,10 @@
 """Changes in columns: row kinds, batches of changes, and which kinds an edge may carry (changelog mode).
 
 Laws of a batch, checked by `runtime/operators/guards.py` around every operator in every test:
-order within a batch is the order of the changes of a key; folding the signs never goes below zero for a row (retract) or a
-key (upsert); `-U` stands right before its `+U` when both are there, but no consumer relies on pairs; a batch whose rows are
+order within a batch is the order of the changes of a key; folding the signs never goes below zero for a row (retract)
+or a
+key (upsert); `-U` stands right before its `+U` when both are there, but no consumer relies on pairs; a batch whose rows
+are
 all `+I` has no kinds array.
 """
 
@@ -40,7 +42,8 @@ class ChangelogBatch:
 
     Args:
         rows: the columns, Arrow types as `Schema.arrow` says.
-        kinds: int8 array of `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, one per row; None means that every row is `+I`.
+        kinds: int8 array of `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, one per row; None means that every row
+        is `+I`.
             An array that holds only `INSERT` is dropped.
     """
 
@@ -136,7 +139,8 @@ def record_batch(columns: Sequence[pa.Array], schema: Schema) -> pa.RecordBatch:
 class ChangelogMode(Node):
     """Which row kinds an edge may carry.
 
-    Append: only `+I`. Upsert: no `-U`, rows are identified by a key. Retract: full images, `-U` and `-D` cancel one equal row.
+    Append: only `+I`. Upsert: no `-U`, rows are identified by a key. Retract: full images, `-U` and `-D` cancel one
+    equal row.
     `key_only_deletes` says that a `-D` may carry only the key columns, the others NULL.
     """
 

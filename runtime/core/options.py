@@ -1,6 +1,7 @@
 """Configuration: declared options, their types and defaults, and a set of values for them.
 
-An option is declared once, where it is used. `Options` holds text values by key, as `SET` and `-D` give them, and reads them
+An option is declared once, where it is used. `Options` holds text values by key, as `SET` and `-D` give them, and reads
+them
 through the declaration. Unknown keys under our own prefixes are errors with a "did you mean".
 """
 

@@ -1,6 +1,7 @@
 """SQL data types: what a column may hold, how Flink spells it, and the Arrow type that carries it.
 
-An Arrow type alone cannot tell `CHAR(4)` from `STRING`, or `TIMESTAMP(3)` from `TIMESTAMP(6)`, and both differences show in
+An Arrow type alone cannot tell `CHAR(4)` from `STRING`, or `TIMESTAMP(3)` from `TIMESTAMP(6)`, and both differences
+show in
 results (padding, casts to text, time attributes). So a type of ours is the SQL type, and names the Arrow type that
 carries its values:
 
@@ -81,9 +82,11 @@ class RowField(Node):
 class DataType(Node):
     """A SQL type with its nullability.
 
-    `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale` belongs
+    `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale`
+    belongs
     to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to ROW.
-    `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any function.
+    `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any
+    function.
     """
 
     root: TypeRoot

@@ -1,6 +1,7 @@
 """Texts to times by Java's patterns: the pattern becomes a regular expression, its fields columns of numbers.
 
-SimpleDateFormat is lenient: numbers of any width, days and months beyond the end run over into the next, and what follows
+SimpleDateFormat is lenient: numbers of any width, days and months beyond the end run over into the next, and what
+follows
 the pattern is ignored. DateTimeFormatter takes the whole text and exact widths; a day that the month lacks is its last
 ("smart" resolution). Fields that the pattern does not have are those of 1970-01-01 00:00:00.
 """
@@ -155,7 +156,8 @@ class _Fields:
 
 
 def parse_lenient(texts: pa.Array, pattern: str, now: int) -> ParsedTimes:
-    """SimpleDateFormat's reading, in milliseconds. Two-digit years of `yy` lie within 80 years before and 20 after `now`."""
+    """SimpleDateFormat's reading, in milliseconds. Two-digit years of `yy` lie within 80 years before and 20 after
+    `now`."""
     fields = _Fields(texts, pattern, Dialect.SIMPLE)
     year = fields.number("yY", 1970)
     for letter in "yY":
@@ -172,7 +174,8 @@ def parse_lenient(texts: pa.Array, pattern: str, now: int) -> ParsedTimes:
 
 
 def parse_smart(texts: pa.Array, pattern: str, digits: int) -> ParsedTimes:
-    """DateTimeFormatter's reading, in units of 10^-digits seconds (6 or 9); `offset` is what the text says, if it does."""
+    """DateTimeFormatter's reading, in units of 10^-digits seconds (6 or 9); `offset` is what the text says, if it
+    does."""
     fields = _Fields(texts, pattern, Dialect.FORMATTER)
     year = fields.number("yu", 1970)
     for letter in "yu":

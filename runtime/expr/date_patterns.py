@@ -1,6 +1,7 @@
 """Java's patterns for dates and times: reading a pattern, and writing columns of times with it.
 
-A pattern is read once into pieces. Written are digits of fixed width, all rows at once as one matrix of bytes; names and
+A pattern is read once into pieces. Written are digits of fixed width, all rows at once as one matrix of bytes; names
+and
 numbers of varying width are joined in as columns. Two dialects differ: DateTimeFormatter (DATE_FORMAT of a TIMESTAMP,
 TO_TIMESTAMP) and SimpleDateFormat (DATE_FORMAT of a text, FROM_UNIXTIME, UNIX_TIMESTAMP, TO_DATE). Names and weeks are
 those of the US: a week starts on Sunday, the first is that of 1 January.
@@ -39,7 +40,8 @@ class Dialect(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A letter and how often it stands there, or, without a letter, a plain text. `optional` is how deep in brackets."""
+    """A letter and how often it stands there, or, without a letter, a plain text. `optional` is how deep in
+    brackets."""
 
     letter: str
     count: int
@@ -160,7 +162,8 @@ class _Moments:
 
 
 def format_times(values: Any, unit: str, pattern: str, dialect: Dialect, zone: str = "UTC", *, instants: bool = False) -> pa.Array:
-    """Times as texts. `values` are units since the epoch: local times, or with `instants` points in time seen in `zone`.
+    """Times as texts. `values` are units since the epoch: local times, or with `instants` points in time seen in
+    `zone`.
 
     Letters of zones are an error for local times of DateTimeFormatter, as in Java.
     """
@@ -189,7 +192,8 @@ _ISO_PLACES = {("y", 4): 0, ("u", 4): 0, ("M", 2): 5, ("d", 2): 8, ("H", 2): 11,
 
 
 def _from_iso(local: Any, unit: str, pieces: tuple[Piece, ...], dialect: Dialect) -> pa.Array | None:
-    """Times by moving bytes of `yyyy-MM-dd HH:mm:ss.SSSSSS`, which Arrow writes fastest; None for patterns of other fields."""
+    """Times by moving bytes of `yyyy-MM-dd HH:mm:ss.SSSSSS`, which Arrow writes fastest; None for patterns of other
+    fields."""
     runs: list[tuple[int, str]] = []
     for piece in pieces:
         if not piece.letter:

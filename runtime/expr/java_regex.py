@@ -1,8 +1,11 @@
 """Java's regular expressions: read once, run by RE2 (Arrow) over columns, or by Python's `re` where RE2 cannot.
 
-RE2 and Java agree on nearly everything that queries use (leftmost match, alternatives in order, ASCII classes). A pattern
-that RE2 refuses (look-around, back references, possessive quantifiers) runs in `re`, once per distinct text. Differences
-that stay: `.` excludes only line feeds, `$` under RE2 matches at the very end only, and classes with `&&` or a class inside
+RE2 and Java agree on nearly everything that queries use (leftmost match, alternatives in order, ASCII classes). A
+pattern
+that RE2 refuses (look-around, back references, possessive quantifiers) runs in `re`, once per distinct text.
+Differences
+that stay: `.` excludes only line feeds, `$` under RE2 matches at the very end only, and classes with `&&` or a class
+inside
 a class are refused.
 """
 
@@ -55,7 +58,8 @@ class JavaRegex:
 
 
 def _spelled(text: str) -> str:
-    """A piece as RE2 spells it: the end of the text is `\\z` there and `\\Z` in `re`, characters beyond Latin-1 have braces."""
+    """A piece as RE2 spells it: the end of the text is `\\z` there and `\\Z` in `re`, characters beyond Latin-1 have
+    braces."""
     return text.replace("\\Z", "\\z") if text in (r"\Z", r"(?:\n?\Z)") else re.sub(r"\\u([0-9a-f]{4})", r"\\x{\1}", text)
 
 
@@ -77,7 +81,8 @@ def java_regex(pattern: str) -> JavaRegex | None:
 
 
 def _tokens(pattern: str) -> list[tuple[int, str]]:
-    """The pattern in the words of RE2 and `re`: pieces, each with the number of the capturing group that it opens, or 0."""
+    """The pattern in the words of RE2 and `re`: pieces, each with the number of the capturing group that it opens, or
+    0."""
     tokens: list[tuple[int, str]] = []
     groups = 0
     position = 0

@@ -1,6 +1,7 @@
 """JSON documents and paths, as Flink reads them (Jackson and Jayway's JsonPath).
 
-A path is `$` with `.name`, `['name']`, `[n]` (negative from the end), `[*]`, `.*`, `[1,3]`, `[1:3]` and `..name` behind it,
+A path is `$` with `.name`, `['name']`, `[n]` (negative from the end), `[*]`, `.*`, `[1,3]`, `[1:3]` and `..name` behind
+it,
 after an optional mode: in `strict` mode, the default, a missing part is an error, in `lax` mode nothing. A path with
 wildcards, slices or `..` gives the list of what it finds. Filters `[?(..)]` and functions are refused.
 """
@@ -92,7 +93,8 @@ class JsonPath:
         return all(s.definite for s in self.steps)
 
     def read(self, document: Any) -> Any:
-        """What the path finds. Raises NotFound in strict mode where it finds nothing; in lax mode that is None, or []."""
+        """What the path finds. Raises NotFound in strict mode where it finds nothing; in lax mode that is None, or
+        []."""
         try:
             if document is None:
                 raise NotFound("the document is null")

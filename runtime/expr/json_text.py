@@ -1,7 +1,9 @@
 """Values of columns as JSON text, as Flink writes them, whole columns at a time.
 
-Numbers and booleans bare (DOUBLE and FLOAT as a Java BigDecimal of their digits: `1.0E+10`), texts quoted, bytes in Base64,
-dates and times in ISO 8601 (`2024-01-01T00:00:00.5`, TIMESTAMP_LTZ in UTC with `Z`), ARRAY as array, MAP, MULTISET and ROW
+Numbers and booleans bare (DOUBLE and FLOAT as a Java BigDecimal of their digits: `1.0E+10`), texts quoted, bytes in
+Base64,
+dates and times in ISO 8601 (`2024-01-01T00:00:00.5`, TIMESTAMP_LTZ in UTC with `Z`), ARRAY as array, MAP, MULTISET and
+ROW
 as objects with their keys in order.
 """
 

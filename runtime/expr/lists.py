@@ -143,7 +143,8 @@ def _paired(a: Any, b: Any) -> Any:
 
 
 def by_row(compute: Callable[..., pa.Array]) -> Callable[..., Value]:
-    """An evaluation `compute(context, length, *arrays)` that sees all arguments as arrays; constants are computed once."""
+    """An evaluation `compute(context, length, *arrays)` that sees all arguments as arrays; constants are computed
+    once."""
 
     def evaluate(context: EvalContext, *values: Value) -> Value:
         constant = bool(values) and all_constant(values)

@@ -1,7 +1,9 @@
 """The commonest expression over URLs and key-value texts without a regular expression: `(&|^)key=([^&]*)`.
 
-A literal, before it nothing, the start of the text or one of a few characters, behind it a group of everything up to one
-character: found by substring search and byte arithmetic, several times faster than RE2 with groups. Rows in which the first
+A literal, before it nothing, the start of the text or one of a few characters, behind it a group of everything up to
+one
+character: found by substring search and byte arithmetic, several times faster than RE2 with groups. Rows in which the
+first
 occurrence of the literal does not stand behind what it should are left to the caller.
 """
 

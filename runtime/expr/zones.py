@@ -25,7 +25,8 @@ _LAST_KNOWN = int(np.datetime64("2038-01-01", "D").astype(np.int64))
 
 
 def _calendars() -> Numbers:
-    """For each kind of year (14: the weekday of 1 January, leap or not) the first day of such a year from 2010 to 2037."""
+    """For each kind of year (14: the weekday of 1 January, leap or not) the first day of such a year from 2010 to
+    2037."""
     years = np.arange(2010, 2038)
     starts = (years - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
     ends = (years - 1969).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
@@ -38,7 +39,8 @@ _CALENDARS = _calendars()
 
 
 def _cycle(values: Numbers, unit: str) -> Numbers | None:
-    """How far times from 2038 on lie behind the same day of a year with the same calendar before 2038; None without such.
+    """How far times from 2038 on lie behind the same day of a year with the same calendar before 2038; None without
+    such.
 
     Arrow knows no changes of clocks after 2037, Java goes on with the last rules.
     """
@@ -64,7 +66,8 @@ def instant_to_local(values: Numbers, time_zone: str, unit: str) -> Numbers:
 
 
 def local_to_instant(values: Numbers, time_zone: str, unit: str, *, ambiguous: str = "earliest") -> Numbers:
-    """Local times of a zone (units since the local epoch) as instants. Of a time that happens twice it is the `earliest`
+    """Local times of a zone (units since the local epoch) as instants. Of a time that happens twice it is the
+    `earliest`
     instant, as java.time has it, or the `latest`, as java.util.Calendar has it."""
     if time_zone in _UTC:
         return values

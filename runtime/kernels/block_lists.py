@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.core.errors import InternalError
 from runtime.kernels.grouping import group_ids
-from runtime.kernels.grow import expand_ranges, grown
+from runtime.kernels.grow import expand_ranges, grown, kept_bytes
 from runtime.kernels.radix import radix_argsort
 
 __all__ = ["BlockLists"]
@@ -23,7 +23,7 @@ class BlockLists:
     list is a block of 2**c entries of the arena; a full block moves to one of twice the size, freed blocks are reused
     by size. A removed value leaves a hole; a block that is more than half holes is compacted. So appending and
     removing cost amortised O(changes), and reading a list O(its length). A key of -1, or one never seen, has an empty
-    list.
+    list. Where each value stands is noted from the first removal on: lists that only grow never need it.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class BlockLists:
         self._used = np.empty(0, np.int64)
         self._dead = np.empty(0, np.int64)
         self._class = np.empty(0, np.int8)
-        self._place = np.empty(0, np.int64)
+        self._place: np.ndarray | None = None
         self._free: dict[int, tuple[np.ndarray, int]] = {}
         self._live = 0
 
@@ -43,8 +43,9 @@ class BlockLists:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self._arena, self._start, self._used, self._dead, self._class, self._place)
-        return sum(a.nbytes for a in arrays) + sum(stack.nbytes for stack, _ in self._free.values())
+        arrays = (self._start, self._used, self._dead, self._class, *(() if self._place is None else (self._place,)))
+        free = sum(stack.nbytes for stack, _ in self._free.values())
+        return kept_bytes(self._arena, self._used_arena) + sum(a.nbytes for a in arrays) + free
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Adds `values[i]` (not in any list now) to the list of `keys[i]`; keys may repeat, their order of arrival is
@@ -69,8 +70,9 @@ class BlockLists:
         place += np.repeat(self._start[touched] + used - first, added)
         self._arena[place] = values
         self._used[touched] = used + added
-        self._place = grown(self._place, int(values.max()) + 1)
-        self._place[values] = place
+        if self._place is not None:
+            self._place = grown(self._place, int(values.max()) + 1)
+            self._place[values] = place
         self._live += count
 
     def remove(self, keys: np.ndarray, values: np.ndarray) -> None:
@@ -81,6 +83,8 @@ class BlockLists:
         """
         if len(keys) == 0:
             return
+        if self._place is None:
+            self._place = self._places()
         place = self._place[values] if int(values.max()) < len(self._place) else np.zeros(len(values), np.int64)
         if not (self._arena[place] == values).all():
             raise InternalError("block lists were asked to remove a value that they do not hold")
@@ -182,7 +186,17 @@ class BlockLists:
         self._used[keys] = lengths
         _, place = expand_ranges(self._start[keys], lengths)
         self._arena[place] = values
-        self._place[values] = place
+        if self._place is not None:
+            self._place[values] = place
+
+    def _places(self) -> np.ndarray:
+        """Where each value of all lists stands. Cost follows the size of the lists: once, what noting it while they grew would have."""
+        _, place = expand_ranges(self._start, self._used)
+        values = self._arena[place]
+        place, values = place[values != _DEAD], values[values != _DEAD]
+        places = np.zeros(int(values.max(initial=-1)) + 1, np.int64)
+        places[values] = place
+        return places
 
     def _allocate(self, size_class: int, count: int) -> np.ndarray:
         """The starts of `count` blocks of 2**size_class entries."""

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.arrow_buffers import binary_array, byte_spans
-from runtime.kernels.grow import grown
+from runtime.kernels.grow import grown, kept_bytes
 
 __all__ = ["ByteArena"]
 
@@ -26,7 +26,7 @@ class ByteArena:
 
     @property
     def nbytes(self) -> int:
-        return self._data.nbytes + self._offsets.nbytes
+        return self.used_bytes + kept_bytes(self._offsets, self._count + 1)
 
     @property
     def used_bytes(self) -> int:

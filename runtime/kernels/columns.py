@@ -19,7 +19,7 @@ from runtime.kernels.arrow_buffers import (
     single_array,
 )
 from runtime.kernels.byte_arena import ByteArena
-from runtime.kernels.grow import grown
+from runtime.kernels.grow import grown, kept_bytes
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["ColumnStore", "SlotAllocator"]
@@ -159,14 +159,16 @@ class _FixedColumn(_Column):
         dtype, shape = fixed_dtype(type_)
         self._type = type_
         self._values = np.zeros((0, *shape), dtype=dtype)
+        self._high = 0
         self._nulls = _NullFlags()
 
     @property
     def nbytes(self) -> int:
-        return self._values.nbytes + self._nulls.nbytes
+        return kept_bytes(self._values, self._high) + self._nulls.nbytes
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
         self._values = grown(self._values, high)
+        self._high = max(self._high, high)
         self._values[slots] = fixed_values(array)
         self._nulls.put(slots, null_mask(array), high)
 
@@ -206,63 +208,82 @@ class _StructColumn(_Column):
 
 
 class _BytesColumn(_Column):
-    """Strings of characters or bytes: slot to position in a byte arena, -1 for NULL and for free slots."""
+    """Strings of characters or bytes: slot to position in a byte arena, -1 for NULL and for free slots.
+
+    As long as slots were written once each, in order and without NULL, a slot is its position and there is no array of
+    positions: so it is where rows only come.
+    """
 
     def __init__(self, type_: pa.DataType) -> None:
         self._type = type_
         is_text = pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)
         self._wide = pa.large_string() if is_text else pa.large_binary()
         self._arena = ByteArena()
-        self._positions = np.empty(0, np.int64)
+        self._positions: np.ndarray | None = None
         self._live = 0
         self._live_bytes = 0
 
     @property
     def nbytes(self) -> int:
-        return self._arena.nbytes + self._positions.nbytes
+        return self._arena.nbytes + (0 if self._positions is None else self._positions.nbytes)
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
-        self._positions = grown(self._positions, high, -1)
-        self._release(slots)
         strings = large_binary(array)
         nulls = null_mask(array)
-        if nulls is not None:
-            slots = slots[~nulls]
-            strings = strings.filter(pa.array(~nulls))
+        if self._positions is not None or nulls is not None or not self._continued_by(slots, high):
+            self._positions = grown(self._by_slot(), high, -1)
+            self._release(self._positions, slots)
+            if nulls is not None:
+                slots = slots[~nulls]
+                strings = strings.filter(pa.array(~nulls))
         before = self._arena.used_bytes
-        self._positions[slots] = self._arena.append(strings)
+        positions = self._arena.append(strings)
         self._live += len(slots)
         self._live_bytes += self._arena.used_bytes - before
-        self._reclaim()
+        if self._positions is not None:
+            self._positions[slots] = positions
+            self._reclaim(self._positions)
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
-        if len(self._positions) == 0:
-            return pa.nulls(len(slots), self._type)
-        positions = self._positions.take(slots, mode="clip")
-        if missing is not None:
-            positions[missing] = -1
+        if self._positions is None:
+            if not len(self._arena):
+                return pa.nulls(len(slots), self._type)
+            positions = np.minimum(slots, len(self._arena) - 1)
+        else:
+            positions = self._positions.take(slots, mode="clip")
+            if missing is not None:
+                positions[missing] = -1
         absent = positions < 0
         array = self._arena.array(self._wide).take(pa.array(positions, mask=absent if absent.any() else None))
         return array.cast(self._type)
 
     def free(self, slots: np.ndarray) -> None:
-        self._release(slots[slots < len(self._positions)])
-        self._reclaim()
+        self._positions = self._by_slot()
+        self._release(self._positions, slots[slots < len(self._positions)])
+        self._reclaim(self._positions)
 
-    def _release(self, slots: np.ndarray) -> None:
-        positions = self._positions[slots]
+    def _continued_by(self, slots: np.ndarray, high: int) -> bool:
+        """Whether these are the slots that come after all that were written."""
+        first = len(self._arena)
+        return high == first + len(slots) and bool((slots == np.arange(first, high)).all())
+
+    def _by_slot(self) -> np.ndarray:
+        return np.arange(len(self._arena), dtype=np.int64) if self._positions is None else self._positions
+
+    def _release(self, by_slot: np.ndarray, slots: np.ndarray) -> None:
+        positions = by_slot[slots]
         positions = positions[positions >= 0]
         if len(positions):
             self._live -= len(positions)
             self._live_bytes -= int(self._arena.lengths(positions).sum())
-            self._positions[slots] = -1
+            by_slot[slots] = -1
 
-    def _reclaim(self) -> None:
+    def _reclaim(self, by_slot: np.ndarray) -> None:
         if (len(self._arena) > 2 * self._live + _GARBAGE_ROWS
                 or self._arena.used_bytes > 2 * self._live_bytes + _GARBAGE_BYTES):
-            live = np.flatnonzero(self._positions >= 0)
+            live = np.flatnonzero(by_slot >= 0)
             kept = ByteArena()
-            self._positions[live] = kept.append(self._arena.take(self._positions[live]))
+            by_slot[live] = kept.append(self._arena.take(by_slot[live]))
             self._arena = kept
 
 

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["expand_ranges", "grown"]
+__all__ = ["expand_ranges", "grown", "kept_bytes"]
+
+_LARGE_BYTES = 1 << 24
 
 
 def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
     """The array itself if its first axis already has `size` entries, else a longer copy (at least doubled), rest =
     `fill`.
 
-    Doubling makes a long sequence of calls cost amortised O(1) per entry. The other axes keep their extent.
+    Doubling makes a long sequence of calls cost amortised O(1) per entry. A large array becomes four times as long where the rest is
+    zero: the system gives memory when it is first written, so that what is not used costs nothing, and less is copied. The other axes
+    keep their extent.
     """
     have = len(array)
     if have >= size:
         return array
-    target = max(size, 2 * have, 16)
-    if fill is False or (isinstance(fill, int) and fill == 0):
+    untouched = fill is False or (isinstance(fill, int) and fill == 0)
+    target = max(size, (4 if untouched and array.nbytes >= _LARGE_BYTES else 2) * have, 16)
+    if untouched:
         larger = np.zeros((target, *array.shape[1:]), dtype=array.dtype)
     else:
         larger = np.empty((target, *array.shape[1:]), dtype=array.dtype)
         larger[have:] = fill
     larger[:have] = array
     return larger
+
+
+def kept_bytes(array: np.ndarray, used: int) -> int:
+    """The bytes of the first `used` entries of an array that may be longer: what of it takes memory."""
+    return array.nbytes if used >= len(array) else used * array[:1].nbytes
 
 
 def expand_ranges(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.core.errors import InternalError
-from runtime.kernels.grow import grown
+from runtime.kernels.grow import grown, kept_bytes
 from runtime.kernels.hashing import hash_words
 from runtime.kernels.slots import SlotAllocator
 
@@ -59,7 +59,8 @@ class HashIndex:
 
     @property
     def nbytes(self) -> int:
-        return self._table.nbytes + self._keys.nbytes + self._live.nbytes + self._slots.nbytes
+        high = self._slots.high
+        return self._table.nbytes + kept_bytes(self._keys, high) + kept_bytes(self._live, high) + self._slots.nbytes
 
     def find(self, words: np.ndarray) -> np.ndarray:
         """The slot of each key, int64 (n,), -1 where the key is absent."""

@@ -1,6 +1,7 @@
 """The embedded executor: takes one epoch at a time through all operators of a plan, in topological order.
 
-Equal subtrees of the plan run once. Each vertex keeps the watermark behind it; an operator with several inputs sees the least of
+Equal subtrees of the plan run once. Each vertex keeps the watermark behind it; an operator with several inputs sees the
+least of
 those that are not idle.
 """
 
@@ -28,7 +29,8 @@ __all__ = ["Dataflow", "SourceInput", "Vertex"]
 
 @dataclass(frozen=True, slots=True)
 class SourceInput:
-    """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's watermark now."""
+    """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
+    watermark now."""
 
     batch: ChangelogBatch | None
     finished: bool = False

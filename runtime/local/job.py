@@ -59,7 +59,8 @@ class JobSettings:
 class Job:
     """Runs plans until their input ends or somebody stops it.
 
-    `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a finished or
+    `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a
+    finished or
     cancelled one has committed them.
     """
 
@@ -99,7 +100,8 @@ class Job:
         self._cancelled.set()
 
     def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
-        """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its end or became idle."""
+        """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
+        end or became idle."""
         cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
         given: dict[SourceExec, SourceInput] = {}
@@ -118,7 +120,8 @@ class Job:
         return outputs, moved
 
     def _read_ahead(self, allowed: Sequence[int]) -> None:
-        """Begin to read the next epoch's input on another thread. Not with a cut of one's own: it may ask for other rows then."""
+        """Begin to read the next epoch's input on another thread. Not with a cut of one's own: it may ask for other
+        rows then."""
         if self._reading is None:
             if not any(s.wants_read_ahead for s in self._sources):
                 return
@@ -127,7 +130,8 @@ class Job:
             source.read_ahead(rows, self._reading)
 
     def epochs(self, pause: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[list[ChangelogBatch | None]]:
-        """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are aborted.
+        """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are
+        aborted.
 
         `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
         """

@@ -1,4 +1,5 @@
-"""Rows that could not be used: late, malformed, NULL where forbidden. Counted, and kept up to a limit: `system.rejected`."""
+"""Rows that could not be used: late, malformed, NULL where forbidden. Counted, and kept up to a limit:
+`system.rejected`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class RejectedRows:
     """All rejected rows of an environment. Thread-safe.
 
     Args:
-        fail: raise FormatError for malformed records instead of keeping them (`<format>.ignore-parse-errors` decides per table; this is
+        fail: raise FormatError for malformed records instead of keeping them (`<format>.ignore-parse-errors` decides
+        per table; this is
             the job's own switch).
         limit: rows kept; the counts go on.
     """

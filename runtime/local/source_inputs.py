@@ -29,10 +29,13 @@ class SourceContext:
 
 
 class SourceInputs:
-    """The readers of one source. Splits are read one after another; a split that has nothing now lets the next one begin.
+    """The readers of one source. Splits are read one after another; a split that has nothing now lets the next one
+    begin.
 
-    `read_ahead` has a worker read the next input while operators compute: decoding then takes the other core. It does so only for bounded
-    tables without idleness, where it makes no difference to a result when a row is read. Whoever reads, only one thread at a time does, and
+    `read_ahead` has a worker read the next input while operators compute: decoding then takes the other core. It does
+    so only for bounded
+    tables without idleness, where it makes no difference to a result when a row is read. Whoever reads, only one thread
+    at a time does, and
     what counts as given, `finished` included, is what `poll` has returned.
     """
 

@@ -1,4 +1,5 @@
-"""Top-n of rows that are never taken back: only the best n of each partition are kept, as a small matrix of row slots."""
+"""Top-n of rows that are never taken back: only the best n of each partition are kept, as a small matrix of row
+slots."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def keeps_few(node: TopNExec) -> bool:
 
 
 class AppendTopNOperator(Operator):
-    """Per epoch: drop rows that are no better than the n-th of their partition, take the best n of the rest, merge them with those kept.
+    """Per epoch: drop rows that are no better than the n-th of their partition, take the best n of the rest, merge them
+    with those kept.
 
     Costs a sort of the rows that survive the first step. Ties rank by arrival, so a row equal to the n-th is dropped.
     Output as `TopNOperator`'s.
@@ -92,7 +94,8 @@ class AppendTopNOperator(Operator):
         return words
 
     def _contenders(self, keys: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of the batch that may be among the best n: (positions, partition slots, order words), sorted by partition and order."""
+        """Rows of the batch that may be among the best n: (positions, partition slots, order words), sorted by
+        partition and order."""
         worst = self._best[keys, self._n - 1]
         full = np.flatnonzero(worst >= 0)
         beaten = np.zeros(len(keys), dtype=bool)

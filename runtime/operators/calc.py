@@ -15,7 +15,8 @@ __all__ = ["CalcOperator"]
 class CalcOperator(Operator):
     """Rows for which the condition is true, projected; row kinds pass unchanged.
 
-    An update of which only one half passes the filter leaves a lone `-U` or `+U`, as in Flink; the planner asks for both halves
+    An update of which only one half passes the filter leaves a lone `-U` or `+U`, as in Flink; the planner asks for
+    both halves
     wherever the filter looks at more than the key.
     """
 

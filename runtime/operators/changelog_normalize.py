@@ -18,9 +18,11 @@ __all__ = ["ChangelogNormalizeOperator"]
 class ChangelogNormalizeOperator(Operator):
     """Per key the row before the epoch and after it:
 
-        none, row: +I      row, other row: -U +U (only +U when nobody wants -U)      row, none: -D with the full old row      equal rows: nothing
+        none, row: +I      row, other row: -U +U (only +U when nobody wants -U)      row, none: -D with the full old row
+             equal rows: nothing
 
-    A delete of a key that is not there is ignored; a delete may carry the key columns alone (Flink: ChangelogNormalize).
+    A delete of a key that is not there is ignored; a delete may carry the key columns alone (Flink:
+    ChangelogNormalize).
     """
 
     def __init__(self, node: ChangelogNormalizeExec, context: OperatorContext) -> None:

@@ -44,9 +44,11 @@ class KeepFirstOperator(Operator):
 
 
 class KeepFirstByTimeOperator(Operator):
-    """The row of each key with the least event time, sent when the watermark has passed that time, so that it is final (and append-only).
+    """The row of each key with the least event time, sent when the watermark has passed that time, so that it is final
+    (and append-only).
 
-    Of equal times the first to arrive. Late rows (time at or before the previous watermark) are rejected: they could only be
+    Of equal times the first to arrive. Late rows (time at or before the previous watermark) are rejected: they could
+    only be
     the first of a key whose first row is final already. State: the keys, and the waiting row of each key.
     """
 
@@ -116,7 +118,8 @@ class KeepFirstByTimeOperator(Operator):
 
 
 class KeepLastOperator(Operator):
-    """The newest row of each key: by event time (of equal times the last to arrive; older rows change nothing), or by arrival.
+    """The newest row of each key: by event time (of equal times the last to arrive; older rows change nothing), or by
+    arrival.
 
     `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes. State: one row per key.
     """

@@ -24,7 +24,8 @@ def deduplicate_operator(node: DeduplicateExec, context: OperatorContext) -> Ope
 
 
 class DeduplicateChangesOperator(ShownRowsOperator[np.ndarray]):
-    """State: all rows of each key in order of time, or of arrival. Per key the row that shows before and after the epoch, and the difference."""
+    """State: all rows of each key in order of time, or of arrival. Per key the row that shows before and after the
+    epoch, and the difference."""
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         del context

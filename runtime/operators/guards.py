@@ -1,7 +1,8 @@
 """Checks around an operator: the laws of a changelog batch, on in all tests, so that no operator carries them.
 
 1. The output has the node's schema (Arrow types) and only row kinds that the node's mode allows.
-2. Folding the output never takes back a row that is not there (retract and append), or deletes a key that is not there twice.
+2. Folding the output never takes back a row that is not there (retract and append), or deletes a key that is not there
+twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ def guarded(operator: Operator, node: PhysicalNode) -> Operator:
 
 
 class GuardedOperator(Operator):
-    """An operator whose every output is checked. Keeps all live rows as Python tuples: for tests, row by row on purpose."""
+    """An operator whose every output is checked. Keeps all live rows as Python tuples: for tests, row by row on
+    purpose."""
 
     def __init__(self, inner: Operator, node: PhysicalNode) -> None:
         self.inner = inner

@@ -55,8 +55,10 @@ class HashJoinOperator(Operator):
         self._by_total = self._condition is None and not self._expires
         totals = counted and self._by_total
         left_kept = kind.keeps_left or kind.left_only
+        inserts = node.left.mode.is_append_only and node.right.mode.is_append_only and kind is JoinKind.INNER
+        plain = inserts and not self._expires
         self._left = _Side(
-            node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl
+            node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl, plain
         )
         self._right = _Side(
             node.right.schema,
@@ -67,19 +69,20 @@ class HashJoinOperator(Operator):
             kind.keeps_right,
             totals,
             node.right_ttl,
+            plain,
         )
         self._kind = kind
         self._schema = node.schema
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
         identities = {self._left.rows.identity, self._right.rows.identity}
-        self._appends = identities == {Identity.APPEND}
+        self._inserts = inserts
         # A bag without identity holds equal rows in several slots: their pairs with one changed row may cancel.
         self._cancels = identities == {Identity.APPEND, Identity.FULL} and not kind.left_only
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._expires:
             self._expire(time)
-        if self._appends and self._kind is JoinKind.INNER:
+        if self._inserts:
             self._step_inserts(inputs, time)
             return self._finish([])
         lone: list[ChangelogBatch] = []
@@ -221,15 +224,15 @@ class _Side:
     counted).
 
     `kept`: rows come out without a match, or come out by whether they have one. `totals`: matches are the size of the
-    other bag.
+    other bag. `plain`: rows only come and are read.
     """
 
     def __init__(self, schema: Schema, mode: ChangelogMode, keys: tuple[int, ...], unique: tuple[int, ...] | None,
-                 null_safe: Sequence[bool], kept: bool, totals: bool, ttl: int) -> None:
+                 null_safe: Sequence[bool], kept: bool, totals: bool, ttl: int, plain: bool) -> None:
         self.kept = kept
         identity = Identity.of(mode, unique)
         images = mode.is_retract and not mode.key_only_deletes
-        self.rows = RowMultiset(schema, identity, unique or (), totals=totals, images=images)
+        self.rows = RowMultiset(schema, identity, unique or (), totals=totals, images=images, plain=plain)
         self._keys = keys
         self._strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
         self._ttl = ttl

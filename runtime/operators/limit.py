@@ -15,7 +15,8 @@ __all__ = ["LimitOperator"]
 
 
 class LimitOperator(Operator):
-    """From an append-only input rows number offset+1 to offset+limit pass, and nothing is kept. From an updating input this is the top-n by
+    """From an append-only input rows number offset+1 to offset+limit pass, and nothing is kept. From an updating input
+    this is the top-n by
     arrival: a row that is taken back makes room for the next one."""
 
     def __init__(self, node: LimitExec, context: OperatorContext) -> None:

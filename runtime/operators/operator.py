@@ -2,7 +2,8 @@
 
     step(inputs, time) -> output
 
-It gets all changes of the epoch at once, in columns, updates its state, and returns its changes. After every epoch the sum of all
+It gets all changes of the epoch at once, in columns, updates its state, and returns its changes. After every epoch the
+sum of all
 it has returned equals the batch answer over the input so far.
 """
 
@@ -26,8 +27,10 @@ __all__ = ["EpochTime", "Operator", "OperatorContext", "StateSize"]
 class EpochTime:
     """The time of one epoch at one operator, milliseconds since the epoch.
 
-    `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows); `previous_watermark`: the
-    same after the epoch before, against which rows are late; `input_watermarks`: one per input. `processing_time` is read once per epoch.
+    `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows);
+    `previous_watermark`: the
+    same after the epoch before, against which rows are late; `input_watermarks`: one per input. `processing_time` is
+    read once per epoch.
     """
 
     epoch: int
@@ -53,7 +56,8 @@ class Rejections(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What an operator is given when it is made. `name` is its id in the plan; `functions` evaluates its expressions."""
+    """What an operator is given when it is made. `name` is its id in the plan; `functions` evaluates its
+    expressions."""
 
     name: str
     options: Options
@@ -71,12 +75,14 @@ class Operator:
     """Base of all operators. State is made in the constructor; `step` is called once per epoch, in order."""
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        """The changes that this epoch's changes cause. `inputs` has an entry per input of the plan node, None when nothing came; an
+        """The changes that this epoch's changes cause. `inputs` has an entry per input of the plan node, None when
+        nothing came; an
         operator whose output may follow time alone is called in every epoch, so all of them may be None."""
         raise NotImplementedError
 
     def output_watermark(self, time: EpochTime) -> int:
-        """The watermark after this operator, asked for after `step`; an operator that gives rows older than its input's watermark holds it back."""
+        """The watermark after this operator, asked for after `step`; an operator that gives rows older than its input's
+        watermark holds it back."""
         return time.watermark
 
     @property

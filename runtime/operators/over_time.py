@@ -42,7 +42,8 @@ class OverTimeOperator(Operator):
     after the one before it (no peers).
 
     State: waiting rows, and of rows past no more than frames still reach: the last n per partition (ROWS n PRECEDING,
-    LAG), those of the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions made of
+    LAG), those of the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions made
+    of
     all values (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame.
     """
 

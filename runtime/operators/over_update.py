@@ -31,12 +31,16 @@ _POOL_SLACK = 4096
 class OverUpdateOperator(Operator):
     """Input columns, then one column per call. State: all rows in order, with the values that were sent for them.
 
-    An epoch computes anew what may change, and sends what differs: `-D` of rows taken back, `-U` and `+U` (only `+U` when nobody
-    needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand as they arrived; a row
+    An epoch computes anew what may change, and sends what differs: `-D` of rows taken back, `-U` and `+U` (only `+U`
+    when nobody
+    needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand as they
+    arrived; a row
     taken back is the oldest equal one.
 
-    Cost: where frames end at the current row and begin at the partition's start, the rows from the first change of a partition
-    on, which are those to send again; with every row is noted what its partition carries after it. Other frames, DISTINCT, LAG,
+    Cost: where frames end at the current row and begin at the partition's start, the rows from the first change of a
+    partition
+    on, which are those to send again; with every row is noted what its partition carries after it. Other frames,
+    DISTINCT, LAG,
     LEAD, NTILE, PERCENT_RANK, CUME_DIST and functions made of all values read the changed partitions whole.
     """
 
@@ -183,7 +187,8 @@ class OverUpdateOperator(Operator):
         return [*self._store.take(np.repeat(rows, 2)), *values], np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), count)
 
     def _values(self, segment: np.ndarray, rows: np.ndarray, slots: np.ndarray, low_words: np.ndarray) -> list[pa.Array]:
-        """One column per call for rows in order; `segment` numbers the partitions, of which the rows before `low_words` are not
+        """One column per call for rows in order; `segment` numbers the partitions, of which the rows before `low_words`
+        are not
         among them if values are resumed."""
         new_peer = np.zeros(len(rows), np.bool_)
         if self._order is not None:

@@ -14,7 +14,8 @@ __all__ = ["Ranked", "rank_entries", "ranked_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Rows with their ranks: `partition` indexes the request, `slot` the row, `rank` is 1-based; by partition, then in order.
+    """Rows with their ranks: `partition` indexes the request, `slot` the row, `rank` is 1-based; by partition, then in
+    order.
 
     A row that is there n times stands n times.
     """
@@ -30,7 +31,8 @@ class Ranked:
 def ranked_rows(rows: OrderedRows, partitions: np.ndarray, function: RankFunction, start: int, end: int | None) -> Ranked:
     """The rows of each partition whose rank is within [start, end] (`end` None: no bound).
 
-    Reads as many rows of a partition as have such a rank, and no more than a constant factor above; ties at the end belong to it.
+    Reads as many rows of a partition as have such a rank, and no more than a constant factor above; ties at the end
+    belong to it.
     """
     if end is None:
         index, slots = rows.all(partitions)

@@ -1,4 +1,5 @@
-"""What top-n, deduplication of updates and the sink's repair have in common: of the rows of each partition, some are shown."""
+"""What top-n, deduplication of updates and the sink's repair have in common: of the rows of each partition, some are
+shown."""
 
 from __future__ import annotations
 

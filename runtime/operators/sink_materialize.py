@@ -1,4 +1,5 @@
-"""Repairs a stream whose upsert key is not the sink's key: per sink key the row that arrived last is the one that shows."""
+"""Repairs a stream whose upsert key is not the sink's key: per sink key the row that arrived last is the one that
+shows."""
 
 from __future__ import annotations
 

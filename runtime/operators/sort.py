@@ -18,9 +18,11 @@ __all__ = ["SortOperator"]
 
 
 class SortOperator(Operator):
-    """Rows whose time the watermark has passed come out sorted; late rows (at or before the last time that was sent) are rejected.
+    """Rows whose time the watermark has passed come out sorted; late rows (at or before the last time that was sent)
+    are rejected.
 
-    Buffered rows are kept in sorted runs of batches, each run cut at the watermark, so a row is moved a constant number of times.
+    Buffered rows are kept in sorted runs of batches, each run cut at the watermark, so a row is moved a constant number
+    of times.
     """
 
     def __init__(self, node: SortExec, context: OperatorContext) -> None:

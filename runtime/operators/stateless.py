@@ -53,7 +53,8 @@ class UnionOperator(Operator):
 class DropUpdateBeforeOperator(Operator):
     """All changes but `-U`. By `keys`: per key of which at most one row lives, what became of it in the epoch.
 
-    Rows that came and went within the epoch are left out first, because the order of changes that the operator below gives is that of its own
+    Rows that came and went within the epoch are left out first, because the order of changes that the operator below
+    gives is that of its own
     key, not of these. Then a key has at most one old and one new row: new only `+I`, both `+U`, old only `-D`.
     """
 

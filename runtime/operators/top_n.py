@@ -1,6 +1,7 @@
 """Top-n: the rows of each partition whose rank lies within bounds, kept up to date.
 
-State: the rows of each partition in order. From an append-only input only the rows within the bounds are kept, since no other can come back; from
+State: the rows of each partition in order. From an append-only input only the rows within the bounds are kept, since no
+other can come back; from
 an updating one all rows, because a deletion lets the next one move up.
 """
 
@@ -33,7 +34,8 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         without rank column: -D of rows that left, +I of rows that entered
         with rank column: per rank -U old / +U new, -D of ranks that no longer exist, +I of new ones
 
-    Ties rank by arrival (Flink docs, Top-N). Without `-U` in the node's mode, a key that stays but shows another row gets a `+U` alone.
+    Ties rank by arrival (Flink docs, Top-N). Without `-U` in the node's mode, a key that stays but shows another row
+    gets a `+U` alone.
     """
 
     def __init__(self, node: TopNExec, context: OperatorContext) -> None:

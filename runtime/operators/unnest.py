@@ -17,9 +17,11 @@ __all__ = ["UnnestOperator"]
 
 
 class UnnestOperator(Operator):
-    """Arrays give their elements (a ROW element its fields), maps key and value, multisets each element as often as it is there.
+    """Arrays give their elements (a ROW element its fields), maps key and value, multisets each element as often as it
+    is there.
 
-    NULL and empty collections give no row, or with `outer` one that is padded with NULL. No state: the collection of a `-U` or `-D` row is unnested again.
+    NULL and empty collections give no row, or with `outer` one that is padded with NULL. No state: the collection of a
+    `-U` or `-D` row is unnested again.
     """
 
     def __init__(self, node: UnnestExec, context: OperatorContext) -> None:

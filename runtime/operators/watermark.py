@@ -20,7 +20,8 @@ __all__ = ["WatermarkOperator"]
 class WatermarkOperator(Operator):
     """Passes rows unchanged and keeps the greatest value of the watermark expression.
 
-    Rows whose rowtime is NULL: `FAIL` stops the job, `DROP` rejects them, `SKIP_WATERMARK` passes them without moving the
+    Rows whose rowtime is NULL: `FAIL` stops the job, `DROP` rejects them, `SKIP_WATERMARK` passes them without moving
+    the
     watermark (option table.exec.source.rowtime-null-handling).
     """
 

@@ -23,9 +23,11 @@ _FLIP = np.uint64(1 << 63)
 
 
 class WindowTopNOperator(Operator):
-    """State: per window and partition the rows that are among its best so far (others can never come back, the input being append-only).
+    """State: per window and partition the rows that are among its best so far (others can never come back, the input
+    being append-only).
 
-    A window closes when the watermark reaches its end - 1 ms (of processing-time windows, when the clock does); rows of a closed window are
+    A window closes when the watermark reaches its end - 1 ms (of processing-time windows, when the clock does); rows of
+    a closed window are
     late and rejected. Windows come out by end, then in order of arrival of their partitions.
     """
 

@@ -4,7 +4,8 @@
       Calc [item] where price > 10  [I]
         Source bids (item, price)  [I]
 
-Expressions name columns; a name that an edge holds twice gets a number (`id`, `id0`). An operator that several others read is written
+Expressions name columns; a name that an edge holds twice gets a number (`id`, `id0`). An operator that several others
+read is written
 once and referred to by its name afterwards.
 """
 
@@ -31,7 +32,8 @@ def explain(
 ) -> str:
     """The text of one plan, or of several that share operators.
 
-    `modes` adds the row kinds of each edge, `state` the state tables and their bounds, `names` each operator's name, `note` anything else.
+    `modes` adds the row kinds of each edge, `state` the state tables and their bounds, `names` each operator's name,
+    `note` anything else.
     """
     plans = [roots] if isinstance(roots, PhysicalNode) else list(roots)
     writer = _Writer(plans, modes, state, names, note)
@@ -76,7 +78,8 @@ def explain_node(node: PhysicalNode) -> str:
     return f"{short_kind(node)} {text}".rstrip()
 
 
-# --- parts of a line ------------------------------------------------------------------------------------------------------
+# --- parts of a line
+# ------------------------------------------------------------------------------------------------------
 
 
 def _shown(expr: Expr, schema: Schema) -> str:
@@ -159,7 +162,8 @@ def _on(pairs: str, condition: Expr | None, schema: Schema) -> str:
     return f" on {' AND '.join(parts)}" if parts else ""
 
 
-# --- one function per kind ------------------------------------------------------------------------------------------------
+# --- one function per kind
+# ------------------------------------------------------------------------------------------------
 
 
 def _source(node: p.SourceExec) -> str:

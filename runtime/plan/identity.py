@@ -1,6 +1,7 @@
 """Names of operators that follow from what they compute, not from where they stand.
 
-State belongs to a name. So an edit somewhere else in a query, another alias, another number of statements in a set leave the state of all
+State belongs to a name. So an edit somewhere else in a query, another alias, another number of statements in a set
+leave the state of all
 other operators where it is; two processes and two versions give the same names.
 """
 
@@ -38,7 +39,8 @@ def uid(node: PhysicalNode) -> str:
 def uids(roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, str]:
     """The names of all operators of the plans.
 
-    Nodes that compute the same from the same (they differ in column names or in whether old images are sent) get `-2`, `-3`, ... in the
+    Nodes that compute the same from the same (they differ in column names or in whether old images are sent) get `-2`,
+    `-3`, ... in the
     order in which they stand, so that names are unique.
     """
     digests: dict[PhysicalNode, str] = {}

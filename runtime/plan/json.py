@@ -3,8 +3,10 @@
     {"format": "sqlengine-plan", "version": 1, "roots": [3],
      "nodes": [{"id": 0, "uid": "Source[...]", "node": "SourceExec@1", "table": {...}, ...}, ...]}
 
-Nodes stand in the order in which they run; an input is the number of a node, so that a shared operator stands once. Each kind has a
-version of its own, which grows when its fields change their meaning. A table is its name and what it says of itself (`describe()`);
+Nodes stand in the order in which they run; an input is the number of a node, so that a shared operator stands once.
+Each kind has a
+version of its own, which grows when its fields change their meaning. A table is its name and what it says of itself
+(`describe()`);
 whoever reads a plan back gives the table for that.
 """
 

@@ -1,7 +1,10 @@
-"""The physical plan: how a query runs. Data only: positional expressions, chosen algorithms, output schema and changelog mode.
+"""The physical plan: how a query runs. Data only: positional expressions, chosen algorithms, output schema and
+changelog mode.
 
-Every node knows its `inputs`, the `schema` of its output and the `mode` (row kinds) it emits. Expressions refer to the input's columns with
-`InputRef`; two-input nodes refer to left columns first, then right columns. Two equal subtrees of a plan are one shared operator.
+Every node knows its `inputs`, the `schema` of its output and the `mode` (row kinds) it emits. Expressions refer to the
+input's columns with
+`InputRef`; two-input nodes refer to left columns first, then right columns. Two equal subtrees of a plan are one shared
+operator.
 Times are milliseconds since the epoch; lengths of time are milliseconds.
 """
 
@@ -65,7 +68,8 @@ class ValuesExec(PhysicalNode):
 
 @node
 class CalcExec(PhysicalNode):
-    """Filter, then project; row kinds pass unchanged. `condition` None passes all. An update of which only one half passes stays a half."""
+    """Filter, then project; row kinds pass unchanged. `condition` None passes all. An update of which only one half
+    passes stays a half."""
 
     input: PhysicalNode
     condition: Expr | None
@@ -78,7 +82,8 @@ class CalcExec(PhysicalNode):
 class WatermarkExec(PhysicalNode):
     """Compute the watermark: `expr` per row (a timestamp), the greatest so far. Rows pass unchanged.
 
-    `null_handling`: `FAIL`, `DROP` or `SKIP_WATERMARK` for rows whose `rowtime` is NULL (option table.exec.source.rowtime-null-handling).
+    `null_handling`: `FAIL`, `DROP` or `SKIP_WATERMARK` for rows whose `rowtime` is NULL (option
+    table.exec.source.rowtime-null-handling).
     """
 
     input: PhysicalNode
@@ -110,9 +115,11 @@ class ExpandExec(PhysicalNode):
 
 @node
 class GroupAggregateExec(PhysicalNode):
-    """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its first row.
+    """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its
+    first row.
 
-    `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back gives `-D`.
+    `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back
+    gives `-D`.
     `ttl`: idle milliseconds after which a group is forgotten; 0 never.
     """
 
@@ -126,9 +133,11 @@ class GroupAggregateExec(PhysicalNode):
 
 @node
 class WindowTableExec(PhysicalNode):
-    """The window table function alone: input columns, then window_start, window_end, window_time; a row per window it falls in.
+    """The window table function alone: input columns, then window_start, window_end, window_time; a row per window it
+    falls in.
 
-    `zone` is the session's time zone when the time column is TIMESTAMP_LTZ, else None. SESSION rows come out when their window closes.
+    `zone` is the session's time zone when the time column is TIMESTAMP_LTZ, else None. SESSION rows come out when their
+    window closes.
     """
 
     input: PhysicalNode
@@ -144,8 +153,10 @@ class WindowTableExec(PhysicalNode):
 class WindowAggregateExec(PhysicalNode):
     """Aggregation per window and keys, emitted once when the watermark reaches window_end - 1 ms.
 
-    Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the positions of the
-    window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`: the window closes by the clock.
+    Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the
+    positions of the
+    window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`: the window closes
+    by the clock.
     """
 
     input: PhysicalNode
@@ -164,7 +175,8 @@ class WindowAggregateExec(PhysicalNode):
 
 @node
 class HashJoinExec(PhysicalNode):
-    """Regular join: both inputs kept as long as they live. Keys are compared pairwise with `=`, or null-safe where `null_safe` is true;
+    """Regular join: both inputs kept as long as they live. Keys are compared pairwise with `=`, or null-safe where
+    `null_safe` is true;
     `condition` (over left then right columns) must hold besides. No keys: every pair is a candidate.
 
     `left_unique`, `right_unique`: positions of a unique key of that input, None when rows may repeat.
@@ -187,9 +199,11 @@ class HashJoinExec(PhysicalNode):
 
 @node
 class IntervalJoinExec(PhysicalNode):
-    """Join rows whose times lie close: lower <= left time - right time <= upper (milliseconds), keys equal, `condition` true.
+    """Join rows whose times lie close: lower <= left time - right time <= upper (milliseconds), keys equal, `condition`
+    true.
 
-    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when the other side's
+    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when
+    the other side's
     watermark passes their bound. `proctime`: the times are the clock's.
     """
 
@@ -210,9 +224,11 @@ class IntervalJoinExec(PhysicalNode):
 
 @node
 class TemporalJoinExec(PhysicalNode):
-    """Event-time temporal join: each left row with the newest right version of its key at the left row's time (INNER or LEFT).
+    """Event-time temporal join: each left row with the newest right version of its key at the left row's time (INNER or
+    LEFT).
 
-    The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its event time. A version
+    The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its
+    event time. A version
     that is a delete matches nothing. Left rows wait for the watermark of both sides; late left rows are rejected.
     """
 
@@ -232,7 +248,8 @@ class TemporalJoinExec(PhysicalNode):
 class LookupJoinExec(PhysicalNode):
     """Join each row with the rows that an outside table holds now. INNER or LEFT.
 
-    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output: left columns, then the
+    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
+    left columns, then the
     table's columns; `condition` over both must hold.
     """
 
@@ -248,7 +265,8 @@ class LookupJoinExec(PhysicalNode):
 
 @node
 class WindowJoinExec(PhysicalNode):
-    """Join the rows of equal windows (window columns by position on each side) when the window closes; append-only inputs."""
+    """Join the rows of equal windows (window columns by position on each side) when the window closes; append-only
+    inputs."""
 
     left: PhysicalNode
     right: PhysicalNode
@@ -267,10 +285,12 @@ class WindowJoinExec(PhysicalNode):
 
 @node
 class TopNExec(PhysicalNode):
-    """The rows of each partition whose rank is within [start, end] (1-based, inclusive; `end` None has no bound). No partition columns: one
+    """The rows of each partition whose rank is within [start, end] (1-based, inclusive; `end` None has no bound). No
+    partition columns: one
     global partition (ORDER BY ... LIMIT). Ties rank by arrival.
 
-    With `rank_column` the rank is appended as a BIGINT column. `unique`: positions of a unique key of the input, None when rows may repeat.
+    With `rank_column` the rank is appended as a BIGINT column. `unique`: positions of a unique key of the input, None
+    when rows may repeat.
     """
 
     input: PhysicalNode
@@ -301,9 +321,11 @@ class DeduplicateExec(PhysicalNode):
 
 @node
 class WindowTopNExec(PhysicalNode):
-    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window columns.
+    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window
+    columns.
 
-    Ties rank by arrival. `latest`: the last row in this order and, of ties, by arrival; `start` and `end` are 1 then (deduplication
+    Ties rank by arrival. `latest`: the last row in this order and, of ties, by arrival; `start` and `end` are 1 then
+    (deduplication
     that keeps the last row).
     """
 
@@ -326,10 +348,12 @@ class WindowTopNExec(PhysicalNode):
 class OverAggregateExec(PhysicalNode):
     """Aggregates and window functions with OVER: input columns, then one column per call.
 
-    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them, late ones
+    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them,
+    late ones
     are rejected.
     `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
-    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST, FIRST_VALUE,
+    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
+    CUME_DIST, FIRST_VALUE,
     LAST_VALUE.
     """
 
@@ -347,7 +371,8 @@ class OverAggregateExec(PhysicalNode):
 
 @node
 class SortExec(PhysicalNode):
-    """ORDER BY an ascending event-time column first: rows come out in order when the watermark passes them. Append-only."""
+    """ORDER BY an ascending event-time column first: rows come out in order when the watermark passes them.
+    Append-only."""
 
     input: PhysicalNode
     order: tuple[SortSpec, ...]
@@ -357,7 +382,8 @@ class SortExec(PhysicalNode):
 
 @node
 class LimitExec(PhysicalNode):
-    """OFFSET and LIMIT without ORDER BY: the first rows to arrive; when one of them is taken back another takes its place."""
+    """OFFSET and LIMIT without ORDER BY: the first rows to arrive; when one of them is taken back another takes its
+    place."""
 
     input: PhysicalNode
     offset: int
@@ -368,9 +394,11 @@ class LimitExec(PhysicalNode):
 
 @node
 class SetOperationExec(PhysicalNode):
-    """INTERSECT and EXCEPT, with and without ALL: rows compared with NULL equal to NULL. `kind` is `INTERSECT` or `EXCEPT`.
+    """INTERSECT and EXCEPT, with and without ALL: rows compared with NULL equal to NULL. `kind` is `INTERSECT` or
+    `EXCEPT`.
 
-    Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT gives 1 where l > 0
+    Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT
+    gives 1 where l > 0
     and r = 0.
     """
 
@@ -384,8 +412,10 @@ class SetOperationExec(PhysicalNode):
 
 @node
 class UnnestExec(PhysicalNode):
-    """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row element; map: 2),
-    then the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with NULL."""
+    """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row
+    element; map: 2),
+    then the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with
+    NULL."""
 
     input: PhysicalNode
     collection: Expr
@@ -397,7 +427,8 @@ class UnnestExec(PhysicalNode):
 
 @node
 class ChangelogNormalizeExec(PhysicalNode):
-    """Turn an upsert stream by key (deletes may carry only the key) into full images; `mode` says whether `-U` is sent."""
+    """Turn an upsert stream by key (deletes may carry only the key) into full images; `mode` says whether `-U` is
+    sent."""
 
     input: PhysicalNode
     keys: tuple[int, ...]
@@ -410,7 +441,8 @@ class ChangelogNormalizeExec(PhysicalNode):
 class DropUpdateBeforeExec(PhysicalNode):
     """Pass all but `-U`: nobody downstream needs old images.
 
-    With `keys` (positions of a key that downstream goes by, at most one live row each) the changes of an epoch become after-images by that
+    With `keys` (positions of a key that downstream goes by, at most one live row each) the changes of an epoch become
+    after-images by that
     key: a key that has lost its row and got none gets `-D`, one with a new row gets that alone.
     """
 
@@ -422,7 +454,8 @@ class DropUpdateBeforeExec(PhysicalNode):
 
 @node
 class SinkMaterializeExec(PhysicalNode):
-    """Per sink key, keep the rows in arrival order and show the last live one: repairs streams whose upsert key is not the sink's key."""
+    """Per sink key, keep the rows in arrival order and show the last live one: repairs streams whose upsert key is not
+    the sink's key."""
 
     input: PhysicalNode
     keys: tuple[int, ...]
@@ -435,7 +468,8 @@ class SinkMaterializeExec(PhysicalNode):
 class SinkExec(PhysicalNode):
     """Write to a table. `columns`: target columns by position of the input (already in the table's order and types).
 
-    `not_null`: positions that must not be NULL; `not_null_enforcer` is `ERROR` or `DROP` (dropped rows are rejected, not lost).
+    `not_null`: positions that must not be NULL; `not_null_enforcer` is `ERROR` or `DROP` (dropped rows are rejected,
+    not lost).
     """
 
     input: PhysicalNode

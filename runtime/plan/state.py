@@ -1,6 +1,7 @@
 """What each physical operator keeps, and what bounds it: for EXPLAIN STATE and for advice.
 
-A bound is a phrase: `the watermark`, `2 h without change`, `the number of keys`, `10 rows a key`, or `nothing` when the state follows
+A bound is a phrase: `the watermark`, `2 h without change`, `the number of keys`, `10 rows a key`, or `nothing` when the
+state follows
 the number of rows ever read.
 """
 

@@ -1,6 +1,8 @@
-"""The parts of a plan as JSON values, and back: expressions, types, schemas, enums, constants. Plans and tables are in `json.py`.
+"""The parts of a plan as JSON values, and back: expressions, types, schemas, enums, constants. Plans and tables are in
+`json.py`.
 
-A node becomes an object with its class name under `node` and its fields, leaving out those that have their default. Places in the SQL text
+A node becomes an object with its class name under `node` and its fields, leaving out those that have their default.
+Places in the SQL text
 are not part of a plan. Constants that JSON does not know are objects with one key that starts with `$`.
 """
 

@@ -1,6 +1,7 @@
 """Windows of event or processing time: what TUMBLE, HOP, CUMULATE and SESSION mean, as data.
 
-All lengths are milliseconds. A window is [start, end). Alignment, as in Flink: start = ts - floorMod(ts - offset, size).
+All lengths are milliseconds. A window is [start, end). Alignment, as in Flink: start = ts - floorMod(ts - offset,
+size).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a format implements: whole batches of bytes to columns and back. Formats know nothing of where bytes come from."""
+"""What a format implements: whole batches of bytes to columns and back. Formats know nothing of where bytes come
+from."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ __all__ = ["Decoded", "Decoder", "Encoder", "Format"]
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The rows of some bytes, the rows that were not in the format, and how many bytes were used (up to the last whole record)."""
+    """The rows of some bytes, the rows that were not in the format, and how many bytes were used (up to the last whole
+    record)."""
 
     batch: ChangelogBatch
     rejected: tuple[RejectedRow, ...]
@@ -25,7 +27,8 @@ class Decoder(Protocol):
     """Bytes to rows. Keeps what belongs to a file (a header), so there is one per file or split."""
 
     def decode(self, data: bytes, final: bool) -> Decoded:
-        """Decode all whole records in `data`; `final` says that no more bytes will come, so that the last record needs no line end."""
+        """Decode all whole records in `data`; `final` says that no more bytes will come, so that the last record needs
+        no line end."""
         ...
 
 

@@ -1,6 +1,7 @@
 """Where connectors and formats are found by name.
 
-Ours are listed by `connectors/__init__.py`; third parties add theirs under the entry-point groups `sqlengine.connectors` and
+Ours are listed by `connectors/__init__.py`; third parties add theirs under the entry-point groups
+`sqlengine.connectors` and
 `sqlengine.formats`. Options are read through declared `Option`s, and an option nobody declared is an error.
 """
 
@@ -24,7 +25,8 @@ __all__ = ["ConnectorFactory", "FormatFactory", "Registry", "TableRequest", "che
 class TableRequest:
     """What a connector is told about a table: name, the columns it must give or take, key, options.
 
-    `schema` holds physical columns; `metadata` the metadata columns wanted as (column name, metadata key), whose fields come after
+    `schema` holds physical columns; `metadata` the metadata columns wanted as (column name, metadata key), whose fields
+    come after
     the physical ones in `schema`. `environment` are the session's options.
     """
 
@@ -41,7 +43,8 @@ class TableRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFactory:
-    """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable metadata keys and types."""
+    """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable
+    metadata keys and types."""
 
     name: str
     document: str
@@ -53,7 +56,8 @@ class ConnectorFactory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatFactory:
-    """A format: `create(options)` gets the options under the format's own prefix, with the prefix taken off (`csv.header` -> `header`)."""
+    """A format: `create(options)` gets the options under the format's own prefix, with the prefix taken off
+    (`csv.header` -> `header`)."""
 
     name: str
     document: str

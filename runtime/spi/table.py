@@ -1,6 +1,7 @@
 """What a connector implements: tables to read, to write, to look up.
 
-The planning half (`SourceTable`, `SinkTable`, `LookupTable`) is immutable and opens nothing. The run-time half (`SourceReader`,
+The planning half (`SourceTable`, `SinkTable`, `LookupTable`) is immutable and opens nothing. The run-time half
+(`SourceReader`,
 `SinkWriter`) is made when a job starts. Third parties register factories by entry point (`runtime/spi/registry.py`).
 """
 
@@ -59,7 +60,8 @@ class SourceReader(Protocol):
     """Reads one split. Called from one thread, never after `close`."""
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
-        """At most `max_rows` changes (a single change that is a pair may exceed it by one), None when there is nothing now.
+        """At most `max_rows` changes (a single change that is a pair may exceed it by one), None when there is nothing
+        now.
 
         Never blocks for longer than it takes to read what is there.
         """
@@ -85,7 +87,8 @@ class SourceReader(Protocol):
 class SourceTable(Protocol):
     """A table that can be read. Two equal tables are read once and shared.
 
-    `schema` holds the columns the readers give, in order (after push-down, what is left of them). `primary_key`: column names,
+    `schema` holds the columns the readers give, in order (after push-down, what is left of them). `primary_key`: column
+    names,
     empty when there is none.
     """
 
@@ -101,7 +104,8 @@ class SourceTable(Protocol):
     def statistics(self) -> TableStatistics: ...
 
     def splits(self) -> list[Split]:
-        """The parts known now; asked again while the job runs when the source is unbounded. A split's id never changes meaning."""
+        """The parts known now; asked again while the job runs when the source is unbounded. A split's id never changes
+        meaning."""
         ...
 
     def open(self, split: Split, context: ReadContext) -> SourceReader: ...
@@ -167,7 +171,8 @@ class SinkTable(Protocol):
     def primary_key(self) -> tuple[str, ...]: ...
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        """The row kinds the sink wants when the query could give `requested`; a sink for inserts only answers APPEND whatever is asked."""
+        """The row kinds the sink wants when the query could give `requested`; a sink for inserts only answers APPEND
+        whatever is asked."""
         ...
 
     def open_writer(self) -> SinkWriter: ...
@@ -183,7 +188,8 @@ class LookupTable(Protocol):
     def schema(self) -> Schema: ...
 
     def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
-        """The rows that match each key row by equality: an int64 array of positions in `keys`, ascending, and the matching rows beside it."""
+        """The rows that match each key row by equality: an int64 array of positions in `keys`, ascending, and the
+        matching rows beside it."""
         ...
 
     def describe(self) -> dict[str, Any]: ...

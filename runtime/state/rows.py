@@ -68,10 +68,11 @@ class RowStore:
         identity: what tells rows apart; `unique` holds the positions of the unique key for KEYED.
         totals: keep sums by key slot.
         images: for KEYED: deletes carry whole rows (a retract stream), so that they take back no other row of the key.
+        plain: for APPEND: rows only come and are read; no counts are kept, none is ever taken away.
     """
 
     def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False,
-                 images: bool = False) -> None:
+                 images: bool = False, plain: bool = False) -> None:
         types = [f.type.arrow for f in schema]
         self.identity = identity
         self.count = np.empty(0, np.int64)
@@ -81,6 +82,7 @@ class RowStore:
         self.total_delta = np.empty(0, np.int64)
         self._totals = totals
         self._images = images
+        self._plain = plain and identity is Identity.APPEND
         self._store = ColumnStore(types)
         self._slots = SlotAllocator()
         self._unique = tuple(unique)
@@ -139,6 +141,8 @@ class RowStore:
     def settle(self, changed: np.ndarray) -> np.ndarray:
         """Ends the epoch of these changed rows: frees the rows that are gone. Returns the keys that lost a row (with
         repeats)."""
+        if self._plain:
+            return np.empty(0, np.int64)
         self.delta[changed] = 0
         self.replaced = None
         if self._totals:
@@ -288,6 +292,10 @@ class RowStore:
         return np.isin(owner, np.setdiff1d(doubtful, owners[rows[keep[net != 0]]]))
 
     def _add(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> np.ndarray:
+        if self._plain:
+            self._store.put(slots, columns)
+            self._link(slots, columns, keys)
+            return slots
         self._grow(self._slots.high)
         self._put(slots, columns, keys)
         self._change(slots, np.ones(len(slots), np.int64))

@@ -98,7 +98,8 @@ class Scope:
         Raises:
             BindError: E1201 when nothing has the name, E1205 when two things have.
         """
-        # A relation of any scope goes before a column whose fields the rest would be: `t.a` is never column "t" of an inner query.
+        # A relation of any scope goes before a column whose fields the rest would be: `t.a` is never column "t" of an
+        # inner query.
         for meaning in (Scope._qualified, Scope._column):
             scope: Scope | None = self
             while scope is not None:

@@ -50,7 +50,8 @@ class Catalogs:
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
 
-    # --- names ------------------------------------------------------------------------------------------------------------
+    # --- names
+    # ------------------------------------------------------------------------------------------------------------
 
     def qualify(self, parts: tuple[str, ...]) -> ObjectPath:
         """The full path of a one- to three-part name."""
@@ -76,7 +77,8 @@ class Catalogs:
         return database.objects.get(path.name) if database else None
 
     def twin(self, thing: CatalogObject, span: Span | None = None) -> CatalogObject | None:
-        """What is in the place that an object would take; a temporary object and a permanent one do not share a place."""
+        """What is in the place that an object would take; a temporary object and a permanent one do not share a
+        place."""
         home = self._home(thing, span)
         return home.get(thing.path if home is self._temporary else thing.path.name)  # type: ignore[arg-type, call-overload]
 
@@ -95,7 +97,8 @@ class Catalogs:
             )
         return found
 
-    # --- objects ----------------------------------------------------------------------------------------------------------
+    # --- objects
+    # ----------------------------------------------------------------------------------------------------------
 
     def objects(self, catalog: str | None = None, database: str | None = None) -> list[CatalogObject]:
         """The objects of a database, temporary ones shadowing, by name."""
@@ -148,7 +151,8 @@ class Catalogs:
             return self._temporary
         return self.database(thing.path.catalog, thing.path.database, span).objects
 
-    # --- databases and catalogs -------------------------------------------------------------------------------------------
+    # --- databases and catalogs
+    # -------------------------------------------------------------------------------------------
 
     def catalog(self, name: str, span: Span | None = None) -> Catalog:
         if name not in self._catalogs:

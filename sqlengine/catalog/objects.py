@@ -55,7 +55,8 @@ class PhysicalColumn:
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A column that the connector knows beside the row. `key` is the connector's name for it; virtual ones are never written."""
+    """A column that the connector knows beside the row. `key` is the connector's name for it; virtual ones are never
+    written."""
 
     name: str
     type: DataType
@@ -106,7 +107,8 @@ class CatalogTable:
 
     @property
     def storage(self) -> ObjectPath:
-        """The path under which rows in memory are kept: a temporary table has its own, beside those of the table that it hides."""
+        """The path under which rows in memory are kept: a temporary table has its own, beside those of the table that
+        it hides."""
         return (
             ObjectPath(f"{self.path.catalog} (temporary)", self.path.database, self.path.name)
             if self.temporary
@@ -119,7 +121,8 @@ class CatalogTable:
 
 @dataclass(frozen=True, slots=True)
 class CatalogView:
-    """A named query. `columns` rename its output when given. Names inside resolve against the catalog and database of `path`."""
+    """A named query. `columns` rename its output when given. Names inside resolve against the catalog and database of
+    `path`."""
 
     path: ObjectPath
     query: Tree
@@ -150,8 +153,10 @@ class MaterializedView:
 class OpenTable:
     """A table as the binder needs it: its description and what its connector gives.
 
-    `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order, under the columns'
-    names and with the declared types. `source` is None when the connector cannot be scanned, `lookup` when it cannot be asked by key.
+    `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order,
+    under the columns'
+    names and with the declared types. `source` is None when the connector cannot be scanned, `lookup` when it cannot be
+    asked by key.
     """
 
     table: CatalogTable
@@ -176,7 +181,8 @@ class BindContext(Protocol):
     def current_database(self) -> str: ...
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
-        """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table in memory come
+        """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table
+        in memory come
         as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
         ...
 

@@ -17,7 +17,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, the first signal asks the jobs and the result at hand to stop after their epoch; where nothing runs, and
+    """While entered, the first signal asks the jobs and the result at hand to stop after their epoch; where nothing
+    runs, and
     for a second signal, it raises KeyboardInterrupt.
 
     `signal` is the number of the first one. The exit status of a shell for it is 128 more.

@@ -37,8 +37,10 @@ _COLOUR_OF_KIND = {"+I": "green", "-U": "yellow", "+U": "green", "-D": "red"}
 def render_result(result: Result, form: str, paint: Paint) -> Iterator[str]:
     """The result in pieces of whole lines, each piece as soon as it is known.
 
-    `table` and `csv` show the final rows of bounded input; `json` and `changelog` the changes as they come, which is also
-    what `table` does for input without an end. JSON, and CSV of such input, name the row kind `op` unless all are inserts.
+    `table` and `csv` show the final rows of bounded input; `json` and `changelog` the changes as they come, which is
+    also
+    what `table` does for input without an end. JSON, and CSV of such input, name the row kind `op` unless all are
+    inserts.
     """
     endless = result.is_query and not result.bounded
     match form:
@@ -66,7 +68,8 @@ def _in_pieces(lines: Iterator[str]) -> Iterator[str]:
         yield "\n".join(piece) + "\n"
 
 
-# --- tables ---------------------------------------------------------------------------------------------------------------------
+# --- tables
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _table(result: Result) -> Iterator[str]:
@@ -114,7 +117,8 @@ def _pad(text: str, width: int, right: bool) -> str:
     return space + text if right else text + space
 
 
-# --- changelogs -----------------------------------------------------------------------------------------------------------------
+# --- changelogs
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _changelog(result: Result, paint: Paint, *, ruled: bool) -> Iterator[str]:
@@ -169,7 +173,8 @@ def _usual_width(column: Field) -> int:
     return _USUAL_WIDTHS.get(column.type.root, 16) + extra
 
 
-# --- for programs ---------------------------------------------------------------------------------------------------------------
+# --- for programs
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _csv(schema: Schema, batches: Iterable[pa.RecordBatch], time_zone: str) -> Iterator[str]:
@@ -189,7 +194,8 @@ def _csv_cell(text: str | None) -> str:
 
 
 def _json_lines(batch: ChangelogBatch, result: Result) -> Iterator[str]:
-    """A JSON object per row, as the format `json` writes it; with the row kind as `op` when the result is a changelog."""
+    """A JSON object per row, as the format `json` writes it; with the row kind as `op` when the result is a
+    changelog."""
     schema = result.schema if result.is_append_only else _with_op(result.schema)
     rows = _with_kinds(batch, result)
     return iter(object_text(rows.columns, schema.names, schema.types, JsonSpelling(null_keys="LITERAL")).to_pylist())

@@ -21,7 +21,8 @@ SLOW_SECONDS = 0.5
 
 
 def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str) -> int:
-    """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit status."""
+    """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit
+    status."""
     with Interrupt() as interrupt, TableEnvironment.create(options) as environment:
         run = _Run(environment, interrupt, form)
         try:

@@ -75,7 +75,8 @@ def _diff(expected: Sequence[str], actual: Sequence[str]) -> Iterator[str]:
 
 
 def _rewrite(path: Path, options: dict[str, str]) -> int:
-    """Put what comes out of each record below its rule; what cannot be written there is told, and makes the exit status 1."""
+    """Put what comes out of each record below its rule; what cannot be written there is told, and makes the exit status
+    1."""
     file = read_slt(path)
     outcome: dict[int, list[str]] = {}
     broken = run_file(file, AS_WRITTEN, options, on_actual=lambda record, lines: outcome.__setitem__(record.line, lines))

@@ -16,7 +16,8 @@ __all__ = ["execute"]
 
 
 def execute(statement: st.Statement, session: Session) -> Result:
-    """Carry out one statement. Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry out."""
+    """Carry out one statement. Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
+    out."""
     if isinstance(statement, st.StopJob):
         # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
         return jobs.stop_job(statement, session)

@@ -94,7 +94,8 @@ def _has_limit(node: PhysicalNode) -> bool:
     return type(node).__name__ == "TopNExec" or any(_has_limit(i) for i in node.inputs)
 
 
-# --- INSERT -----------------------------------------------------------------------------------------------------------------
+# --- INSERT
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def insert(statement: st.Insert, session: Session) -> Result:
@@ -214,7 +215,8 @@ def _shortened(text: str) -> str:
     return line if len(line) <= 80 else line[:77] + "..."
 
 
-# --- UPDATE, DELETE, TRUNCATE -------------------------------------------------------------------------------------------------
+# --- UPDATE, DELETE, TRUNCATE
+# -------------------------------------------------------------------------------------------------
 
 
 def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable]:
@@ -318,7 +320,8 @@ def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, coun
     return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 
 
-# --- epochs -------------------------------------------------------------------------------------------------------------------
+# --- epochs
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:

@@ -73,7 +73,8 @@ def set_option(statement: st.Set, session: Session) -> Result:
 
 
 def set_value(session: Session, key: str, value: str) -> None:
-    """Set an option. Raises OptionError for a value that it cannot have, and E1503 for a key that is neither ours nor Flink's."""
+    """Set an option. Raises OptionError for a value that it cannot have, and E1503 for a key that is neither ours nor
+    Flink's."""
     if key in SESSION_OPTIONS:
         SESSION_OPTIONS[key].read(value)
     elif key not in _ACCEPTED and not key.startswith(_ACCEPTED_PREFIXES):

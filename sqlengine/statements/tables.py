@@ -213,7 +213,8 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
 
 
 def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) -> CatalogTable:
-    """The new table's parts over those of the source, by the merge matrix of CREATE TABLE LIKE (Flink docs, CREATE: LIKE)."""
+    """The new table's parts over those of the source, by the merge matrix of CREATE TABLE LIKE (Flink docs, CREATE:
+    LIKE)."""
     source = session.catalogs.get(like.source.parts, like.source.span)
     if isinstance(source, CatalogView):
         raise CatalogError(

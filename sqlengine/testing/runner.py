@@ -204,7 +204,8 @@ def run_file(
     seed: int = 0,
     on_actual: Callable[[Record, list[str]], None] | None = None,
 ) -> list[Difference]:
-    """Run all records; gives the differences. `on_actual` hears what came out of each record that has a rule (for --rewrite)."""
+    """Run all records; gives the differences. `on_actual` hears what came out of each record that has a rule (for
+    --rewrite)."""
     run = _Run(cut, dict(options or {}), seed)
     found: list[Difference] = []
     wanted = Expectations(cut.exact)

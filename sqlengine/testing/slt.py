@@ -1,6 +1,7 @@
 """`.slt` files: SQL with what it must give, after sqllogictest, with what streams need.
 
-A file is a list of records with blank lines between them; `#` begins a comment line. docs/testing.md describes the records for
+A file is a list of records with blank lines between them; `#` begins a comment line. docs/testing.md describes the
+records for
 users; in short:
 
     statement ok                      the statement (or several, with semicolons) succeeds
@@ -10,14 +11,16 @@ users; in short:
     changelog                         the changes that a query over bounded sources gives, in order
     plan                              the physical plan of a query or INSERT, with the changelog mode of each node
     changes v                         the changes of a view or table in memory since the last `changes` of it
-    file name                         the lines below become a file in the folder `${dir}`, which is empty when a run begins
+    file name                         the lines below become a file in the folder `${dir}`, which is empty when a run
+    begins
     files path                        the lines of all files at a path in `${dir}`, sorted
     clock 2024-01-01 00:00:10         move processing time
     flush                             wait until the views have taken all input
     set key value                     an option, for the rest of the file
     cuts fixed                        this file is about where epochs are cut: the matrix leaves it as written
 
-Changes are compared exactly where a file runs as written. Where the matrix cuts epochs elsewhere, the folded contents are compared.
+Changes are compared exactly where a file runs as written. Where the matrix cuts epochs elsewhere, the folded contents
+are compared.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ _WITH_RULE = ("query", "changelog", "plan", "changes", "files")
 class Record:
     """One record.
 
-    `kind` is its first word, `words` are the rest of that line, `sql` the lines below, `expected` those below the rule (None: no
+    `kind` is its first word, `words` are the rest of that line, `sql` the lines below, `expected` those below the rule
+    (None: no
     rule). `line` is where it begins, `end` its last line, both counted from 1.
     """
 

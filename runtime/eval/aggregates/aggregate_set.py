@@ -85,7 +85,8 @@ class AggregateSet:
     def merge(self, targets: np.ndarray, other: AggregateSet, sources: np.ndarray) -> None:
         """Adds other's groups `sources` to `targets`, pairwise; `other` has the same calls and may be this object.
 
-        A value that DISTINCT has already found in a target keeps its place in the order of arrival, though the source may have
+        A value that DISTINCT has already found in a target keeps its place in the order of arrival, though the source
+        may have
         seen it earlier.
         """
         for call in self._plain:

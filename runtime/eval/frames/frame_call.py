@@ -65,7 +65,8 @@ class FrameCall:
         """Notes, for the row ids that stand at the rows of the last `run`, what a partition carries after each."""
 
     def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
-        """Makes partitions carry what was noted at row ids (-1: nothing); `sent` are the values of the call at those rows."""
+        """Makes partitions carry what was noted at row ids (-1: nothing); `sent` are the values of the call at those
+        rows."""
 
     def release(self, slots: np.ndarray) -> None:
         """Forgets what partitions carry."""

@@ -1,7 +1,8 @@
 """The aggregate functions: names, argument types and Flink's result types. Their state is `runtime/eval/aggregates`.
 
 Sources: Flink's documentation of aggregate functions, and the types that Flink 2.3 itself reports: SUM keeps an
-integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances of it
+integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances
+of it
 DECIMAL(38, max(6, s)).
 
 Result nullability: COUNT, COLLECT and JSON results are never NULL; LISTAGG and ARRAY_AGG follow their argument; all

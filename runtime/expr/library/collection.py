@@ -1,6 +1,7 @@
 """Functions of arrays. Elements are equal when their values are, NULL equals NULL, nested values too.
 
-Everything works on the items of all rows at once: numbers for equal items, sorts within rows, gathers. Where a new element
+Everything works on the items of all rows at once: numbers for equal items, sorts within rows, gathers. Where a new
+element
 meets an array, it is cast to the element type when that is implicit; texts of different lengths meet in the longer one.
 """
 

@@ -1,4 +1,5 @@
-"""Digests of texts in lower-case hexadecimal digits: MD5, SHA1, SHA2. Constants and columns by DuckDB where it has them."""
+"""Digests of texts in lower-case hexadecimal digits: MD5, SHA1, SHA2. Constants and columns by DuckDB where it has
+them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Questions to JSON texts: IS JSON, JSON_EXISTS, JSON_VALUE, JSON_QUERY. Documents are read once per distinct text.
 
 The binder appends the clauses as texts in a fixed order: `RETURNING` and a NULL of the type, `CONDITIONAL WRAPPER`,
-`NULL ON EMPTY`, `DEFAULT ON ERROR` and the default, ... A value that RETURNING's type cannot hold is an error of the row, so
+`NULL ON EMPTY`, `DEFAULT ON ERROR` and the default, ... A value that RETURNING's type cannot hold is an error of the
+row, so
 that ON ERROR decides (Flink fails the job with a ClassCastException there).
 """
 
@@ -49,7 +50,8 @@ _kind("OBJECT", "Whether a text is a JSON object; FALSE for NULL.", lambda v: is
 
 @dataclass(frozen=True, slots=True)
 class _Clauses:
-    """What a call says behind its path: words by what they are about, and where its defaults stand among the arguments."""
+    """What a call says behind its path: words by what they are about, and where its defaults stand among the
+    arguments."""
 
     words: dict[str, str]
     defaults: dict[str, int]
@@ -117,7 +119,8 @@ class _Failed(Exception):
 
 
 def _read(text: str, path: str) -> tuple[Any, JsonPath]:
-    """What a path finds in a text. Raises _Failed where ON ERROR decides; a lax path finds nothing in what is no JSON."""
+    """What a path finds in a text. Raises _Failed where ON ERROR decides; a lax path finds nothing in what is no
+    JSON."""
     read = json_path(path)
     if read is None:
         raise _Failed(f"the JSON path '{path}' is wrong")

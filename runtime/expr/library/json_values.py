@@ -1,6 +1,7 @@
 """JSON texts made of values: JSON_STRING, JSON_OBJECT, JSON_ARRAY, JSON, JSON_QUOTE, JSON_UNQUOTE.
 
-The binder puts two texts before the arguments of JSON_OBJECT and JSON_ARRAY: `NULL ON NULL` or `ABSENT ON NULL`, and which
+The binder puts two texts before the arguments of JSON_OBJECT and JSON_ARRAY: `NULL ON NULL` or `ABSENT ON NULL`, and
+which
 values are JSON already (`1`, results of JSON functions, put in as they are) or not (`0`).
 """
 

@@ -1,6 +1,7 @@
 """Functions of regular expressions, in Java's language (`runtime/expr/java_regex.py`).
 
-A constant pattern that RE2 takes runs in Arrow; other patterns once per distinct text. A pattern that Java refuses gives
+A constant pattern that RE2 takes runs in Arrow; other patterns once per distinct text. A pattern that Java refuses
+gives
 NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
 """
 

@@ -32,7 +32,8 @@ def varying(types: CallTypes) -> DataType:
 
 
 def null_or_fail(context: EvalContext, message: str) -> None:
-    """Raises where Flink derives NOT NULL and still computes NULL (its sink then fails); does nothing for nullable results."""
+    """Raises where Flink derives NOT NULL and still computes NULL (its sink then fails); does nothing for nullable
+    results."""
     if not context.result_type.nullable:
         raise ExpressionError(message, code="E2001")
 

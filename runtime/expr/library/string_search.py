@@ -143,7 +143,8 @@ def _translate(text: str | None, old: str | None, new: str | None) -> str | None
 
 
 def _split(text: Value, separator: str, length: int, most: int | None = None) -> pa.ListArray:
-    """The parts between separators, at most `most` separators used; of '' none. An empty separator splits at white space."""
+    """The parts between separators, at most `most` separators used; of '' none. An empty separator splits at white
+    space."""
     texts = as_array(text, length)
     limit = {} if most is None else {"max_splits": most}
     if separator:

@@ -1,6 +1,7 @@
 """TIMESTAMPADD and TIMESTAMPDIFF: points in time moved by units, and the whole units between two of them.
 
-Adding months clamps to the month's last day; a DATE moved by hours or less becomes a TIMESTAMP(6). The difference counts
+Adding months clamps to the month's last day; a DATE moved by hours or less becomes a TIMESTAMP(6). The difference
+counts
 whole units toward zero as INT; months as Flink's: as often as a month can be added to the earlier one, clamped.
 """
 

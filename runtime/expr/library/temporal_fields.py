@@ -1,7 +1,9 @@
 """EXTRACT and the functions of one field: YEAR, HOUR, DAYOFWEEK and their like, all BIGINT.
 
-Points of TIMESTAMP_LTZ are seen in the session's time zone. Before 1970 days, hours and smaller fields count toward 1970
-and not backwards, as in Flink: HOUR(TIMESTAMP '1969-07-20 20:17:40') is -3. Weeks are those of ISO 8601; DAYOFWEEK and DOW
+Points of TIMESTAMP_LTZ are seen in the session's time zone. Before 1970 days, hours and smaller fields count toward
+1970
+and not backwards, as in Flink: HOUR(TIMESTAMP '1969-07-20 20:17:40') is -3. Weeks are those of ISO 8601; DAYOFWEEK and
+DOW
 are 1 on Sunday, ISODOW is 1 on Monday.
 """
 

@@ -1,7 +1,8 @@
 """FLOOR and CEIL: of numbers to whole ones, of points in time to a unit.
 
 A week starts on Sunday. CEIL to a week or longer looks at the date only: the first day of a month at ten o'clock is not
-rounded up, and a millennium, century or decade always ends in the next; so it is in Flink. TIMESTAMP_LTZ is rounded in the
+rounded up, and a millennium, century or decade always ends in the next; so it is in Flink. TIMESTAMP_LTZ is rounded in
+the
 session's time zone, to the local midnight where Flink adds 24 hours.
 """
 

@@ -1,7 +1,9 @@
-"""Between times and texts by patterns: DATE_FORMAT, TO_DATE, TO_TIMESTAMP, TO_TIMESTAMP_LTZ, UNIX_TIMESTAMP, FROM_UNIXTIME,
+"""Between times and texts by patterns: DATE_FORMAT, TO_DATE, TO_TIMESTAMP, TO_TIMESTAMP_LTZ, UNIX_TIMESTAMP,
+FROM_UNIXTIME,
 CONVERT_TZ.
 
-TIMESTAMP and TO_TIMESTAMP use DateTimeFormatter's patterns, the others SimpleDateFormat's (`runtime/expr/date_patterns.py`).
+TIMESTAMP and TO_TIMESTAMP use DateTimeFormatter's patterns, the others SimpleDateFormat's
+(`runtime/expr/date_patterns.py`).
 A pattern that differs from row to row is applied once per distinct pattern. What cannot be read is NULL, for
 UNIX_TIMESTAMP the least BIGINT, as in Flink.
 """
@@ -40,7 +42,8 @@ Rows = Callable[..., pa.Array]
 
 
 def _per_constant(context: EvalContext, compute: Rows, column: Value, *constants: Value) -> Value:
-    """`compute(column, *texts)` with the further arguments constant: directly, or for each distinct combination of them."""
+    """`compute(column, *texts)` with the further arguments constant: directly, or for each distinct combination of
+    them."""
     length = 1 if all_constant([column, *constants]) else context.num_rows
     if all_constant(constants):
         if any(not c.is_valid for c in constants):
@@ -233,7 +236,8 @@ def _ltz_of_text(context: EvalContext, value: Value, *rest: Value) -> Value:
 
 
 def _zone_name(zone: str) -> str:
-    """A zone as Arrow knows it: IANA names as they are, `GMT+8` as `+08:00`, unknown ones UTC (as java.util.TimeZone)."""
+    """A zone as Arrow knows it: IANA names as they are, `GMT+8` as `+08:00`, unknown ones UTC (as
+    java.util.TimeZone)."""
     offset = re.fullmatch(r"(?:GMT|UTC)?([+-])(\d{1,2})(?::?(\d\d))?", zone)
     if offset is not None:
         return f"{offset[1]}{offset[2].zfill(2)}:{offset[3] or '00'}"

@@ -84,3 +84,17 @@ def test_removing_what_is_not_there_is_refused() -> None:
     for wrong in (3, 5, 90):
         with pytest.raises(InternalError):
             lists.remove(np.array([0]), np.array([wrong]))
+
+
+def test_first_removal_after_much_growth_finds_every_value() -> None:
+    rng = np.random.default_rng(7)
+    lists, keys = BlockLists(), np.empty(0, np.int64)
+    for _ in range(20):
+        more = rng.integers(0, 30, 50)
+        lists.append(more, np.arange(len(keys), len(keys) + 50))
+        keys = np.concatenate((keys, more))
+    gone = rng.permutation(1000)[:700]
+    lists.remove(keys[gone], gone)
+    left = np.setdiff1d(np.arange(1000), gone)
+    index, values = lists.probe(np.arange(30))
+    assert [(k, v) for k, v in zip(index.tolist(), values.tolist(), strict=True)] == sorted((int(keys[v]), int(v)) for v in left)

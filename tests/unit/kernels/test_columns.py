@@ -96,3 +96,21 @@ def test_allocator_reuses_slots() -> None:
         peak = max(peak, len(live))
         assert len(slots) == len(live) and slots.high == peak
         assert set(slots.free_slots().tolist()) == set(range(slots.high)) - live
+
+
+def test_strings_in_order_of_slots_stay_readable_whatever_comes_after() -> None:
+    texts = [f"{i}-" + "ab" * (i % 5) for i in range(40)]
+    later = {"put": (np.array([3, 40]), ["new", "last"]), "null": (np.array([40, 41]), [None, "last"]), "gap": (np.array([45]), ["far"])}
+    for slots, values in later.values():
+        store, model = ColumnStore([pa.string()]), dict(enumerate(texts))
+        for start in range(0, 40, 8):
+            store.put(np.arange(start, start + 8), [pa.array(texts[start:start + 8])])
+        asked = np.array([39, -1, 0, 17, 17])
+        assert store.take(asked)[0].to_pylist() == [model.get(s) for s in asked.tolist()]
+        store.put(slots, [pa.array(values)])
+        model.update(zip(slots.tolist(), values, strict=True))
+        store.free(np.array([5, 6]))
+        store.put(np.array([6]), [pa.array(["again"])])
+        model[6] = "again"
+        asked = np.array([s for s in model if s != 5])
+        assert store.take(asked)[0].to_pylist() == [model[s] for s in asked.tolist()]
