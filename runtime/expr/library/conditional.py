@@ -108,17 +108,21 @@ def _extreme_rule(types: CallTypes) -> _Typed | None:
     return tuple(common.with_nullable(t.nullable) for t in types), common
 
 
-@FAMILY.special("GREATEST", _extreme_rule, "The greatest argument; NULL when one is NULL.", form=("ANY", "ANY?"))
+@FAMILY.special("GREATEST", _extreme_rule, "The greatest argument; NULL when one is NULL, NaN when the first is.", form=("ANY", "ANY?"))
 def greatest(_: EvalContext, *args: Value) -> Value:
     if pa.types.is_boolean(args[0].type):
         return functools.reduce(pc.or_, args)
+    if pa.types.is_floating(args[0].type):
+        return functools.reduce(lambda most, arg: pc.if_else(pc.greater(arg, most), arg, most), args)
     return pc.max_element_wise(*args, skip_nulls=False)
 
 
-@FAMILY.special("LEAST", _extreme_rule, "The least argument; NULL when one is NULL.", form=("ANY", "ANY?"))
+@FAMILY.special("LEAST", _extreme_rule, "The least argument; NULL when one is NULL, NaN when the first is.", form=("ANY", "ANY?"))
 def least(_: EvalContext, *args: Value) -> Value:
     if pa.types.is_boolean(args[0].type):
         return functools.reduce(pc.and_, args)
+    if pa.types.is_floating(args[0].type):
+        return functools.reduce(lambda most, arg: pc.if_else(pc.less(arg, most), arg, most), args)
     return pc.min_element_wise(*args, skip_nulls=False)
 
 
