@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Self
 
+from planner.logical.base import Binary, LogicalNode, Unary, joined_columns, with_nullable_columns
 from runtime.core.errors import Span
-from runtime.core.node import Node, node
+from runtime.core.node import node
 from runtime.core.types import DataType
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
@@ -25,71 +26,6 @@ __all__ = [
     "LogicalNode", "LookupJoin", "Over", "Project", "RankFunction", "Scan", "Sink", "Sort", "TemporalJoin", "TopN", "Union", "Unnest", "Values",
     "WindowAggregate", "WindowJoin", "WindowProperty", "WindowTable", "WindowTopN", "with_nullable_columns",
 ]
-
-
-class LogicalNode(Node):
-    """Base of all logical nodes."""
-
-    __slots__ = ()
-
-    @property
-    def inputs(self) -> tuple[LogicalNode, ...]:
-        return ()
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        raise NotImplementedError
-
-    def with_inputs(self, *inputs: LogicalNode) -> Self:
-        if inputs:
-            raise TypeError(f"{type(self).__name__} has no inputs")
-        return self
-
-
-class Unary(LogicalNode):
-    """A node with one input that passes the input's columns unless it says otherwise."""
-
-    __slots__ = ()
-    input: LogicalNode
-
-    @property
-    def inputs(self) -> tuple[LogicalNode, ...]:
-        return (self.input,)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.input.columns
-
-    def with_inputs(self, *inputs: LogicalNode) -> Self:
-        (source,) = inputs
-        return self if source is self.input else self.with_(input=source)
-
-
-class Binary(LogicalNode):
-    """A node with a left and a right input."""
-
-    __slots__ = ()
-    left: LogicalNode
-    right: LogicalNode
-
-    @property
-    def inputs(self) -> tuple[LogicalNode, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, *inputs: LogicalNode) -> Self:
-        left, right = inputs
-        return self if left is self.left and right is self.right else self.with_(left=left, right=right)
-
-
-def with_nullable_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """The same columns as they come out of the padded side of an outer join."""
-    return tuple(c.with_type(c.type.with_nullable(True)) for c in columns)
-
-
-def _joined_columns(kind: JoinKind, left: tuple[Column, ...], right: tuple[Column, ...]) -> tuple[Column, ...]:
-    if kind.left_only:
-        return left
-    return (with_nullable_columns(left) if kind.keeps_right else left) + (with_nullable_columns(right) if kind.keeps_left else right)
 
 
 # --- made by the binder
@@ -163,7 +99,7 @@ class Join(Binary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
 
 
 @node
@@ -181,7 +117,7 @@ class DependentJoin(Binary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
 
 
 @node
@@ -199,7 +135,7 @@ class TemporalJoin(Binary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
 
 
 @node
@@ -416,7 +352,7 @@ class IntervalJoin(Binary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
 
 
 @node
@@ -433,7 +369,7 @@ class WindowJoin(Binary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return _joined_columns(self.kind, self.left.columns, self.right.columns)
+        return joined_columns(self.kind, self.left.columns, self.right.columns)
 
 
 @node
