@@ -103,6 +103,8 @@ def _as_text(rows: pa.RecordBatch) -> pa.Array:
             text = pa.array([str(v) for v in column], pa.string())
         elif pa.types.is_binary(column.type):
             text = pa.array([None if not v.is_valid else v.as_buffer().hex() for v in column], pa.string())
+        elif pa.types.is_timestamp(column.type):
+            text = pc.cast(_shortest(column), pa.string())
         else:
             text = pc.cast(column, pa.string())
         cells.append(pc.fill_null(text, "NULL"))
@@ -110,6 +112,14 @@ def _as_text(rows: pa.RecordBatch) -> pa.Array:
         return pa.repeat(pa.scalar("()"), rows.num_rows)
     joined = pc.binary_join_element_wise(*cells, ", ")
     return pc.binary_join_element_wise(pa.scalar("("), joined, pa.scalar(")"), "")
+
+
+def _shortest(times: pa.Array) -> pa.Array:
+    """Times of milliseconds only, which event times are, with three digits of a second instead of six."""
+    try:
+        return times.cast(pa.timestamp("ms", times.type.tz))
+    except pa.ArrowInvalid:
+        return times
 
 
 def malformed(source: str, rejected: Sequence[RejectedRow]) -> FormatError:
