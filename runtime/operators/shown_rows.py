@@ -44,7 +44,7 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         if batch is None or not len(batch):
             return None
         keys, _ = self._keys.insert([batch.column(i) for i in self._partition], len(batch))
-        partitions = np.unique(keys)
+        partitions = np.unique(np.concatenate((keys, self._rows.keys_left(batch))))
         before = self._shown(partitions)
         changed = self._rows.apply(batch, keys)
         after = self._shown(partitions)

@@ -129,6 +129,15 @@ class RowStore:
             raise InternalError("an update came from an input that promised inserts only")
         return self._add(self._slots.allocate(len(batch)), batch.columns, keys)
 
+    def keys_left(self, batch: ChangelogBatch) -> np.ndarray:
+        """The key slots, with repeats, of rows that a batch may replace or delete without naming them: an after-image
+        tells where its row goes, not from where. Empty where changes carry old images."""
+        if self.identity is not Identity.KEYED or self._images or self._index is None:
+            return np.empty(0, np.int64)
+        owners = self._index.find([batch.column(p) for p in self._unique], len(batch))
+        rows = self._row_of[owners[owners >= 0]]
+        return self.key[rows[rows >= 0]]
+
     def take_away(self, slots: np.ndarray) -> np.ndarray:
         """Removes live rows whatever their count, as a change of the epoch; returns the slots."""
         self._change(slots, -self.count[slots])
