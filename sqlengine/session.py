@@ -18,7 +18,7 @@ from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
-from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean
+from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean, pointing_at
 from runtime.core.options import Options, bool_option, duration_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
@@ -198,15 +198,15 @@ class Session:
         """The table as a sink; raises UnsupportedError when its connector cannot be written."""
         if table.connector is None:
             return self.memory_table(table).sink(live=live)
-        factory = self.registry.connectors.get(table.connector)
-        if factory.sink is None:
+        with pointing_at(span):
+            factory = self.registry.connectors.get(table.connector)
+            if factory.sink is not None:
+                return factory.sink(self.request(table, options, for_sink=True))
             raise UnsupportedError(
                 f"connector '{table.connector}' of {table.path.name} cannot be written",
                 code="E1601",
-                span=span,
                 hint="INSERT into a table with another connector, for example 'filesystem' or 'print'",
             )
-        return factory.sink(self.request(table, options, for_sink=True))
 
     def system_table(self, name: str, span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
@@ -293,21 +293,21 @@ class Binding:
         return self._connected(found, options, span)
 
     def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
-        factory = self.session.registry.connectors.get({**table.options, **options}["connector"])
-        if factory.source is None and factory.lookup is None:
-            raise UnsupportedError(
-                f"connector '{factory.name}' of {table.path.name} cannot be read",
-                code="E1602",
-                span=span,
-                hint="it is a sink only: INSERT INTO it",
+        with pointing_at(span):
+            factory = self.session.registry.connectors.get({**table.options, **options}["connector"])
+            if factory.source is None and factory.lookup is None:
+                raise UnsupportedError(
+                    f"connector '{factory.name}' of {table.path.name} cannot be read",
+                    code="E1602",
+                    hint="it is a sink only: INSERT INTO it",
+                )
+            request = self.session.request(table, options, for_sink=False)
+            return OpenTable(
+                table,
+                factory.source(request) if factory.source is not None else None,
+                factory.lookup(request) if factory.lookup is not None else None,
+                self._idle_timeout(table, options),
             )
-        request = self.session.request(table, options, for_sink=False)
-        return OpenTable(
-            table,
-            factory.source(request) if factory.source is not None else None,
-            factory.lookup(request) if factory.lookup is not None else None,
-            self._idle_timeout(table, options),
-        )
 
     def _idle_timeout(self, table: CatalogTable, options: Mapping[str, str]) -> int:
         """Milliseconds; the table's own, else the session's."""

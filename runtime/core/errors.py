@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 __all__ = [
     "BindError", "CatalogError", "ConnectorError", "ExpressionError", "ExternalError", "FormatError", "InternalError",
     "OptionError", "PlanningError", "Span", "SqlEngineError", "SqlSyntaxError", "TypeMismatchError", "UnsupportedError",
-    "UserError", "did_you_mean", "display_width", "render",
+    "UserError", "did_you_mean", "display_width", "pointing_at", "render",
 ]
 
 
@@ -139,6 +140,16 @@ class InternalError(SqlEngineError):
     """An invariant of the engine broke: a bug of ours, never the user's fault."""
 
     code = "E9100"
+
+
+@contextmanager
+def pointing_at(span: Span | None) -> Iterator[None]:
+    """Errors of a block that know no place of their own point at this one."""
+    try:
+        yield
+    except SqlEngineError as error:
+        error.span = error.span or span
+        raise
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

@@ -359,14 +359,21 @@ def _overlaps(binder: ExpressionRules, tree: exp.Overlaps) -> Expr:
     span = span_of(tree)
     sides: list[tuple[Expr, Expr]] = []
     for side in (tree.this, tree.expression):
+        if not isinstance(side, exp.Tuple) or len(side.expressions) != 2:
+            raise TypeMismatchError(
+                "OVERLAPS compares two spans of time, each a pair in parentheses",
+                code="E1301",
+                span=span_of(side) or span,
+                hint="write (start, end) OVERLAPS (start, end); an end may be a length such as INTERVAL '1' HOUR",
+            )
         start, end = (binder.bind(e) for e in side.expressions)
         if end.type.is_interval:
             end = scalar_call(binder, "+", [start, end], span)
         sides.append((start, end))
-    (a, b), (c, d) = sides
-    low = (Case(((comparison("<=", x, y, span), x),), y, x.type) for x, y in ((a, b), (c, d)))
-    high = (Case(((comparison("<=", x, y, span), y),), x, x.type) for x, y in ((a, b), (c, d)))
-    (low1, low2), (high1, high2) = low, high
+    values, type_ = unify([e for pair in sides for e in pair], "OVERLAPS", span)
+    pairs = ((values[0], values[1]), (values[2], values[3]))
+    low1, low2 = (Case(((comparison("<=", x, y, span), x),), y, type_) for x, y in pairs)
+    high1, high2 = (Case(((comparison("<=", x, y, span), y),), x, type_) for x, y in pairs)
     return conjunction([comparison(">=", high1, low2, span), comparison(">=", high2, low1, span)])
 
 

@@ -54,10 +54,22 @@ def read_utility(cursor: Cursor) -> nodes.Statement:
                 _fail(cursor, machine.accepts())
             return _Builder(cursor).build(machine.feed_eof().children[0])
         terminal = _terminal(cursor, token, choices)
-        if terminal is None:
+        # A word that ends a rule elsewhere is among the choices, though nothing here takes it.
+        if terminal is None or not _fits(machine, Leaf(terminal, token.text)):
             _fail(cursor, machine.accepts())
         value = cursor.string() if terminal == "STRING" else cursor.advance()
         machine.feed_token(Leaf(terminal, value.value, start_pos=value.start, end_pos=value.end))
+
+
+def _fits(machine: Any, leaf: Any) -> bool:
+    """Whether the grammar takes a token here."""
+    from lark import UnexpectedInput
+
+    try:
+        machine.copy().feed_token(leaf)
+    except UnexpectedInput:
+        return False
+    return True
 
 
 def _terminal(cursor: Cursor, token: Token, choices: Any) -> str | None:

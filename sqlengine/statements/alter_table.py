@@ -11,10 +11,10 @@ from runtime.core.errors import (
     BindError,
     CatalogError,
     OptionError,
-    SqlEngineError,
     TypeMismatchError,
     UnsupportedError,
     did_you_mean,
+    pointing_at,
 )
 from runtime.core.schema import Field, Schema
 from runtime.eval.evaluator import BatchContext, Evaluator
@@ -37,14 +37,11 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
     if session.catalogs.find(path) is None and statement.if_exists:
         return Result.ok()
     table = get_table(session, statement.name)
-    try:
+    with pointing_at(statement.name.span):
         if isinstance(statement.action, ddl.RenameTo):
             _rename(table, statement.action, session)
         else:
             _change(table, statement.action, session)
-    except SqlEngineError as error:
-        error.span = error.span or statement.name.span
-        raise
     return Result.ok()
 
 

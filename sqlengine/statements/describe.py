@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.core.errors import BindError, UnsupportedError
+from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING, DataType
 from runtime.expr.function import AggregateFunction, ScalarFunction
@@ -44,11 +44,8 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else [])
             )
         case "FUNCTION":
-            try:
+            with pointing_at(statement.name.span):
                 return _facts(_function_facts(statement.name.parts[-1], session))
-            except BindError as error:
-                error.span = error.span or statement.name.span
-                raise
         case _:
             raise UnsupportedError(
                 f"DESCRIBE {statement.kind} cannot be carried out by this engine",

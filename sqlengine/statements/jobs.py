@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.core.errors import SqlEngineError, UnsupportedError
+from runtime.core.errors import UnsupportedError, pointing_at
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
@@ -16,10 +16,7 @@ def stop_job(statement: st.StopJob, session: Session) -> Result:
         raise UnsupportedError(
             "a job stops without a savepoint here", code="E1609", span=statement.span, hint="STOP JOB 'id'"
         )
-    try:
+    with pointing_at(statement.job.span):
         running = session.jobs.get(statement.job.text)
-    except SqlEngineError as error:
-        error.span = statement.job.span
-        raise
     running.stop()
     return Result.ok()

@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from connectors.memory import MemoryTable
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.errors import BindError, ExpressionError, PlanningError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import (
+    BindError,
+    ExpressionError,
+    PlanningError,
+    TypeMismatchError,
+    UnsupportedError,
+    did_you_mean,
+)
 from runtime.core.options import bool_option
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
@@ -228,7 +235,15 @@ def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[Ca
             span=name.span,
             hint="a table without the option 'connector' lives in memory",
         )
-    return found, session.memory_table(found)
+    contents = session.memory_table(found)
+    if contents.append_only:
+        raise PlanningError(
+            f'"{found.path.name}" is append-only: its rows cannot be updated or deleted',
+            code="E1710",
+            span=name.span,
+            hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
+        )
+    return found, contents
 
 
 def update(statement: st.Update, session: Session) -> Result:

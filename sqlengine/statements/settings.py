@@ -7,7 +7,7 @@ from planner.lower.lowering import STATE_TTL
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
 from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
-from runtime.core.errors import OptionError, did_you_mean
+from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
@@ -64,11 +64,8 @@ def set_option(statement: st.Set, session: Session) -> Result:
         pairs = sorted(session.options.as_dict().items())
         return Result.table(Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
     option = statement.option
-    try:
+    with pointing_at(option.span):
         set_value(session, option.key, option.value)
-    except OptionError as error:
-        error.span = error.span or option.span
-        raise
     return Result.ok()
 
 

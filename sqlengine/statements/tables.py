@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runtime.core.errors import BindError, CatalogError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import (
+    BindError,
+    CatalogError,
+    Span,
+    TypeMismatchError,
+    UnsupportedError,
+    did_you_mean,
+    pointing_at,
+)
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from sqlengine.catalog.catalog import CatalogObject
@@ -35,7 +43,7 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     table = CatalogTable(
         path,
         catalog_columns(statement.columns),
-        _one_watermark(statement),
+        catalog_watermark(statement.watermarks[0]) if statement.watermarks else None,
         _key_names(statement.primary_key),
         tuple(n.text for n in statement.partitioned_by),
         st.options_dict(statement.options),
@@ -151,12 +159,6 @@ def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
     return Watermark(watermark.column.parts, watermark.expression.expression, watermark.expression.text)
 
 
-def _one_watermark(statement: st.CreateTable) -> Watermark | None:
-    if len(statement.watermarks) > 1:
-        raise BindError("a table has at most one watermark", code="E1420", span=statement.watermarks[1].span)
-    return catalog_watermark(statement.watermarks[0]) if statement.watermarks else None
-
-
 def _key_names(key: ddl.PrimaryKey | None) -> tuple[str, ...]:
     return tuple(n.text for n in key.columns) if key is not None else ()
 
@@ -168,9 +170,8 @@ def _constraint_name(key: ddl.PrimaryKey | None) -> str | None:
 def checked_table(table: CatalogTable, session: Session, statement: st.CreateTable | None = None) -> CatalogTable:
     """The table with its key columns NOT NULL, after checks of all that can be checked without opening anything.
 
-    Raises BindError: no columns, duplicate columns, unknown key, partition or watermark columns, wrong expressions.
+    Raises BindError: no columns, unknown key, partition or watermark columns, wrong expressions.
     """
-    spans = {c.name.text: c.name.span for c in statement.columns} if statement is not None else {}
     names = [c.name for c in table.columns]
     if not names:
         raise BindError(
@@ -179,9 +180,6 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
             span=statement.name.span if statement else None,
             hint="declare at least one column, or use LIKE or AS SELECT",
         )
-    for name in names:
-        if names.count(name) > 1:
-            raise BindError(f'column "{name}" is declared twice', code="E1422", span=spans.get(name))
     physical = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
     key_spans = (
         {n.text: n.span for n in statement.primary_key.columns}
@@ -196,11 +194,13 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
                 span=key_spans.get(name),
                 hint=did_you_mean(name, physical),
             )
+    partition_spans = {n.text: n.span for n in statement.partitioned_by} if statement is not None else {}
     for name in table.partitioned_by:
         if name not in physical:
             raise BindError(
                 f'partition column "{name}" is not a physical column of the table',
                 code="E1424",
+                span=partition_spans.get(name),
                 hint=did_you_mean(name, physical),
             )
     columns = tuple(
@@ -208,8 +208,13 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
         for c in table.columns
     )
     table = replace(table, columns=columns)
-    check_declaration(session, table)
+    with pointing_at(_place_of_watermark(statement)):
+        check_declaration(session, table)
     return table
+
+
+def _place_of_watermark(statement: st.CreateTable | None) -> Span | None:
+    return statement.watermarks[0].span if statement is not None and statement.watermarks else None
 
 
 def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) -> CatalogTable:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.core.errors import BindError, CatalogError, OptionError, Span
+from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
 from runtime.core.schema import Schema
 from runtime.local.job import Job
 from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import plan_view, query_schema
+from sqlengine.planning import object_schema, plan_view, query_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.views import MaintainedView, reads_outside
@@ -123,8 +123,14 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
             session.catalogs.create(renamed, span=name.span)
             session.catalogs.remove(view)
         case ddl.NewQuery(query=query):
-            query_schema(session, query.query)
-            session.catalogs.replace(replace(view, query=query.query, text=query.text, columns=()))
+            changed = replace(view, query=query.query, text=query.text, columns=())
+            session.catalogs.replace(changed)
+            try:
+                object_schema(session, changed)  # in its place, so that a view that reads itself is found
+            except SqlEngineError as error:
+                session.catalogs.replace(view)
+                error.span = error.span or query.span
+                raise
         case _:
             raise CatalogError("a view can be renamed or given a new query", code="E1413", span=statement.span)
     return Result.ok()
