@@ -73,13 +73,16 @@ def _marked_rows(slots: np.ndarray, order: slice) -> np.ndarray:
     count = len(slots)
     if count <= 1:
         return np.arange(count, dtype=np.int64)
-    high = int(slots.max()) + 1
+    low = int(slots.min())
+    high = int(slots.max()) + 1 - low
     rows = np.arange(count, dtype=np.int64)
     if high > 64 * count + 1024:
         # Few rows over many groups: a table of all slots would cost more than sorting.
         if order.step is None:
             return np.sort(count - 1 - np.unique(slots[::-1], return_index=True)[1])
         return np.sort(np.unique(slots, return_index=True)[1])
+    if low:
+        slots = slots - low
     mark = np.empty(high, np.int64)
     # numpy keeps the last of several assignments to one place.
     mark[slots[order]] = rows[order]

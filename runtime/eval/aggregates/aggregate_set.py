@@ -42,7 +42,7 @@ class AggregateSet:
             if _is_distinct(call):
                 by_arguments.setdefault(call.args, []).append(call)
         self._distinct = [
-            (sharing, DistinctValues([t.arrow for t in sharing[0].arg_types], len(sharing), mergeable))
+            (sharing, DistinctValues([t.arrow for t in sharing[0].arg_types], len(sharing), mergeable, _retracts(sharing)))
             for sharing in by_arguments.values()
         ]
 
@@ -66,8 +66,11 @@ class AggregateSet:
                 chosen = pa.array(mask)
                 state.update(slots[mask], None if signs is None else signs[mask], [c.filter(chosen) for c in inputs], seqs[mask])
         for sharing, values in self._distinct:
-            weight = np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64)
-            weights = [weight if call.filter is None else np.where(masks[call.filter], weight, 0) for call in sharing]
+            if _retracts(sharing):
+                weight = np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64)
+                weights = [weight if call.filter is None else np.where(masks[call.filter], weight, 0) for call in sharing]
+            else:
+                weights = [np.ones(len(slots), np.bool_) if call.filter is None else masks[call.filter] for call in sharing]
             self._change(sharing, values, slots, [columns[i] for i in sharing[0].args], seqs, weights)
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
@@ -109,6 +112,10 @@ class AggregateSet:
                 take = pa.array(rows)
                 self._states[call].update(
                     slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in columns], seqs[rows])
+
+
+def _retracts(sharing: Sequence[AggregateSpec]) -> bool:
+    return any(call.retract for call in sharing)
 
 
 def _is_distinct(call: AggregateSpec) -> bool:

@@ -18,32 +18,35 @@ __all__ = ["DistinctValues"]
 
 
 class DistinctValues:
-    """The different argument values of each group, with one count per call: calls with the same arguments share the
-    index, each counts the rows that its own FILTER lets through.
+    """The different argument values of each group; calls with the same arguments share the index, each has its own
+    view of which values its FILTER lets through.
 
     Args:
         types: the Arrow types of the arguments.
         calls: how many calls share them.
         mergeable: keep the values themselves, so that `merge` can read them.
+        retract: values may be taken back, so that they are counted; else it is enough to know that they were there.
     """
 
-    def __init__(self, types: Sequence[pa.DataType], calls: int, mergeable: bool) -> None:
+    def __init__(self, types: Sequence[pa.DataType], calls: int, mergeable: bool, retract: bool = True) -> None:
         self._keys = KeyEncoder(types)
         self._index = HashIndex(1 + self._keys.width)
-        self._counts = [np.zeros(0, np.int64) for _ in range(calls)]
-        self._lists = BlockLists()
+        self._present = _Counted(calls) if retract else _Seen(calls)
+        # Made when groups are first read or released: groups that only grow never need it.
+        self._lists: BlockLists | None = None
         self._groups = np.zeros(0, np.int64)
         self._seqs = np.zeros(0, np.int64)
         self._store = ColumnStore(types) if mergeable else None
 
     @property
     def nbytes(self) -> int:
-        parts = (*self._counts, self._keys, self._index, self._lists, self._groups, self._seqs, self._store)
+        parts = (self._present, self._keys, self._index, self._lists, self._groups, self._seqs, self._store)
         return sum(part.nbytes for part in parts if part is not None)
 
     def change(self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray, weights: Sequence[np.ndarray],
                ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Counts rows; `weights` holds per call +n or -n for each row (0: not for this call).
+        """Takes in rows; `weights` holds per call +n or -n for each row (0: not for this call), where nothing is taken
+        back True or False.
 
         Returns per call `(rows, signs)`: +1 where a value appears in the row's group, -1 where it vanishes; one row
         stands for its value.
@@ -51,43 +54,110 @@ class DistinctValues:
         words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
         entries, is_new = self._index.insert(words)
         high = self._index.capacity
-        self._counts = [grown(c, high) for c in self._counts]
-        self._groups, self._seqs = grown(self._groups, high), grown(self._seqs, high)
+        self._present.grow(high)
+        self._groups = grown(self._groups, high)
         new_rows = np.flatnonzero(is_new)
         fresh = entries[new_rows]
         if len(fresh):
-            self._groups[fresh], self._seqs[fresh] = slots[new_rows], seqs[new_rows]
-            self._lists.append(slots[new_rows], fresh)
+            self._groups[fresh] = slots[new_rows]
+            if self._lists is not None:
+                self._lists.append(slots[new_rows], fresh)
             if self._store is not None:
+                self._seqs = grown(self._seqs, high)
+                self._seqs[fresh] = seqs[new_rows]
                 self._store.put(fresh, [c.take(pa.array(new_rows)) for c in columns])
-        first = first_rows(entries)
-        touched = entries[first]
-        changes = [_turn(counts, entries, first, touched, weight) for counts, weight in zip(self._counts, weights, strict=True)]
-        gone = touched[np.all([counts[touched] <= 0 for counts in self._counts], axis=0)]
+        changes, gone = self._present.change(entries, fresh, weights)
         self._forget(gone)
         return changes
 
     def entries(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The values of the groups: `(index into slots, entry)`."""
-        return self._lists.probe(slots)
+        return self._by_group().probe(slots)
 
     def values(self, entries: np.ndarray) -> tuple[list[pa.Array], np.ndarray, list[np.ndarray]]:
-        """The argument columns, arrival numbers and counts per call of entries (only when mergeable)."""
+        """The argument columns, arrival numbers and weights per call of entries (only when mergeable)."""
         assert self._store is not None
-        return self._store.take(entries), self._seqs[entries], [c[entries] for c in self._counts]
+        return self._store.take(entries), self._seqs[entries], self._present.at(entries)
 
     def release(self, slots: np.ndarray) -> None:
-        self._forget(self._lists.probe(slots)[1])
+        self._forget(self._by_group().probe(slots)[1])
+
+    def _by_group(self) -> BlockLists:
+        if self._lists is None:
+            self._lists = BlockLists()
+            live = self._index.live_slots()
+            self._lists.append(self._groups[live], live)
+        return self._lists
 
     def _forget(self, entries: np.ndarray) -> None:
         if len(entries) == 0:
             return
-        self._lists.remove(self._groups[entries], entries)
+        if self._lists is not None:
+            self._lists.remove(self._groups[entries], entries)
         self._index.remove(entries)
-        for counts in self._counts:
-            counts[entries] = 0
+        self._present.clear(entries)
         if self._store is not None:
             self._store.free(entries)
+
+
+class _Counted:
+    """How often each entry is there for each call."""
+
+    def __init__(self, calls: int) -> None:
+        self._counts = [np.zeros(0, np.int64) for _ in range(calls)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(c.nbytes for c in self._counts)
+
+    def grow(self, high: int) -> None:
+        self._counts = [grown(c, high) for c in self._counts]
+
+    def change(self, entries: np.ndarray, fresh: np.ndarray, weights: Sequence[np.ndarray],
+               ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Per call the rows whose value came or went; and the entries that are there for no call any more."""
+        first = first_rows(entries)
+        touched = entries[first]
+        changes = [_turn(counts, entries, first, touched, weight) for counts, weight in zip(self._counts, weights, strict=True)]
+        return changes, touched[np.all([counts[touched] <= 0 for counts in self._counts], axis=0)]
+
+    def at(self, entries: np.ndarray) -> list[np.ndarray]:
+        return [c[entries] for c in self._counts]
+
+    def clear(self, entries: np.ndarray) -> None:
+        for counts in self._counts:
+            counts[entries] = 0
+
+
+class _Seen:
+    """Whether each entry has been there for each call: where nothing is taken back, most rows end at one look."""
+
+    def __init__(self, calls: int) -> None:
+        self._seen = [np.zeros(0, np.bool_) for _ in range(calls)]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(s.nbytes for s in self._seen)
+
+    def grow(self, high: int) -> None:
+        self._seen = [grown(s, high, False) for s in self._seen]
+
+    def change(self, entries: np.ndarray, fresh: np.ndarray, weights: Sequence[np.ndarray],
+               ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        changes: list[tuple[np.ndarray, np.ndarray]] = []
+        for seen, chosen in zip(self._seen, weights, strict=True):
+            rows = np.flatnonzero(chosen & ~seen.take(entries))
+            rows = rows[first_rows(entries[rows])]
+            seen[entries[rows]] = True
+            changes.append((rows, np.ones(len(rows), np.int8)))
+        return changes, fresh[~np.any([seen[fresh] for seen in self._seen], axis=0)]
+
+    def at(self, entries: np.ndarray) -> list[np.ndarray]:
+        return [s[entries] for s in self._seen]
+
+    def clear(self, entries: np.ndarray) -> None:
+        for seen in self._seen:
+            seen[entries] = False
 
 
 def _turn(counts: np.ndarray, entries: np.ndarray, first: np.ndarray, touched: np.ndarray, weight: np.ndarray,
