@@ -18,6 +18,7 @@ from runtime.operators.window_assign import (
     closed,
     firing_times,
     milliseconds,
+    wall_bounds,
     wall_milliseconds,
 )
 from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
@@ -150,7 +151,9 @@ class SlicedWindowAggregateOperator(Operator):
         # A slice's first window ends at the earliest with the slice itself.
         near = _due(self._slices.ends, watermark, zone)
         slots, ends = self._slices.slots[:near], self._slices.ends[:near]
-        index, window_ends = self._assigner.window_ends(ends)
+        after = None if self._fired == MIN_WATERMARK else wall_bounds(self._fired, zone)[0] + 1
+        until = None if watermark == MAX_WATERMARK else wall_bounds(watermark, zone)[1] + 1
+        index, window_ends = self._assigner.window_ends(ends, after, until)
         distinct, window = np.unique(window_ends, return_inverse=True)
         firing = firing_times(distinct, zone)
         due = closed(firing, watermark) & ~closed(firing, self._fired)

@@ -58,6 +58,15 @@ def instants(wall: np.ndarray, zone: str | None) -> np.ndarray:
     return milliseconds(pc.assume_timezone(naive, zone, ambiguous="latest", nonexistent="latest"))
 
 
+def wall_bounds(watermark: int, zone: str | None) -> tuple[int, int]:
+    """The last wall-clock time whose instant a watermark has reached lies between these two: a day apart while the
+    clock shows an hour that it will show again, else equal."""
+    if zone is None or zone in _UTC:
+        return watermark, watermark
+    high = int(wall_milliseconds(pa.array([watermark], pa.timestamp("ms", tz="UTC")), zone)[0])
+    return (high if int(instants(np.array([high]), zone)[0]) == watermark else high - 86_400_000), high
+
+
 def firing_times(ends: np.ndarray, zone: str | None) -> np.ndarray:
     """The watermark at which windows that end at wall-clock times `ends` close: the instant of their last
     millisecond."""
@@ -112,10 +121,15 @@ class SliceAssigner:
             return _floor(slice_ends - 1, self.offset, self.size) + self.size
         return _floor(slice_ends - self.slice_size, self.offset, self._step) + self.size
 
-    def window_ends(self, slice_ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All windows of each slice: `(index into slice_ends, window end)`, ends ascending."""
+    def window_ends(self, slice_ends: np.ndarray, after: int | None = None,
+                    until: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The windows of each slice that end after `after` and not after `until` (all when not given): `(index into
+        slice_ends, window end)`, ends ascending."""
         last = self.last_ends(slice_ends)
-        count = np.maximum((last - slice_ends) // self._step + 1, 0)
+        first = slice_ends if after is None else np.maximum(slice_ends, after + 1)
+        if until is not None:
+            last = last + np.minimum(until - last, 0) // self._step * self._step
+        count = np.maximum((last - first) // self._step + 1, 0)
         index = np.repeat(np.arange(len(slice_ends), dtype=np.int64), count)
         back = np.arange(len(index), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
         return index, last[index] - (count[index] - 1 - back) * self._step
@@ -144,4 +158,4 @@ def closed(firing: np.ndarray, watermark: int) -> np.ndarray:
     return firing <= watermark
 
 
-__all__ += ["closed", "instants"]
+__all__ += ["closed", "instants", "wall_bounds"]

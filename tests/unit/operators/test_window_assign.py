@@ -9,7 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runtime.operators.window_assign import firing_times, milliseconds, wall_milliseconds, windows_of
+from runtime.operators.window_assign import (
+    SliceAssigner,
+    firing_times,
+    instants,
+    milliseconds,
+    wall_bounds,
+    wall_milliseconds,
+    windows_of,
+)
 from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow, WindowSpec
 
 MINUTE = 60_000
@@ -61,3 +69,30 @@ def test_wall_clock_and_back_over_daylight_saving() -> None:
 
 def test_times_are_rounded_down_before_the_epoch() -> None:
     assert milliseconds(pa.array([-1, -1000, -1001], pa.timestamp("us"))).tolist() == [-1, -1, -2]
+
+
+@pytest.mark.parametrize("window", [
+    HopWindow(slide=7, size=21, offset=2), HopWindow(slide=4, size=6, offset=0), HopWindow(slide=9, size=5, offset=0),
+    CumulateWindow(step=3, size=12, offset=1),
+])
+@pytest.mark.parametrize(("after", "until"), [(None, 10), (-4, None), (-15, 13), (5, 5), (6, 7)])
+def test_window_ends_between_bounds_are_the_same_as_all_ends_filtered(window: WindowSpec, after: int | None, until: int | None) -> None:
+    assigner = SliceAssigner(window)
+    slices = np.unique(assigner.slice_ends(np.arange(-30, 40)))
+    index, ends = assigner.window_ends(slices)
+    wanted = (ends > (-99 if after is None else after)) & (ends <= (99 if until is None else until))
+    found_index, found_ends = assigner.window_ends(slices, after, until)
+    assert found_index.tolist() == index[wanted].tolist()
+    assert found_ends.tolist() == ends[wanted].tolist()
+
+
+def test_wall_bounds_enclose_the_last_wall_time_that_a_watermark_has_reached() -> None:
+    zone = "Europe/Berlin"
+    for day in ("2024-03-31", "2024-10-27", "2024-07-01"):
+        start = int(np.datetime64(day, "ms").astype(np.int64))
+        walls = start + np.arange(-86_400_000, 2 * 86_400_000, 300_000)
+        reached = instants(walls, zone)
+        for watermark in range(start - 3_600_000, start + 5 * 3_600_000, 300_000):
+            low, high = wall_bounds(watermark, zone)
+            last = int(walls[reached <= watermark].max())
+            assert low < last + 300_000 and last <= high
