@@ -226,31 +226,36 @@ class HashIndex:
         """
         first = np.zeros(len(words), dtype=np.bool_)
         rows = missing
-        place = places[rows]
+        place = places.take(rows)
+        # Where a probe ended is an empty place, so that the first round need not look.
+        vacant: np.ndarray | None = None
         while len(rows):
-            vacant = self._table[place] == 0
-            here = rows[vacant]
-            where = place[vacant]
+            here, where = (rows, place) if vacant is None else (rows[vacant], place[vacant])
             # numpy keeps the last of several assignments to one place: backwards, so that the first occurrence wins.
-            self._table[where[::-1]] = here[::-1].astype(np.uint64) + _TWO
-            owner = (self._table[where] - _TWO).astype(np.int64)
-            mine = owner == here
-            winners = here[mine]
+            self._table[where[::-1]] = here[::-1].view(np.uint64) + _TWO
+            owner = (self._table.take(where) - _TWO).view(np.int64)
+            settled = owner == here
+            winners = here[settled]
             first[winners] = True
-            places[winners] = where[mine]
+            places[winners] = where[settled]
             slots[winners] = -2 - winners
-            settled = mine
-            other = np.flatnonzero(~mine)
-            if len(other):
-                other = other[hashes[owner[other]] == hashes[here[other]]]
-                other = other[_rows_equal(words[owner[other]], words[here[other]])]
-                slots[here[other]] = -2 - owner[other]
-                settled = mine.copy()
-                settled[other] = True
-            keep = ~vacant
-            keep[vacant] = ~settled
+            if len(winners) < len(here):
+                other = np.flatnonzero(~settled)
+                same = other[hashes.take(owner.take(other)) == hashes.take(here.take(other))]
+                taken, asked = owner.take(same), here.take(same)
+                equal = _rows_equal(words.take(taken, axis=0), words.take(asked, axis=0))
+                if not equal.all():
+                    same, taken, asked = same[equal], taken[equal], asked[equal]
+                slots[asked] = -2 - taken
+                settled[same] = True
+            if vacant is None:
+                keep = ~settled
+            else:
+                keep = ~vacant
+                keep[vacant] = ~settled
             rows = rows[keep]
             place = (place[keep] + 1) & self._mask
+            vacant = self._table.take(place) == 0
         return np.flatnonzero(first)
 
     def _rebuild(self, extra: int) -> None:
