@@ -105,10 +105,8 @@ class Timestamp9(dt.datetime):
 
 def python_values(column: pa.Array, type_: DataType) -> list[Any]:
     """A column as Python values: `datetime` (LTZ in UTC; above microseconds `Timestamp9`), `Decimal`, `bytes`,
-    `timedelta`
-    (INTERVAL of days; of months a number), lists for ARRAY, tuples for ROW (a `Row` with field names), dicts for MAP
-    and
-    MULTISET (value to count)."""
+    `timedelta` (INTERVAL of days; of months a number), lists for ARRAY, tuples for ROW (a `Row` with field names),
+    dicts for MAP and MULTISET (value to count)."""
     match type_.root:
         case TypeRoot.ARRAY:
             items = python_values(column.values, type_.children[0])

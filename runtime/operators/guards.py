@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from runtime.core.changelog import DELETE, KIND_NAMES, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import InternalError
 from runtime.operators.operator import EpochTime, Operator, StateSize
@@ -70,7 +72,7 @@ class GuardedOperator(Operator):
 
     def _check_fold(self, output: ChangelogBatch) -> None:
         kinds = output.kinds_or_inserts().tolist()
-        for kind, *row in zip(kinds, *(column.to_pylist() for column in output.columns), strict=True):
+        for kind, *row in zip(kinds, *(_cells(column) for column in output.columns), strict=True):
             key = repr(row)
             if kind in (UPDATE_BEFORE, DELETE):
                 if self._live[key] <= 0:
@@ -80,3 +82,8 @@ class GuardedOperator(Operator):
                     del self._live[key]
             else:
                 self._live[key] += 1
+
+
+def _cells(column: pa.Array) -> list[object]:
+    """Values to compare rows by; Python has no timestamps with nanoseconds, so those are numbers."""
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()

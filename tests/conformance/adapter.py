@@ -12,7 +12,7 @@ from sqlengine import TableEnvironment
 __all__ = ["FeedAdapter"]
 
 PAUSE_MILLISECONDS = 900
-START = 1_700_000_000_000
+START = 1_800_000_000_000
 
 
 class FeedCut:
