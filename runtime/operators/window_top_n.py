@@ -12,14 +12,14 @@ from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.window_assign import firing_times, milliseconds
+from runtime.operators.window_columns import clock_watermark
 from runtime.plan.nodes import WindowTopNExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.ordered import OrderedRows
 from runtime.state.rows import Identity
+from runtime.state.timed import time_words
 
 __all__ = ["WindowTopNOperator"]
-
-_FLIP = np.uint64(1 << 63)
 
 
 class WindowTopNOperator(Operator):
@@ -46,10 +46,11 @@ class WindowTopNOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
-        now, before = (time.processing_time, None) if self._node.proctime else (time.watermark, time.previous_watermark)
+        proctime = self._node.proctime
+        now, before = (clock_watermark(time), None) if proctime else (time.watermark, time.previous_watermark)
         if batch is not None and len(batch):
             self._take_in(batch, before)
-        closed = self._timers.pop_below(0, _words(np.array([now]))[0], inclusive=True)
+        closed = self._timers.pop_below(0, time_words(np.array([now]))[0], inclusive=True)
         if not len(closed):
             return None
         ranked = self._ranked(closed, self._node.start)
@@ -73,7 +74,7 @@ class WindowTopNOperator(Operator):
             return
         keys, is_new = self._keys.insert([batch.column(c) for c in self._key_columns], len(batch))
         fresh = keys[is_new]
-        self._timers.insert(np.zeros(len(fresh), dtype=np.int64), _words(fires[is_new]), None, fresh)
+        self._timers.insert(np.zeros(len(fresh), dtype=np.int64), time_words(fires[is_new]), None, fresh)
         changed = self._rows.apply(batch, keys)
         touched = np.unique(keys)
         kept = self._ranked(touched, 1)
@@ -90,8 +91,3 @@ class WindowTopNOperator(Operator):
         last = np.ones(len(index), dtype=bool)
         last[:-1] = index[1:] != index[:-1]
         return Ranked(index[last], slots[last], np.ones(int(last.sum()), dtype=np.int64))
-
-
-def _words(times: np.ndarray) -> np.ndarray:
-    return (times.astype(np.int64).view(np.uint64) ^ _FLIP).reshape(-1, 1)
-
