@@ -154,9 +154,10 @@ def _join_keys(
         found.extend(rights)
     both = [a | b for a in lefts for b in rights]
     if kind is JoinKind.FULL:
-        # Unmatched rows of both sides are padded with NULL; only keys that are never NULL keep them apart.
+        # Unmatched rows of both sides are padded with NULL; only keys that are never NULL keep them apart. Without columns nothing does:
+        # two sides of one row each may give two rows.
         never_null = {c.id for side in (left, right) for c in side.columns if not c.type.nullable}
-        both = [key for key in both if key <= never_null]
+        both = [key for key in both if key and key <= never_null]
     return found + both
 
 
@@ -251,9 +252,8 @@ def _(plan: n.WindowAggregate, context: TraitContext, upsert: bool) -> Iterable[
 
 @_keys.register
 def _(plan: n.IntervalJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    return [a | b for a in _of(plan.left, context, upsert) for b in _of(plan.right, context, upsert)] if not plan.kind.left_only else _of(
-        plan.left, context, upsert
-    )
+    pairs = equal_columns(plan.condition, plan.left, plan.right)
+    return _join_keys(plan.left, plan.right, plan.kind, {a for a, _ in pairs}, {b for _, b in pairs}, context, upsert)
 
 
 @_keys.register

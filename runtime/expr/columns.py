@@ -31,7 +31,8 @@ def as_array(value: Value, length: int, type_: pa.DataType | None = None) -> pa.
     if isinstance(value, pa.Scalar):
         if type_ is not None and value.type != type_:
             value = pa.scalar(None, type_) if not value.is_valid else value.cast(type_)
-        return pa.nulls(length, value.type) if not value.is_valid else pa.repeat(value, length)
+        # Arrow cannot repeat a nested value no times.
+        return pa.nulls(length, value.type) if not value.is_valid or not length else pa.repeat(value, length)
     if isinstance(value, pa.ChunkedArray):
         value = value.combine_chunks()
     return value if type_ is None or value.type == type_ else value.cast(type_)

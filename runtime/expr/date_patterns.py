@@ -168,7 +168,9 @@ def format_times(values: Any, unit: str, pattern: str, dialect: Dialect, zone: s
     Letters of zones are an error for local times of DateTimeFormatter, as in Java.
     """
     local = instant_to_local(values, zone, unit) if instants else values
-    quick = _from_iso(local, unit, read_pattern(pattern, dialect), dialect)
+    quick = _from_few(local, unit, pattern, dialect)
+    if quick is None:
+        quick = _from_iso(local, unit, read_pattern(pattern, dialect), dialect)
     if quick is not None:
         return quick
     moments = _Moments(local, unit, values, zone)
@@ -187,6 +189,27 @@ def format_times(values: Any, unit: str, pattern: str, dialect: Dialect, zone: s
     return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, "")
 
 
+_DAYS, _HOURS, _MINUTES, _SECONDS = "GuyYMLQqwWdDFEec", "aHhKk", "m", "s"
+
+
+def _from_few(local: Any, unit: str, pattern: str, dialect: Dialect) -> pa.Array | None:
+    """Where many times look the same (a column of days, of minutes), each look is written once; None where they do
+    not."""
+    letters = "".join(p.letter for p in read_pattern(pattern, dialect))
+    step = 0
+    for group, seconds in ((_SECONDS, 1), (_MINUTES, 60), (_HOURS, 3600), (_DAYS, 86_400)):
+        if step == 0 and any(c in group for c in letters):
+            step = seconds * {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+    if not step or len(local) < _FEW or any(c not in _DAYS + _HOURS + _MINUTES + _SECONDS for c in letters):
+        return None
+    looks = pa.array(local - local % step).dictionary_encode()
+    distinct = looks.dictionary.to_numpy()
+    if len(distinct) >= min(_FEW, len(local) // 4):
+        return None
+    return format_times(distinct, unit, pattern, dialect).take(looks.indices)
+
+
+_FEW = 4096
 _ISO = "0000-00-00 00:00:00.000000"
 _ISO_PLACES = {("y", 4): 0, ("u", 4): 0, ("M", 2): 5, ("d", 2): 8, ("H", 2): 11, ("m", 2): 14, ("s", 2): 17}
 

@@ -8,6 +8,7 @@ from typing import Any
 from runtime.core.clock import VirtualClock
 from runtime.plan.nodes import SourceExec
 from sqlengine import TableEnvironment
+from sqlengine.rows import Timestamp9
 
 __all__ = ["FeedAdapter"]
 
@@ -59,4 +60,9 @@ class FeedAdapter:
         assert self._environment is not None
         self._environment.session.cut = FeedCut(self._feed, self._clock) if self._feed else None
         result = self._environment.execute_sql(sql)
-        return [(row.kind, tuple(row)) for row in result.collect()] if result.is_query else []
+        return [(row.kind, tuple(_plain(v) for v in row)) for row in result.collect()] if result.is_query else []
+
+
+def _plain(value: Any) -> Any:
+    """Nanoseconds as text: the checker's own conversion of time zones would lose them."""
+    return str(value) if isinstance(value, Timestamp9) else value

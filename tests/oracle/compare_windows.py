@@ -82,7 +82,7 @@ def _live(case: WindowCase) -> list[Row]:
             if view.failure is not None:
                 raise view.failure
         far = {sentinel(number)[0] for number in range(len(case.rows))}
-        return [row for row in engine.view_rows("fuzzed") if row[0] not in far]
+        return [row for row in engine.view_rows("fuzzed") if not far & set(row)]
     finally:
         engine.close()
 

@@ -318,7 +318,7 @@ def window_cases(draw: Draw, template: str) -> WindowCase:
 
 def sentinel(number: int) -> Row:
     """A row far in the future: it closes all that came before it."""
-    return (-1 - number, f"z{number}", None, Decimal("0.00"), _START + dt.timedelta(days=1))
+    return (-1_000_000 - number, f"z{number}", None, Decimal("0.00"), _START + dt.timedelta(days=1))
 
 
 __all__ += ["sentinel"]
