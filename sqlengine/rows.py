@@ -72,6 +72,9 @@ class Timestamp9(dt.datetime):
         same = super().__eq__(other)
         return same and self.nanosecond == getattr(other, "nanosecond", 0) if same is True else same
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     __hash__ = dt.datetime.__hash__
 
     def __lt__(self, other: Any) -> bool:
@@ -98,7 +101,7 @@ class Timestamp9(dt.datetime):
     def __repr__(self) -> str:
         return f"Timestamp9({self.isoformat()!r})"
 
-    def __reduce__(self) -> Any:
+    def __reduce_ex__(self, protocol: Any) -> Any:
         whole = int((self.replace(tzinfo=None) - _EPOCH) / dt.timedelta(microseconds=1))
         return Timestamp9.of, (whole * 1000 + self.nanosecond, self.tzinfo)
 

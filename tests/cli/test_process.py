@@ -11,15 +11,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-TICKS = (
-    "CREATE TABLE ticks (v INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.v.min' = '0', 'fields.v.max' = '3');"
-)
+TICKS = "CREATE TABLE ticks (v INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000', 'fields.v.min' = '0', 'fields.v.max' = '3');"
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-m", "sqlengine", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                            env=environment, cwd=ROOT)
+    return subprocess.Popen(
+        [sys.executable, "-m", "sqlengine", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=ROOT,
+    )
 
 
 def interrupted(process: subprocess.Popen[str], number: int = signal.SIGINT) -> tuple[str, str]:
@@ -49,8 +53,13 @@ def test_a_table_of_endless_rows_has_a_header_before_the_first_row() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_background_insert_publishes_what_it_wrote(tmp_path: Path, number: int) -> None:
-    process = start("run", "-e", TICKS + f"CREATE TABLE out (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv');"
-                    "INSERT INTO out SELECT v FROM ticks; SELECT v FROM ticks")
+    process = start(
+        "run",
+        "-e",
+        TICKS
+        + f"CREATE TABLE out (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv');"
+        "INSERT INTO out SELECT v FROM ticks; SELECT v FROM ticks",
+    )
     assert process.stdout is not None
     for _ in range(200):
         process.stdout.readline()
@@ -64,10 +73,14 @@ def test_a_background_insert_publishes_what_it_wrote(tmp_path: Path, number: int
 
 
 def test_ctrl_c_during_a_bounded_insert_ends_the_file() -> None:
-    process = start("run", "-e", "CREATE TABLE t (v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.v.kind' = 'sequence',"
-                    " 'fields.v.start' = '1', 'fields.v.end' = '1000000000');"
-                    "CREATE TABLE shown (v BIGINT) WITH ('connector' = 'print', 'standard-error' = 'true');"
-                    "INSERT INTO shown SELECT v FROM t WHERE v = 1; SELECT 'too late'")
+    process = start(
+        "run",
+        "-e",
+        "CREATE TABLE t (v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.v.kind' = 'sequence',"
+        " 'fields.v.start' = '1', 'fields.v.end' = '1000000000');"
+        "CREATE TABLE shown (v BIGINT) WITH ('connector' = 'print', 'standard-error' = 'true');"
+        "INSERT INTO shown SELECT v FROM t WHERE v = 1; SELECT 'too late'",
+    )
     assert process.stderr is not None
     assert process.stderr.readline() == "+I[1]\n"
     out, _ = interrupted(process)
@@ -84,8 +97,13 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 def test_an_error_in_a_background_job_ends_the_run(tmp_path: Path) -> None:
-    process = start("run", "-e", TICKS + f"CREATE TABLE out (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv');"
-                    "INSERT INTO out\nSELECT 10 / v FROM ticks")
+    process = start(
+        "run",
+        "-e",
+        TICKS
+        + f"CREATE TABLE out (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', 'format' = 'csv');"
+        "INSERT INTO out\nSELECT 10 / v FROM ticks",
+    )
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert "E2102 division by zero\n  at 2:8\n" in err

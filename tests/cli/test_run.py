@@ -48,21 +48,36 @@ def test_wide_characters_and_line_ends_keep_the_table_aligned(capsys: pytest.Cap
 
 
 def test_csv_tells_null_from_empty_text(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--format", "csv", "-e", "SELECT * FROM (VALUES ('a,\"b\"', 1), ('', 2), (CAST(NULL AS STRING), 3)) AS t(s, n)")
+    _, out, _ = run(
+        capsys,
+        "--format",
+        "csv",
+        "-e",
+        "SELECT * FROM (VALUES ('a,\"b\"', 1), ('', 2), (CAST(NULL AS STRING), 3)) AS t(s, n)",
+    )
     assert out == 's,n\n"a,""b""",1\n"",2\n,3\n'
 
 
 def test_json_has_row_kinds_only_for_changelogs(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "--format", "json", "-e", f"SELECT word FROM {WORDS} WHERE n = 2; SELECT COUNT(*) AS c FROM {WORDS}")
+    _, out, _ = run(
+        capsys, "--format", "json", "-e", f"SELECT word FROM {WORDS} WHERE n = 2; SELECT COUNT(*) AS c FROM {WORDS}"
+    )
     rows = [json.loads(line) for line in out.splitlines()]
     assert rows[0] == {"word": "b"}
     assert rows[1:] == [{"op": "+I", "c": 3}]
 
 
 def test_a_changelog_is_a_line_per_change(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "-D", "sqlengine.epoch.max-rows=1", "--format", "changelog", "-e",
-                    "CREATE TABLE t (word STRING) WITH ('connector' = 'values', 'data' = '{\"word\":\"a\"}\n{\"word\":\"a\"}');"
-                    "SELECT word, COUNT(*) AS n FROM t GROUP BY word")
+    _, out, _ = run(
+        capsys,
+        "-D",
+        "sqlengine.epoch.max-rows=1",
+        "--format",
+        "changelog",
+        "-e",
+        "CREATE TABLE t (word STRING) WITH ('connector' = 'values', 'data' = '{\"word\":\"a\"}\n{\"word\":\"a\"}');"
+        "SELECT word, COUNT(*) AS n FROM t GROUP BY word",
+    )
     assert out.splitlines() == ["+I a | 1", "-U a | 1", "+U a | 2"]
 
 
@@ -72,8 +87,14 @@ def test_order_by_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_results_on_stdout_all_else_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = run(capsys, "--format", "csv", "-e", "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, b STRING);"
-                           "INSERT INTO t VALUES (1, 'x'), (2, 'y'); UPDATE t SET b = 'z' WHERE a = 1; DELETE FROM t WHERE a = 2; SELECT * FROM t")
+    status, out, err = run(
+        capsys,
+        "--format",
+        "csv",
+        "-e",
+        "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, b STRING);"
+        "INSERT INTO t VALUES (1, 'x'), (2, 'y'); UPDATE t SET b = 'z' WHERE a = 1; DELETE FROM t WHERE a = 2; SELECT * FROM t",
+    )
     assert (status, out) == (0, "a,b\n1,z\n")
     assert err.splitlines() == ["2 rows written to t", "1 row updated in t", "1 row deleted from t"]
 
@@ -130,7 +151,7 @@ def test_a_very_long_line_is_shown_around_the_place(capsys: pytest.CaptureFixtur
     _, _, err = run(capsys, "-e", f"SELECT {columns}, nope, {columns}")
     shown, carets = err.splitlines()[2:4]
     assert len(shown) < 150 and "..." in shown
-    assert shown[carets.index("^"):].startswith("nope")
+    assert shown[carets.index("^") :].startswith("nope")
 
 
 def test_carets_stand_below_wide_characters_and_tabs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +164,9 @@ def test_text_that_is_too_deep(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 1 and "nested too deeply" in err
 
 
-def test_files_and_standard_input_in_order(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_and_standard_input_in_order(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a.sql"
     file.write_text("SELECT 2 AS b")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"SELECT 3 AS c")))
@@ -158,7 +181,15 @@ def test_a_file_that_is_not_there_or_not_text(capsys: pytest.CaptureFixture[str]
 
 
 def test_options(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "-D", "table.local-time-zone=Europe/Berlin", "--format", "csv", "-e", "SELECT TO_TIMESTAMP_LTZ(0, 3) AS t")
+    _, out, _ = run(
+        capsys,
+        "-D",
+        "table.local-time-zone=Europe/Berlin",
+        "--format",
+        "csv",
+        "-e",
+        "SELECT TO_TIMESTAMP_LTZ(0, 3) AS t",
+    )
     assert out == "t\n1970-01-01 01:00:00.000\n"
     status, _, err = run(capsys, "-D", "table.local-time-zon=UTC", "-e", "SELECT 1")
     assert status == 1 and err.startswith("E1503 unknown option") and 'did you mean "table.local-time-zone"' in err
@@ -167,11 +198,16 @@ def test_options(capsys: pytest.CaptureFixture[str]) -> None:
 def test_rejected_rows_are_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("1,a\nx,b\n3,c\n")
     status, out, err = run(
-        capsys, "--format", "csv", "-e",
+        capsys,
+        "--format",
+        "csv",
+        "-e",
         f"CREATE TABLE t (id INT, s STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv',"
-        " 'csv.ignore-parse-errors' = 'true'); SELECT * FROM t; SELECT \"row\" FROM system.rejected".replace('"row"', "`row`"),
+        " 'csv.ignore-parse-errors' = 'true'); SELECT * FROM t; SELECT \"row\" FROM system.rejected".replace(
+            '"row"', "`row`"
+        ),
     )
-    assert (status, out) == (0, "id,s\n1,a\n3,c\nrow\n\"x,b\"\n")
+    assert (status, out) == (0, 'id,s\n1,a\n3,c\nrow\n"x,b"\n')
     assert err.startswith("1 row rejected by ")
 
 
@@ -188,13 +224,18 @@ def test_internal_errors_show_no_stack(capsys: pytest.CaptureFixture[str], monke
 
     monkeypatch.setattr("sqlengine.cli.run.scripts", broken)
     status, _, err = run(capsys, "-e", "SELECT 1")
-    assert status == 1 and err.startswith("E9100 internal error: ZeroDivisionError: surprise") and "Traceback" not in err
+    assert (
+        status == 1 and err.startswith("E9100 internal error: ZeroDivisionError: surprise") and "Traceback" not in err
+    )
     with pytest.raises(ZeroDivisionError):
         main(["--traceback", "run", "-e", "SELECT 1"])
 
 
 def test_help_names_commands_formats_and_statuses(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, words in ((["--help"], ("run", "explain", "test")), (["run", "--help"], ("--format", "-D", "exit status", "Ctrl-C"))):
+    for arguments, words in (
+        (["--help"], ("run", "explain", "test")),
+        (["run", "--help"], ("--format", "-D", "exit status", "Ctrl-C")),
+    ):
         with pytest.raises(SystemExit) as caught:
             main(arguments)
         assert caught.value.code == 0
