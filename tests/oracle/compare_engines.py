@@ -8,12 +8,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.memory import MemoryTable
 from planner.logical.nodes import Sink
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
-from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
 from runtime.core.schema import Field, Schema
 from runtime.local.job import Job
 from sqlengine import TableEnvironment
@@ -73,8 +74,17 @@ class Engine:
         self._tables = tables
         for table in tables:
             self.environment.execute_sql(table.ddl())
+            if table.sends != "full images":
+                self._send_by_key(table)
         for definition in definitions:
             self.environment.execute_sql(f"CREATE {definition.how} {definition.name} AS {definition.query.sql.ours}")
+
+    def _send_by_key(self, table: Table) -> None:
+        """Put a table that gives its followers no old images in place of the one just made."""
+        made = self.session.catalogs.get((table.name,), None)
+        assert isinstance(made, CatalogTable)
+        plain = self.session.memory_table(made)
+        self.session.memory[made.storage] = _TableByKey(plain, key_only=table.sends == "key-only deletes")
 
     def create_view(self, name: str, query: str) -> None:
         self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
@@ -139,6 +149,29 @@ class Engine:
 
     def close(self) -> None:
         self.environment.close()
+
+
+class _TableByKey(MemoryTable):
+    """A table in memory whose followers are sent after-images, as an upsert source sends them."""
+
+    def __init__(self, plain: MemoryTable, *, key_only: bool) -> None:
+        super().__init__(plain.name, plain.schema, plain.primary_key)
+        self._key_only = key_only
+
+    @property
+    def mode(self) -> ChangelogMode:
+        return ChangelogMode(True, False, True, True, self._key_only)
+
+    def deliver(self, step: ChangelogBatch) -> None:
+        step = step.filter(step.kinds_or_inserts() != UPDATE_BEFORE)
+        if self._key_only:
+            gone = pa.array(step.kinds_or_inserts() == DELETE)
+            columns = [
+                c if n in self.primary_key else pc.if_else(gone, pa.scalar(None, c.type), c)
+                for n, c in zip(self.schema.names, step.columns, strict=True)
+            ]
+            step = ChangelogBatch(pa.RecordBatch.from_arrays(columns, schema=step.rows.schema), step.kinds)
+        super().deliver(step)
 
 
 def rows_of(table: pa.Table) -> list[Row]:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.oracle.differences import group_of_all
+from tests.oracle.differences import group_of_all, order_item
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_expressions import EXACT, Expressions
 from tests.oracle.generate_text import Column, Expr, Kind, Query, Text, joined, same, text
@@ -83,6 +83,22 @@ class Relations(ABC):
         duck = text("{} CROSS JOIN LATERAL (SELECT unnest([{}]) AS x) AS {}", left.sql, values, alias)
         return From(Text(ours.ours, duck.duck), (*left.columns, Expr(same(f"{alias}.x"), kind)), left.single)
 
+    def _lateral(self, left: From) -> From:
+        """Each row with the rows of a query about it: the first few, or an aggregate."""
+        choose = self.choose
+        inner = self.relation(0)
+        where = self._where(inner, left.columns, most=95)
+        columns = [c for c in inner.columns if c.kind is not Kind.APPROX]
+        items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(columns)])
+        alias = choose.name("l")
+        order = joined(", ", [order_item(c.sql, choose.chance(30), None) for c in columns])
+        query = text(
+            "SELECT {} FROM {}{} ORDER BY {} LIMIT {}", items, inner.sql, where, order, str(choose.count(1, 2))
+        )
+        given = tuple(Expr(same(f"{alias}.l{i}"), c.kind) for i, c in enumerate(columns))
+        how = choose.pick(("CROSS JOIN LATERAL ({}) AS {}", "LEFT JOIN LATERAL ({}) AS {} ON TRUE"))
+        return From(text("{} " + how, left.sql, query, alias), left.columns + given)
+
     def comma_join(self, depth: int) -> tuple[From, Text]:
         """Relations with commas between them, and the conditions that WHERE must hold to join them, in any order."""
         choose = self.choose
@@ -103,6 +119,8 @@ class Relations(ABC):
                 left.columns + single.columns,
                 left.single and single.single,
             )
+        if choose.chance(6):
+            return self._lateral(left)
         right = self.relation(depth)
         kind = choose.weighted([(5, "JOIN"), (4, "LEFT JOIN"), (2, "RIGHT JOIN"), (2, "FULL JOIN")])
         columns = left.columns + right.columns

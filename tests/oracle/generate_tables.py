@@ -72,11 +72,16 @@ def literal(value: Any, kind: Kind) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A base table. `key`: how many of the first columns are the primary key (0: a bag of rows)."""
+    """A base table. `key`: how many of the first columns are the primary key (0: a bag of rows).
+
+    `sends`: what followers of its changes are given: full images, after-images by key, or those with deletes that
+    hold the key only.
+    """
 
     name: str
     columns: tuple[Column, ...]
     key: int
+    sends: str = "full images"
 
     def ddl(self) -> str:
         parts = [f"{c.name} {c.kind.value}" for c in self.columns]
@@ -199,7 +204,12 @@ def draw_tables(choose: Choices) -> tuple[Table, ...]:
         for i in range(width):
             kind = Kind.INT if i == 0 else choose.pick(_KEY_KINDS) if i < key else choose.pick(_KINDS)
             columns.append(Column(f"c{i}", kind))
-        found.append(Table(f"t{number}", tuple(columns), key))
+        sends = (
+            choose.weighted([(6, "full images"), (2, "after-images"), (1, "key-only deletes")])
+            if key
+            else "full images"
+        )
+        found.append(Table(f"t{number}", tuple(columns), key, sends))
     return tuple(found)
 
 
