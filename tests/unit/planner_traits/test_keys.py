@@ -60,6 +60,12 @@ def test_full_join_of_nullable_keys_has_no_key() -> None:
     assert named(join(left, right, eq(col(left, "item"), col(right, "item")), kind=JoinKind.FULL)) == []
 
 
+def test_full_join_of_two_single_rows_may_give_two_rows() -> None:
+    left, right = (n.Aggregate(bids(), (), (count_by(bids(), "item").calls[0],)) for _ in range(2))
+    assert unique_keys(join(left, right, kind=JoinKind.LEFT), traits()) == (frozenset(),)
+    assert unique_keys(join(left, right, kind=JoinKind.FULL), traits()) == ()
+
+
 def test_join_without_keys_has_none() -> None:
     left, right = bids(), bids()
     assert named(join(left, right, eq(col(left, "item"), col(right, "item")))) == []
