@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
-from runtime.core.errors import PlanningError, SqlEngineError
+from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.turns import TurnLock
@@ -33,19 +33,29 @@ class MaintainedView:
     ended: bool = False
 
     def advance(self) -> bool:
-        """Take one epoch of what the inputs have now; tells whether there was any."""
-        if self.ended or self.failure is not None:
+        """Take one epoch of what the inputs have now; tells whether there was any.
+
+        A view that fails does so alone: what its epoch has done by halves cannot be gone on with. Ctrl-C in the middle
+        of an epoch is such a failure, too.
+        """
+        if self.ended:
             return False
         try:
             _, moved = self.job.advance()
-        except SqlEngineError as error:
-            self.failure = error
-            self.job.status = "FAILED"
+        except BaseException as error:
+            self.ended = True
+            self.failure = _as_failure(error)
+            if not isinstance(error, Exception):
+                raise
             return False
         if self.job.finished:
-            self.ended = True
-            self.job.status = "FINISHED"
+            self.close()
         return moved
+
+    def close(self) -> None:
+        """Keep it no longer."""
+        self.ended = True
+        self.job.close()
 
 
 class Views:
@@ -64,18 +74,15 @@ class Views:
         changed.
         """
         with self.lock:
-            before = self._views.pop(view.path, None)
-            view.job.status = "RUNNING"
             # With an empty input the first epoch gives the answer over nothing.
             view.advance()
             if view.failure is not None:
-                if before is not None:
-                    self._views[view.path] = before
                 raise view.failure
             # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
+            before = self._views.pop(view.path, None)
             self._views[view.path] = view
             if before is not None:
-                before.job.close()
+                before.close()
             self.propagate()
         if view.outside and self._thread is None:
             self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
@@ -85,7 +92,7 @@ class Views:
         with self.lock:
             view = self._views.pop(path, None)
             if view is not None:
-                view.job.close()
+                view.close()
 
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table in memory, or a materialized view, given by its `storage`."""
@@ -133,7 +140,7 @@ class Views:
             for view in list(self._views.values()):
                 if view.outside:
                     with self.lock:
-                        if view.path in self._views and view.advance():
+                        if view.advance():
                             moved = True
                             self.propagate()
             if not moved:
@@ -148,6 +155,19 @@ class Views:
             self._thread.join()
         for path in list(self._views):
             self.remove(path)
+
+
+def _as_failure(error: BaseException) -> SqlEngineError:
+    if isinstance(error, SqlEngineError):
+        return error
+    if isinstance(error, Exception):
+        failure: SqlEngineError = InternalError(
+            f"{type(error).__name__}: {error}", hint="this is a bug of the engine; please report the query"
+        )
+    else:
+        failure = PlanningError("it was interrupted while it was brought up to date", code="E1713")
+    failure.__cause__ = error
+    return failure
 
 
 def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -162,18 +163,28 @@ class Dataflow:
         return [getattr(s, "inner", s) for s in found]  # type: ignore[misc]
 
     def finish(self) -> None:
-        """Publish what the sinks have staged and close all operators."""
-        for sink in self.sinks():
-            sink.finish()
-        self._close()
+        """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are
+        aborted."""
+        waiting = self.sinks()
+        with ExitStack() as closing:
+            closing.callback(self._close)
+            try:
+                while waiting:
+                    waiting[0].finish()
+                    del waiting[0]
+            finally:
+                for sink in waiting:
+                    closing.callback(sink.abort)
 
     def abort(self) -> None:
         """Give up: sinks leave nothing half-written behind."""
-        for sink in self.sinks():
-            sink.abort()
-        self._close()
+        with ExitStack() as closing:
+            closing.callback(self._close)
+            for sink in self.sinks():
+                closing.callback(sink.abort)
 
     def _close(self) -> None:
-        for vertex in self.vertices:
-            if vertex.operator is not None:
-                vertex.operator.close()
+        with ExitStack() as closing:
+            for vertex in self.vertices:
+                if vertex.operator is not None:
+                    closing.callback(vertex.operator.close)

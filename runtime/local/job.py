@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,6 +70,7 @@ class Job:
         rejections = settings.rejected.for_job(name)
         self.dataflow = Dataflow(roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked)
         self._cancelled = threading.Event()
+        self._ended = False
         self.status = "CREATED"
         self.error: SqlEngineError | None = None
         try:
@@ -101,7 +102,15 @@ class Job:
 
     def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
-        end or became idle."""
+        end or became idle. When it raises, the job has failed."""
+        try:
+            return self._advance()
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _advance(self) -> tuple[list[ChangelogBatch | None], bool]:
+        self.status = "RUNNING"
         cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
         given: dict[SourceExec, SourceInput] = {}
@@ -129,7 +138,9 @@ class Job:
         for source, rows in zip(self._sources, allowed, strict=True):
             source.read_ahead(rows, self._reading)
 
-    def epochs(self, pause: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[list[ChangelogBatch | None]]:
+    def epochs(
+        self, pause: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> Iterator[list[ChangelogBatch | None]]:
         """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are
         aborted.
 
@@ -148,15 +159,12 @@ class Job:
                     if not moved:
                         self._cancelled.wait(IDLE_WAIT_SECONDS)
         except GeneratorExit:
-            self._end("CANCELED")
+            self.close()
             raise
         except BaseException as error:
-            self.status = "FAILED"
-            self.error = error if isinstance(error, SqlEngineError) else None
-            self._close_sources()
-            self.dataflow.abort()
+            self._fail(error)
             raise
-        self._end("CANCELED" if self._cancelled.is_set() else "FINISHED")
+        self.close()
 
     def run(self) -> None:
         """Drain all epochs."""
@@ -164,17 +172,39 @@ class Job:
             pass
 
     def close(self) -> None:
-        """Stop for good what was driven by `advance`: sinks are committed."""
-        self._end("CANCELED")
+        """Stop for good: sinks are committed. Nothing happens to a job that has ended or failed."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._close_sources()
+            self.dataflow.finish()
+        except BaseException as error:
+            self._note_failure(error)
+            raise
+        self.status = "FINISHED" if self.finished and not self._cancelled.is_set() else "CANCELED"
 
-    def _end(self, status: str) -> None:
-        self._close_sources()
-        self.dataflow.finish()
-        self.status = status
+    def _fail(self, error: BaseException) -> None:
+        """Give up because of an error: sinks are aborted. What goes wrong meanwhile is noted on the error."""
+        if self._ended:
+            return
+        self._ended = True
+        self._note_failure(error)
+        for end in (self._close_sources, self.dataflow.abort):
+            try:
+                end()
+            except Exception as later:
+                error.add_note(f"then, while the job was given up: {later}")
+
+    def _note_failure(self, error: BaseException) -> None:
+        self.status = "FAILED"
+        self.error = error if isinstance(error, SqlEngineError) else None
 
     def _close_sources(self) -> None:
-        for source in self._sources:
-            source.close()
+        """Close all readers, once nobody reads any more."""
         if self._reading is not None:
-            self._reading.shutdown()
+            self._reading.shutdown(cancel_futures=True)
             self._reading = None
+        with ExitStack() as closing:
+            for source in self._sources:
+                closing.callback(source.close)
