@@ -21,30 +21,26 @@ class TurnLock:
         self._guard = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
-        self._waiting: deque[threading.Event] = deque()
+        self._waiting: deque[tuple[int, threading.Event]] = deque()
 
     def acquire(self) -> None:
         me = threading.get_ident()
         with self._guard:
-            if self._owner == me:
+            if self._owner in (None, me):
+                self._owner = me
                 self._depth += 1
                 return
-            if self._owner is None and not self._waiting:
-                self._owner, self._depth = me, 1
-                return
             turn = threading.Event()
-            self._waiting.append(turn)
+            self._waiting.append((me, turn))
         try:
             turn.wait()
         except BaseException:  # Ctrl-C while waiting: the turn is given up, or passed on if it has come meanwhile
             with self._guard:
-                if turn in self._waiting:
-                    self._waiting.remove(turn)
-                else:
+                if turn.is_set():
                     self._pass_on()
+                else:
+                    self._waiting.remove((me, turn))
             raise
-        with self._guard:
-            self._owner, self._depth = me, 1
 
     def release(self) -> None:
         with self._guard:
@@ -67,11 +63,12 @@ class TurnLock:
             self._depth = depth
 
     def _pass_on(self) -> None:
-        """Give the lock to the next in line. The owner is unknown until that thread wakes, so nobody can slip in
-        between."""
-        self._owner = -1 if self._waiting else None
+        """The next in line has the lock from now on, so that nobody can slip in before that thread wakes."""
+        self._owner, self._depth = None, 0
         if self._waiting:
-            self._waiting.popleft().set()
+            self._owner, turn = self._waiting.popleft()
+            self._depth = 1
+            turn.set()
 
     def __enter__(self) -> TurnLock:
         self.acquire()
