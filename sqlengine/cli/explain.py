@@ -1,54 +1,68 @@
-"""`sqlengine explain`: the plans of a file's queries; definitions are carried out so that names exist."""
+"""`sqlengine explain`: the plans of a file's queries; definitions are carried out, so that names exist, but nothing is read or written."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from runtime.core.errors import OptionError, SqlEngineError, did_you_mean
-from sqlengine.cli.scripts import scripts
+from sqlengine.cli.colours import Paint
+from sqlengine.cli.scripts import named, scripts
 from sqlengine.environment import TableEnvironment, located
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
+from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
+from sqlengine.statements.tables import described_table
+from sqlengine.statements.views import described_materialized_view
 
 __all__ = ["explain_command"]
 
 DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "STATE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 _PLANNED = (st.QueryStatement, st.Insert, st.StatementSet, st.CreateMaterializedView)
-_SKIPPED = (
-    st.Update,
-    st.Delete,
-    st.Truncate,
-    st.Flush,
-    st.BeginEpoch,
-    st.EndEpoch,
-    st.Subscribe,
-    st.Show,
-    st.Describe,
-    st.StopJob,
-)
+_CARRIED_OUT = (
+    ddl.CreateTable, ddl.AlterTable, ddl.AlterView, ddl.AlterDatabase, ddl.AlterCatalog, st.CreateView, st.CreateDatabase,
+    st.CreateCatalog, st.DropTable, st.DropView, st.DropMaterializedView, st.DropDatabase, st.DropCatalog, st.UseCatalog, st.UseDatabase,
+    st.Set, st.Reset,
+)  # fmt: skip
 
 
 def explain_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], details: str) -> int:
+    """Print the plans of all statements that have one; gives the exit status."""
     wanted = tuple(d.strip().upper() for d in details.split(",") if d.strip())
     for detail in wanted:
         if detail not in DETAILS:
-            raise OptionError(f"unknown detail {detail}", hint=did_you_mean(detail, DETAILS))
+            raise OptionError(f"unknown detail {detail}", code="E1618", hint=did_you_mean(detail, DETAILS))
+    paint = Paint(sys.stdout)
     with TableEnvironment.create(options) as environment:
-        session = environment.session
-        for name, text in scripts(texts, files):
-            for statement in parse_script(text):
-                inner = statement.statement if isinstance(statement, st.Explain) else statement
-                try:
-                    if isinstance(inner, _PLANNED) or (isinstance(inner, ddl.CreateTable) and inner.query is not None):
-                        print(f"-- {' '.join(inner.text.split())[:100]}")
-                        print(plan_text(inner, session, wanted))
-                        print()
-                    if not isinstance(inner, (*_SKIPPED, st.QueryStatement, st.Insert, st.StatementSet)):
-                        execute(inner, session)
-                except SqlEngineError as error:
-                    error.source = name
-                    raise located(error, text) from error.__cause__
+        for source, text in scripts(texts, files):
+            with named(source):
+                for statement in parse_script(text):
+                    try:
+                        _explain(statement, wanted, environment.session, paint)
+                    except SqlEngineError as error:
+                        raise located(error, text) from error.__cause__
     return 0
+
+
+def _explain(statement: st.Statement, details: tuple[str, ...], session: Session, paint: Paint) -> None:
+    inner = statement.statement if isinstance(statement, st.Explain) else statement
+    filled = isinstance(inner, ddl.CreateTable) and inner.query is not None
+    if filled or isinstance(inner, _PLANNED):
+        plans = plan_text(inner, session, details).rstrip("\n")
+        shown = " ".join(inner.text.split())
+        print(paint(f"-- {shown if len(shown) <= 100 else shown[:97] + '...'}", "bold"))
+        print(plans + "\n", flush=True)
+    if isinstance(statement, st.Explain):
+        return
+    made = None
+    if isinstance(inner, ddl.CreateTable) and filled:
+        made = described_table(inner, session)
+    elif isinstance(inner, st.CreateMaterializedView):
+        made = described_materialized_view(inner, session)
+    elif isinstance(inner, _CARRIED_OUT):
+        execute(inner, session)
+    if made is not None:
+        session.catalogs.replace(made)

@@ -34,14 +34,28 @@ from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.queries import insert_query
 
-__all__ = ["catalog_columns", "catalog_watermark", "checked_table", "create_table", "drop_table", "get_table"]
+__all__ = ["catalog_columns", "catalog_watermark", "checked_table", "create_table", "described_table", "drop_table", "get_table"]
 
 
 def create_table(statement: st.CreateTable, session: Session) -> Result:
-    """Add a table to the catalog; `AS query` also fills it."""
-    path = session.catalogs.qualify(statement.name.parts)
+    """Add a table to the catalog; `AS query` also fills it. When that fails nothing has changed."""
+    table = described_table(statement, session)
+    if table is None:
+        return Result.ok()
+    result = Result.ok()
+    if statement.query is not None:
+        with session.filling(table):
+            result = insert_query(session, table, statement.query, statement.text)
+    else:
+        session.memory.pop(table.storage, None)
+    session.catalogs.replace(table)
+    return result
+
+
+def described_table(statement: st.CreateTable, session: Session) -> CatalogTable | None:
+    """The table that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
     table = CatalogTable(
-        path,
+        session.catalogs.qualify(statement.name.parts),
         catalog_columns(statement.columns),
         catalog_watermark(statement.watermarks[0]) if statement.watermarks else None,
         _key_names(statement.primary_key),
@@ -53,21 +67,13 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     )
     existing = session.catalogs.twin(table, statement.name.span)
     if existing is not None and statement.if_not_exists:
-        return Result.ok()
+        return None
     _check_place(existing, statement, session)
     if statement.like is not None:
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
-    table = checked_table(table, session, statement)
-    result = Result.ok()
-    if statement.query is not None:
-        with session.filling(table):
-            result = insert_query(session, table, statement.query, statement.text)
-    elif existing is not None:
-        session.memory.pop(table.storage, None)
-    session.catalogs.replace(table)
-    return result
+    return checked_table(table, session, statement)
 
 
 def _check_place(existing: CatalogObject | None, statement: st.CreateTable, session: Session) -> None:

@@ -15,7 +15,14 @@ from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.views import MaintainedView, reads_outside
 
-__all__ = ["alter_view", "create_materialized_view", "create_view", "drop_materialized_view", "drop_view"]
+__all__ = [
+    "alter_view",
+    "create_materialized_view",
+    "create_view",
+    "described_materialized_view",
+    "drop_materialized_view",
+    "drop_view",
+]
 
 
 def create_view(statement: st.CreateView, session: Session) -> Result:
@@ -36,7 +43,29 @@ def create_view(statement: st.CreateView, session: Session) -> Result:
 
 
 def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:
-    """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns."""
+    """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns.
+
+    When that fails nothing has changed.
+    """
+    view = described_materialized_view(statement, session)
+    if view is None:
+        return Result.ok()
+    path, names = view.path, tuple(c.name for c in view.columns)
+    with session.filling(view):
+        planned = plan_view(session, view.query, session.memory_table(view), names)
+        job = Job(f"view {path.name}", [planned.physical], session.job_settings())
+        inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
+        if path in inputs:
+            job.close()
+            message = f'the view "{path.name}" would read itself'
+            raise BindError(message, code="E1222", span=statement.name.span)
+        session.views.add(MaintainedView(path, job, reads_outside(job), inputs))
+    session.catalogs.replace(view)
+    return Result.ok()
+
+
+def described_materialized_view(statement: st.CreateMaterializedView, session: Session) -> MaterializedView | None:
+    """The view that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
     path, span = session.catalogs.qualify(statement.name.parts), statement.name.span
     schema = query_schema(session, statement.query.query)
     names = _column_names(statement.columns, schema)
@@ -48,7 +77,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
     existing = session.catalogs.twin(view, span)
     if existing is not None:
         if statement.if_not_exists:
-            return Result.ok()
+            return None
         if not statement.or_replace or not isinstance(existing, MaterializedView):
             hint = "use IF NOT EXISTS or OR REPLACE, or drop it first"
             raise CatalogError(f'"{path.name}" exists already', code="E1401", span=span, hint=hint)
@@ -56,16 +85,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
     if statement.options:
         option = statement.options[0]
         raise OptionError(f"a materialized view takes no option '{option.key}'", code="E1503", span=option.span)
-    with session.filling(view):
-        planned = plan_view(session, statement.query.query, session.memory_table(view), names)
-        job = Job(f"view {path.name}", [planned.physical], session.job_settings())
-        inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
-        if path in inputs:
-            job.close()
-            raise BindError(f'the view "{path.name}" would read itself', code="E1222", span=span)
-        session.views.add(MaintainedView(path, job, reads_outside(job), inputs))
-    session.catalogs.replace(view)
-    return Result.ok()
+    return view
 
 
 def drop_view(statement: st.DropView, session: Session) -> Result:
