@@ -166,13 +166,10 @@ class Session:
         schema = Schema(tuple(Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)))
         if isinstance(table, MaterializedView):
             return MemoryTable(str(table.path), schema)
-        mode = table.options.get("changelog-mode")
-        if mode not in (None, "append", "retract"):
-            raise OptionError(f"option 'changelog-mode' cannot be '{mode}'", hint="it is 'append' or 'retract'")
-        # Event-time operators need an append stream, so a table with a watermark and no key is one unless told
-        # otherwise.
-        append = mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
-        return MemoryTable(str(table.path), schema, table.primary_key, append_only=append)
+        made = MemoryTable(str(table.path), schema, table.primary_key, append_only=_is_append_only(table))
+        if self.in_epoch:
+            made.begin_epoch()
+        return made
 
     def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
         """What a connector is told of a table; `options` are those of a hint and win."""
@@ -222,6 +219,15 @@ class Session:
         from_rows = rows()
         snapshot = replace(contents.snapshot(), rows=from_rows)
         return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+
+
+def _is_append_only(table: CatalogTable) -> bool:
+    """Whether a table in memory takes inserts only."""
+    mode = table.options.get("changelog-mode")
+    if mode not in (None, "append", "retract"):
+        raise OptionError(f"option 'changelog-mode' cannot be '{mode}'", hint="it is 'append' or 'retract'")
+    # Event-time operators need an append stream, so a table with a watermark and no key is one unless told otherwise.
+    return mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
 
 
 def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:

@@ -17,13 +17,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import (
+    APPEND,
+    DELETE,
+    INSERT,
+    RETRACT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    ChangelogBatch,
+    ChangelogMode,
+)
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
-from runtime.kernels.hash_index import HashIndex
-from runtime.kernels.key_encoding import KeyEncoder
+from runtime.kernels.grow import grown
 from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.state.keyed import KeyIndex
+from runtime.state.rows import last_occurrences
 
 __all__ = ["MemoryReader", "MemorySink", "MemoryTable", "TableSnapshot"]
 
@@ -45,11 +55,11 @@ class MemoryTable:
         positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
         self._key_positions = positions
         types = [schema[i].type.arrow for i in positions]
-        self._encoder = KeyEncoder(types, [True] * len(types))
-        self._index = HashIndex(self._encoder.width)
+        self._index = KeyIndex(types)
         self._rows = ColumnStore([f.type.arrow for f in schema])
         self._counts = np.zeros(0, dtype=np.int64)
         self._order = np.zeros(0, dtype=np.int64)
+        self._scratch = np.zeros(0, dtype=np.int64)
         self._appended: list[pa.RecordBatch] = []
         self._next = 0
         self._readers: list[MemoryReader] = []
@@ -97,14 +107,14 @@ class MemoryTable:
 
     def _apply_upserts(self, batch: ChangelogBatch) -> ChangelogBatch:
         """Only the last change of each key counts; gives the change of the contents as full images."""
-        words = self._encoder.encode([batch.column(i) for i in self._key_positions])
-        last = _last_of_each(words)
-        batch, words = batch.take(last), words[last]
+        slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
+        self._grow()
+        last = last_occurrences(slots, self._scratch)
+        is_new = np.isin(slots[last], slots[is_new])
+        batch, slots = batch.take(last), slots[last]
         present = batch.signs() > 0
-        slots, is_new = self._index.insert(words)
         old = slots[~is_new]
         before = pa.RecordBatch.from_arrays(self._rows.take(old), schema=batch.rows.schema)
-        self._grow()
         gone = ~present
         put = slots[present]
         if len(put):
@@ -126,8 +136,7 @@ class MemoryTable:
         return both.take(np.argsort(place, kind="stable"))
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
-        words = self._encoder.encode([batch.column(i) for i in self._key_positions])
-        slots, is_new = self._index.insert(words)
+        slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
         self._grow()
         fresh = np.flatnonzero(is_new)
         if len(fresh):
@@ -145,10 +154,9 @@ class MemoryTable:
 
     def _grow(self) -> None:
         size = self._index.capacity
-        if size > len(self._counts):
-            wanted = max(size, 2 * len(self._counts), 1024)
-            self._counts = np.concatenate([self._counts, np.zeros(wanted - len(self._counts), dtype=np.int64)])
-            self._order = np.concatenate([self._order, np.zeros(wanted - len(self._order), dtype=np.int64)])
+        self._counts = grown(self._counts, size)
+        self._order = grown(self._order, size)
+        self._scratch = grown(self._scratch, size)
 
     def begin_epoch(self) -> None:
         """Hold back what follows from readers and from `committed_contents` until `publish`."""
@@ -386,12 +394,3 @@ class _MemoryWriter:
 
     def close(self) -> None:
         self._staged = []
-
-
-def _last_of_each(words: np.ndarray) -> np.ndarray:
-    """Positions of the last row of each distinct key, ascending."""
-    index = HashIndex(words.shape[1], max(16, len(words)))
-    slots, _ = index.insert(words)
-    last = np.full(index.capacity, -1, dtype=np.int64)
-    np.maximum.at(last, slots, np.arange(len(words)))
-    return np.sort(last[last >= 0])
