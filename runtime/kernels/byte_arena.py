@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.kernels.arrow_buffers import binary_array, byte_spans
-from runtime.kernels.grow import grown, kept_bytes
+from runtime.kernels.grow import grow, kept_bytes
 
 __all__ = ["ByteArena"]
 
@@ -43,9 +43,9 @@ class ByteArena:
             data = byte_spans(array)[0]
         first, count = self._count, len(starts)
         end = self.used_bytes
-        self._data = grown(self._data, end + total)
+        grow(self, "_data", end + total)
         self._data[end:end + total] = data
-        self._offsets = grown(self._offsets, first + count + 1)
+        grow(self, "_offsets", first + count + 1)
         np.cumsum(lengths, out=self._offsets[first + 1:first + count + 1])
         self._offsets[first + 1:first + count + 1] += end
         self._count = first + count

@@ -19,7 +19,7 @@ from runtime.kernels.arrow_buffers import (
     single_array,
 )
 from runtime.kernels.byte_arena import ByteArena
-from runtime.kernels.grow import grown, kept_bytes
+from runtime.kernels.grow import grow, grown, kept_bytes
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["ColumnStore", "SlotAllocator"]
@@ -167,7 +167,7 @@ class _FixedColumn(_Column):
         return kept_bytes(self._values, self._high) + self._nulls.nbytes
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
-        self._values = grown(self._values, high)
+        grow(self, "_values", high)
         self._high = max(self._high, high)
         self._values[slots] = fixed_values(array)
         self._nulls.put(slots, null_mask(array), high)

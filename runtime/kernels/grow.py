@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["expand_ranges", "grown", "kept_bytes"]
+__all__ = ["expand_ranges", "grow", "grown", "kept_bytes"]
 
 _LARGE_BYTES = 1 << 24
+_HUGE_BYTES = 1 << 26
 
 
 def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
@@ -29,6 +30,27 @@ def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
         larger[have:] = fill
     larger[:have] = array
     return larger
+
+
+def grow(owner: object, name: str, size: int) -> None:
+    """Makes the array in an attribute as long as `grown` would, the rest zero.
+
+    A huge array that nothing else refers to is lengthened where it stands, by a quarter: the system moves its pages without copying them.
+    """
+    array: np.ndarray = getattr(owner, name)
+    if len(array) >= size:
+        return
+    if array.nbytes >= _HUGE_BYTES:
+        setattr(owner, name, None)
+        try:
+            # numpy refuses if there are views; the attribute must not count as one.
+            array.resize((max(size, len(array) + len(array) // 4), *array.shape[1:]))
+        except ValueError:
+            array = grown(array, size)
+        finally:
+            setattr(owner, name, array)
+    else:
+        setattr(owner, name, grown(array, size))
 
 
 def kept_bytes(array: np.ndarray, used: int) -> int:

@@ -1,7 +1,9 @@
 """The index of all keyed state: key words to dense slot ids, open addressing, whole batches at a time.
 
 The table is one uint64 array with linear probing. An entry holds the upper 32 bits of the key's hash (so that nearly
-every mismatch is seen without touching the keys) and the slot + 2 in the lower 32 bits; 0 is empty, 1 a tombstone.
+every mismatch is seen without touching the keys) and the slot + 2 in the lower 32 bits; 0 is empty, 1 a tombstone. A
+probe begins at the place that the upper bits name: so a table grows by passing over the old one in order, writing in
+order, without a look at the keys.
 Key words live beside it, addressed by slot, and every match is verified against them.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.core.errors import InternalError
-from runtime.kernels.grow import grown, kept_bytes
+from runtime.kernels.grow import grow, grown, kept_bytes
 from runtime.kernels.hashing import hash_words
 from runtime.kernels.slots import SlotAllocator
 
@@ -21,6 +23,7 @@ _LOW = np.uint64(0x00000000FFFFFFFF)
 _TWO = np.uint64(2)
 _SLOT_LIMIT = np.uint64((1 << 32) - 2)
 _TOMBSTONE = np.uint64(1)
+_MOST_KEYS = 1 << 31
 _CHUNK = 65536
 _MAX_LOAD = 0.6
 _SMALLEST_TABLE = 64
@@ -31,7 +34,7 @@ class HashIndex:
 
     Slots are dense int64 ids, stable until removed, and reused afterwards; new keys get ascending slots in order of
     first occurrence (0, 1, 2, ... in a fresh index). Side arrays indexed by slot need `capacity` entries. Width 0 is
-    allowed: all rows are then the same key. Up to 2**32 - 2 slots.
+    allowed: all rows are then the same key. Up to 2**31 keys.
     """
 
     def __init__(self, width: int, capacity: int = 1024) -> None:
@@ -121,8 +124,9 @@ class HashIndex:
         For owners that re-encode their keys, see `KeyEncoder.retain`.
         """
         self._check(words)
-        self._keys[self.live_slots()] = words
-        self._rebuild(0)
+        live = self.live_slots()
+        self._keys[live] = words
+        self._fill((hash_words(words) & _HIGH) | (live.view(np.uint64) + _TWO), 0)
 
     def clear(self) -> None:
         """Removes all keys and gives the memory back."""
@@ -138,13 +142,13 @@ class HashIndex:
     def _reset_table(self, size: int) -> None:
         self._table = np.zeros(size, dtype=np.uint64)
         self._mask = size - 1
+        self._shift = np.uint64(64 - (size.bit_length() - 1))
         self._tombstones = 0
 
     def _locate(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place).
         """
-        places = hashes.astype(np.int64)
-        places &= self._mask
+        places = (hashes >> self._shift).view(np.int64)
         tags = hashes & _HIGH
         entry = self._table[places]
         empty = entry == 0
@@ -197,12 +201,12 @@ class HashIndex:
         missing = np.flatnonzero(found < 0)
         if len(missing) == 0:
             return
-        if int(missing[-1]) >= int(_SLOT_LIMIT) - len(self):
-            raise InternalError("a hash index holds more than four thousand million keys")
+        if int(missing[-1]) >= _MOST_KEYS - len(self):
+            raise InternalError("a hash index holds more than two thousand million keys")
         first = self._claim(words, hashes, places, missing, slots)
         fresh = self._slots.allocate(len(first))
         high = self._slots.high
-        self._keys = grown(self._keys, high)
+        grow(self, "_keys", high)
         self._live = grown(self._live, high, False)
         self._keys[fresh] = words[first]
         self._live[fresh] = True
@@ -260,17 +264,16 @@ class HashIndex:
 
     def _rebuild(self, extra: int) -> None:
         """A fresh table without tombstones, with room for `extra` more keys."""
-        live = self.live_slots()
-        self._reset_table(_table_size(len(live) + extra))
-        if len(live) == 0:
-            return
-        hashes = hash_words(self._keys[live] if len(live) < self._slots.high else self._keys[:self._slots.high])
-        entries = (hashes & _HIGH) | (live.astype(np.uint64) + _TWO)
-        place = hashes.astype(np.int64) & self._mask
+        self._fill(self._table[self._table > _TOMBSTONE], extra)
+
+    def _fill(self, entries: np.ndarray, extra: int) -> None:
+        """A fresh table with these entries, and room for `extra` more."""
+        self._reset_table(_table_size(len(entries) + extra))
+        place = (entries >> self._shift).view(np.int64)
         while len(entries):
-            vacant = np.flatnonzero(self._table[place] == 0)
-            self._table[place[vacant]] = entries[vacant]
-            left = self._table[place] != entries
+            vacant = np.flatnonzero(self._table.take(place) == 0)
+            self._table[place.take(vacant)] = entries.take(vacant)
+            left = self._table.take(place) != entries
             entries = entries[left]
             place = (place[left] + 1) & self._mask
 

@@ -12,7 +12,7 @@ from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, 
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
 from runtime.kernels.order_words import OrderEncoder
-from runtime.kernels.sort import sort_words
+from runtime.kernels.sort import run_starts, sort_words
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.state.keyed import KeyIndex
@@ -69,12 +69,14 @@ class AppendTopNOperator(Operator):
         rows, owners, words = self._contenders(keys, words)
         if not len(rows):
             return None
-        touched, owner = np.unique(owners, return_inverse=True)
+        # The contenders stand in runs of one partition each.
+        begins = run_starts(owners.view(np.uint64).reshape(-1, 1))
+        touched = owners[begins]
+        owner = np.repeat(np.arange(len(begins), dtype=np.int64), np.diff(np.append(begins, len(owners))))
         before = self._best[touched]
-        after = self._merged(batch, rows, owner, words, before)
+        after, gone = self._merged(batch, rows, owner, words, before)
         self._best[touched] = after
         output = self._ranks_that_changed(before, after) if self._node.rank_column else self._rows_that_changed(before, after)
-        gone = np.setdiff1d(before[before >= 0], after[after >= 0])
         self._rows.free(gone)
         self._slots.free(gone)
         return output
@@ -109,8 +111,11 @@ class AppendTopNOperator(Operator):
         chosen = order[place < self._n]
         return rows[chosen], keys[place < self._n], words[chosen]
 
-    def _merged(self, batch: ChangelogBatch, rows: np.ndarray, owner: np.ndarray, words: np.ndarray, before: np.ndarray) -> np.ndarray:
-        """The best n of each touched partition after the batch; stores the rows that come in."""
+    def _merged(
+        self, batch: ChangelogBatch, rows: np.ndarray, owner: np.ndarray, words: np.ndarray, before: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best n of each touched partition after the batch, and the slots that are no longer among them; stores the
+        rows that come in."""
         old_owner, old_place = np.nonzero(before >= 0)
         old = before[old_owner, old_place]
         owners = np.concatenate((old_owner, owner))
@@ -128,7 +133,7 @@ class AppendTopNOperator(Operator):
         old_kept = kept[: len(old)]
         after[old_owner[old_kept], place[: len(old)][old_kept]] = old[old_kept]
         after[owner[new], place[len(old):][new]] = slots
-        return after
+        return after, old[~old_kept]
 
     def _ranks_that_changed(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
         changed = before != after
