@@ -23,7 +23,7 @@ from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
 from runtime.operators.sink import SinkOperator
 from runtime.plan.identity import uid
-from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
+from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec
 
 __all__ = ["Dataflow", "SourceInput", "Vertex"]
 
@@ -105,6 +105,17 @@ class Dataflow:
         """The least watermark of the roots."""
         return min(self.vertices[r].watermark for r in self._roots)
 
+    @property
+    def complete(self) -> bool:
+        """Nothing will come out any more, although input may come: every root hangs on a LIMIT that is reached."""
+        return all(self._is_complete(self.vertices[root]) for root in self._roots)
+
+    def _is_complete(self, vertex: Vertex) -> bool:
+        if vertex.operator is not None and vertex.operator.complete:
+            return True
+        passes_on = isinstance(vertex.node, CalcExec | SinkExec)
+        return passes_on and all(self._is_complete(self.vertices[i]) for i in vertex.inputs)
+
     def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
         """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
         # Overflow and NaN have their meaning in SQL; numpy's warnings of them are not for the user.
@@ -135,10 +146,12 @@ class Dataflow:
         sources = [self.vertices[i] for i in vertex.inputs]
         batches = [s.output for s in sources]
         marks = tuple(s.watermark for s in sources)
-        active = [s.watermark for s in sources if not s.idle]
-        vertex.idle = bool(sources) and not active
-        # A constant source (no inputs) is at its end from the start; while all inputs are idle time stands still.
-        combined = min(active) if active else (vertex.input_watermark if sources else MAX_WATERMARK)
+        open_ended = [s for s in sources if s.watermark != MAX_WATERMARK]
+        active = [s.watermark for s in open_ended if not s.idle]
+        vertex.idle = bool(open_ended) and not active
+        # A constant source (no inputs) is at its end from the start. While all inputs that go on are idle time stands
+        # still: the end of the others is not the end of time, or all rows would be late when an idle one comes back.
+        combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
         time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, marks)
         started = wall_clock.perf_counter()
