@@ -13,13 +13,13 @@ from planner.rule import RuleContext
 from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
 from planner.traits.context import TraitContext
+from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import UnsupportedError
 from runtime.core.options import text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec
 from runtime.spi.table import SinkTable, Split, TableStatistics
-from runtime.core.changelog import APPEND, ChangelogMode
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
@@ -28,12 +28,24 @@ from sqlengine.parse.trees import Tree, select_all
 from sqlengine.session import Binding, Session, physical_schema
 
 __all__ = [
-    "Planned", "PlannedQuery", "check_declaration", "object_schema", "plan_insert", "plan_query", "plan_statement_set", "plan_view", "query_schema",
+    "Planned",
+    "PlannedQuery",
+    "check_declaration",
+    "object_schema",
+    "plan_insert",
+    "plan_query",
+    "plan_statement_set",
+    "plan_view",
+    "query_schema",
 ]
 
 
-RUNTIME_MODE = text_option("execution.runtime-mode", "streaming", "'streaming', or 'batch' for the batch meaning of global aggregates",
-                           ("streaming", "batch", "automatic"))
+RUNTIME_MODE = text_option(
+    "execution.runtime-mode",
+    "streaming",
+    "'streaming', or 'batch' for the batch meaning of global aggregates",
+    ("streaming", "batch", "automatic"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,10 +72,12 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
     """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is
     shown."""
     bound = bind_query(query, Binding(session, live))
-    plan, order_keys = _without_top_sort(_as_batch(bound.plan) if session.options.get(RUNTIME_MODE) == "batch" else bound.plan)
+    plan, order_keys = _without_top_sort(
+        _as_batch(bound.plan) if session.options.get(RUNTIME_MODE) == "batch" else bound.plan
+    )
     optimized, trace = _optimize(session, plan, displayed=True)
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
-    fields += [Field(column.name, column.type) for column in optimized.columns[len(fields):]]
+    fields += [Field(column.name, column.type) for column in optimized.columns[len(fields) :]]
     physical = lower(optimized, lower_context(session), [f.name for f in fields])
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
@@ -79,7 +93,11 @@ def _as_batch(plan: LogicalNode) -> LogicalNode:
 
 def _column_id(key: SortKey) -> int:
     if not isinstance(key.expr, ColumnRef):
-        raise UnsupportedError("ORDER BY takes columns of the result here", code="E1605", hint="give the expression a name in the SELECT list")
+        raise UnsupportedError(
+            "ORDER BY takes columns of the result here",
+            code="E1605",
+            hint="give the expression a name in the SELECT list",
+        )
     return key.expr.id
 
 
@@ -128,7 +146,9 @@ def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *,
     return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
 
 
-def plan_statement_set(session: Session, inserts: Sequence[tuple[st.Insert, CatalogTable]], *, live: bool) -> list[Planned]:
+def plan_statement_set(
+    session: Session, inserts: Sequence[tuple[st.Insert, CatalogTable]], *, live: bool
+) -> list[Planned]:
     """Plan several INSERTs that run as one dataflow; what they have in common is equal, so that it runs once."""
     bound = [_bound_insert(session, statement, target, live=live) for statement, target in inserts]
     traces = [Trace() for _ in bound]

@@ -153,7 +153,7 @@ class Job:
                 if self.on_epoch is not None:
                     self.on_epoch(self)
                 yield outputs
-                if self.finished:
+                if self.finished or self.dataflow.complete:
                     break
                 with pause():
                     if not moved:
@@ -182,7 +182,8 @@ class Job:
         except BaseException as error:
             self._note_failure(error)
             raise
-        self.status = "FINISHED" if self.finished and not self._cancelled.is_set() else "CANCELED"
+        over = self.finished or self.dataflow.complete
+        self.status = "FINISHED" if over and not self._cancelled.is_set() else "CANCELED"
 
     def _fail(self, error: BaseException) -> None:
         """Give up because of an error: sinks are aborted. What goes wrong meanwhile is noted on the error."""

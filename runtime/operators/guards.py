@@ -50,6 +50,10 @@ class GuardedOperator(Operator):
     def state_size(self) -> StateSize:
         return self.inner.state_size
 
+    @property
+    def complete(self) -> bool:
+        return self.inner.complete
+
     def close(self) -> None:
         self.inner.close()
 

@@ -32,6 +32,11 @@ class LimitOperator(Operator):
     def state_size(self) -> StateSize:
         return self._top.state_size if self._top is not None else StateSize(0, 0)
 
+    @property
+    def complete(self) -> bool:
+        limit = self._node.limit
+        return self._top is None and limit is not None and self._seen >= self._node.offset + limit
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._top is not None:
             return self._top.step(inputs, time)

@@ -89,6 +89,11 @@ class Operator:
     def state_size(self) -> StateSize:
         return StateSize(0, 0)
 
+    @property
+    def complete(self) -> bool:
+        """Nothing will come out any more, whatever comes in: a LIMIT that is reached."""
+        return False
+
     def close(self) -> None:
         """Give back what is not memory."""
 

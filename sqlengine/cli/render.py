@@ -154,8 +154,8 @@ def _changelog(result: Result, paint: Paint, *, ruled: bool) -> Iterator[str]:
 _USUAL_WIDTHS = {
     TypeRoot.TINYINT: 4,
     TypeRoot.SMALLINT: 6,
-    TypeRoot.INT: 10,
-    TypeRoot.BIGINT: 14,
+    TypeRoot.INT: 11,
+    TypeRoot.BIGINT: 20,
     TypeRoot.FLOAT: 12,
     TypeRoot.DOUBLE: 18,
     TypeRoot.BOOLEAN: 5,

@@ -101,9 +101,12 @@ class _Run:
                     result.wait()
 
     def wait_for_jobs(self) -> None:
-        """Until all jobs in the background have ended, or one has failed."""
-        self._environment.session.jobs.wait_for_all()
+        """Until all jobs in the background have ended, or one has failed; a materialized view that failed is an error, too."""
+        session = self._environment.session
+        session.jobs.wait_for_all()
         self._raise_failed()
+        for view in session.views.jobs():
+            session.views.check(view.path)
 
     def finish(self) -> None:
         """Stop what still runs, and say what became of it and of rows that could not be used."""

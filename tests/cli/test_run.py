@@ -241,3 +241,12 @@ def test_help_names_commands_formats_and_statuses(capsys: pytest.CaptureFixture[
         assert caught.value.code == 0
         shown = capsys.readouterr().out
         assert all(word in shown for word in words)
+
+
+def test_a_view_that_failed_is_an_error_though_nobody_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(
+        capsys,
+        "-e",
+        "CREATE TABLE t (v INT); CREATE MATERIALIZED VIEW b AS SELECT 1 / v AS x FROM t; INSERT INTO t VALUES (0)",
+    )
+    assert status == 1 and 'E1713 the materialized view "b" has failed: division by zero' in err

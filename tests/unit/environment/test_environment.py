@@ -12,7 +12,10 @@ import pytest
 from runtime.core.clock import VirtualClock
 from sqlengine import SqlEngineError, TableEnvironment
 
-TICKS = "CREATE TABLE ticks (v INT) WITH ('connector' = 'datagen', 'fields.v.min' = '1', 'fields.v.max' = '9', 'rows-per-second' = '100000')"
+TICKS = (
+    "CREATE TABLE ticks (v INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100000',"
+    " 'fields.v.min' = '1', 'fields.v.max' = '9')"
+)
 
 
 @pytest.fixture
@@ -229,3 +232,13 @@ def test_flush_takes_all_input(t_env: TableEnvironment, tmp_path: Path) -> None:
     )
     t_env.flush()
     assert list(t_env.execute_sql("SELECT s FROM total")) == [(6,)]
+
+
+def test_a_limit_that_is_reached_ends_an_endless_query(t_env: TableEnvironment) -> None:
+    t_env.execute_sql(TICKS)
+    rows = list(t_env.execute_sql("SELECT v + 100 AS w FROM ticks LIMIT 3 OFFSET 1"))
+    assert len(rows) == 3 and all(101 <= row.w <= 109 for row in rows)
+    t_env.execute_sql("CREATE TABLE few (v INT)")
+    inserted = t_env.execute_sql("INSERT INTO few SELECT v FROM ticks LIMIT 2").wait()
+    assert inserted.job is not None and inserted.job.status == "FINISHED"
+    assert len(list(t_env.execute_sql("SELECT * FROM few"))) == 2
