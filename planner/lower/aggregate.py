@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from planner.logical import nodes as n
 from planner.logical.build import coalesce
-from planner.lower.lowering import Lowered, Lowering, lower_node, schema_of
+from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND
 from runtime.core.errors import UnsupportedError
+from runtime.core.schema import Field, Schema
 from runtime.expr.function import AggregateFunction
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.plan.nodes import (
@@ -57,10 +58,12 @@ def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
         run, run.input(plan, 0), plan.group, [call for _, call in plan.calls], run.retracts(plan.input)
     )
     ttl = run.ttl if plan.ttl is None else plan.ttl
-    node = GroupAggregateExec(
-        source.node, keys, specs, schema_of(plan.columns), run.mode(plan, demand), ttl
-    )
-    return Lowered(node, tuple(c.id for c in plan.columns))
+    schema, ids = schema_of(plan.columns), tuple(c.id for c in plan.columns)
+    if not plan.columns:
+        # An edge has at least one column: the group of all rows is that of a constant.
+        source, keys = run.with_columns(source, [TRUE])
+        schema, ids = Schema((Field("$any", TRUE.type),)), (HIDDEN,)
+    return Lowered(GroupAggregateExec(source.node, keys, specs, schema, run.mode(plan, demand), ttl), ids)
 
 
 def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:

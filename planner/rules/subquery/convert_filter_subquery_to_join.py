@@ -11,7 +11,8 @@ where x itself is NULL, no row in S at all. The second falls away when s cannot 
 Several operands (`(a, b) NOT IN ...`) use one anti join on "not surely different".
 
 Streaming: both sides stay in state as long as they live. SEMI of append-only inputs is append-only, ANTI retracts.
-Not for subqueries below OR, CASE or in the SELECT list: `convert_subquery_to_join` does those.
+Not for subqueries below OR, CASE or in the SELECT list, nor for those that have exactly one row:
+`convert_subquery_to_join` does those.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from planner.logical.build import call, equal, filtered
 from planner.logical.expressions import outer_ids
 from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project
 from planner.rule import Rule, RuleContext
+from planner.rules.subquery.convert_subquery_to_join import has_one_row
 from runtime.core.types import BOOLEAN
 from runtime.expr.analysis import conjuncts, contains_subquery
 from runtime.expr.nodes import TRUE, Call, Expr, SubqueryExpr, SubqueryKind, fresh_column
@@ -49,6 +51,7 @@ def _subquery(part: Expr) -> tuple[SubqueryExpr, bool] | None:
         isinstance(part, SubqueryExpr)
         and part.kind is not SubqueryKind.SCALAR
         and not any(contains_subquery(o) for o in part.operands)
+        and not (len(part.operands) <= 1 and isinstance(part.plan, LogicalNode) and has_one_row(part.plan))
     ):
         return part, negated
     return None

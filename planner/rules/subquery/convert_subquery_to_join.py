@@ -8,7 +8,8 @@
 A scalar subquery that could have many rows gets SINGLE_VALUE around it, which fails on the second row. An aggregate
 without GROUP BY at the top of it has a row even over no input (`scalar`): COUNT is 0 there. IN keeps its three
 values: NULL when there is no match but x or some s is NULL, unless S is empty; where only TRUE counts (below AND and
-OR of a WHERE) the match alone is asked.
+OR of a WHERE) the match alone is asked. Of a subquery that has exactly one row by its form, EXISTS is TRUE and IN
+compares with its value.
 
 Streaming: a LEFT join, so every left row comes out at once and again when its subquery's answer changes: the output
 retracts.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from planner.logical.build import equal, null, projected, to_outer
 from planner.logical.expressions import map_outer
-from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project, Sort
+from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project, Sort, Values
 from planner.rule import Rule, RuleContext
 from planner.traits.keys import unique_keys
 from runtime.core.types import BIGINT, BOOLEAN
@@ -39,7 +40,7 @@ from runtime.expr.nodes import (
 from runtime.expr.rewrite import FALSE, conjunction, disjunction
 from runtime.plan.nodes import JoinKind
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "has_one_row"]
 
 _ZERO = Literal(0, BIGINT.not_null())
 
@@ -76,7 +77,9 @@ class _Joins:
         if expr.kind is SubqueryKind.SCALAR:
             return self._scalar(plan)
         if expr.kind is SubqueryKind.EXISTS:
-            return self._positive(self._count(plan))
+            return TRUE if has_one_row(plan) else self._positive(self._count(plan))
+        if len(operands) == 1 and has_one_row(plan):
+            return equal(operands[0], self._scalar(plan))
         return self._contained(operands, plan, only_true)
 
     def _scalar(self, plan: LogicalNode) -> Expr:
@@ -126,6 +129,17 @@ def _null_inner(s: Expr) -> list[Expr]:
 
 def _null_outer(x: Expr) -> list[Expr]:
     return [_is_null(to_outer(x))] if x.type.nullable else []
+
+
+def has_one_row(plan: LogicalNode) -> bool:
+    """Whether a subquery has exactly one row by its form, also over no input: `SELECT COUNT(*) FROM t`, `SELECT 1`."""
+    match plan:
+        case Aggregate(group=()) | Values(rows=(_,)):
+            return True
+        case Project() | Sort(limit=None, offset=0):
+            return has_one_row(plan.input)
+        case _:
+            return False
 
 
 def _with_scalar_aggregate(plan: LogicalNode) -> LogicalNode:
