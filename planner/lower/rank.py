@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from planner.lower.aggregate import aggregate_input
@@ -66,7 +64,7 @@ def _(plan: n.Deduplicate, run: Lowering, demand: Demand) -> Lowered:
 def _(plan: n.WindowTopN, run: Lowering, demand: Demand) -> Lowered:
     require_append_only(plan, "a top-n per window", run.traits)
     latest = _keeps_last(plan)
-    keys = tuple(replace(k, descending=False) for k in plan.order) if latest else plan.order
+    keys = tuple(k.with_(descending=False) for k in plan.order) if latest else plan.order
     source, order = run.sort_specs(run.input(plan, 0), keys)
     schema, ids = _with_rank(source, plan.rank)
     start, end = source.positions_of(plan.window)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from planner.logical.nodes import LogicalNode
+from runtime.core.types import TypeRoot
 from runtime.expr.analysis import columns_of, conjuncts
 from runtime.expr.nodes import Call, Cast, ColumnRef, Expr, Literal
 
-__all__ = ["EquiPair", "constant_columns", "equal_columns", "equi_pair", "split_equalities"]
+__all__ = ["EquiPair", "constant_columns", "equated_columns", "equi_pair", "injective_source", "split_equalities"]
 
 
 def constant_columns(predicate: Expr) -> frozenset[int]:
@@ -77,10 +79,36 @@ def split_equalities(condition: Expr, left: LogicalNode, right: LogicalNode) -> 
     return pairs, rest
 
 
-def equal_columns(condition: Expr, left: LogicalNode, right: LogicalNode) -> list[tuple[int, int]]:
-    """Pairs (left column, right column) that a join condition equates."""
+def equated_columns(condition: Expr, left: LogicalNode, right: LogicalNode) -> tuple[frozenset[int], frozenset[int]]:
+    """The columns of the left and of the right side that a row of the other side fixes: each is equal to some expression over that side,
+    by itself or through a one-to-one image (`CAST(k AS BIGINT)`)."""
     pairs, _ = split_equalities(condition, left, right)
-    return [(p.left.id, p.right.id) for p in pairs if isinstance(p.left, ColumnRef) and isinstance(p.right, ColumnRef)]
+
+    def fixed(exprs: Iterable[Expr]) -> frozenset[int]:
+        return frozenset(column for e in exprs if (column := injective_source(e)) is not None)
+
+    return fixed(p.left for p in pairs), fixed(p.right for p in pairs)
+
+
+def injective_source(expr: Expr) -> int | None:
+    """The column of which the expression is a plain or a one-to-one image, None when there is none."""
+    if isinstance(expr, ColumnRef):
+        return expr.id
+    if isinstance(expr, Cast) and isinstance(expr.value, ColumnRef) and _one_to_one(expr):
+        return expr.value.id
+    return None
+
+
+_WIDTH = {TypeRoot.TINYINT: 1, TypeRoot.SMALLINT: 2, TypeRoot.INT: 3, TypeRoot.BIGINT: 4}
+
+
+def _one_to_one(cast: Cast) -> bool:
+    source, target = cast.value.type, cast.type
+    if source.materialized().same_ignoring_nullability(target.materialized()):
+        return True
+    if source.root in _WIDTH:
+        return _WIDTH.get(target.root, 0) >= _WIDTH[source.root] or (target.is_character and target.precision >= 20)
+    return source.is_character and target.is_character and target.precision >= source.precision
 
 
 def _ids(plan: LogicalNode) -> frozenset[int]:

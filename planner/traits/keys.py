@@ -20,10 +20,9 @@ from functools import singledispatch
 
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
-from planner.traits.conditions import constant_columns, equal_columns
+from planner.traits.conditions import constant_columns, equated_columns, injective_source
 from planner.traits.context import TraitContext
-from runtime.core.types import TypeRoot
-from runtime.expr.nodes import Cast, ColumnRef, Expr
+from runtime.expr.nodes import ColumnRef
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow
 
@@ -93,7 +92,7 @@ def _(plan: n.Values, context: TraitContext, upsert: bool) -> Iterable[Key]:
 def _(plan: n.Project, context: TraitContext, upsert: bool) -> Iterable[Key]:
     outputs: dict[int, list[int]] = {}
     for column, expr in plan.items:
-        source = _injective_source(expr)
+        source = injective_source(expr)
         if source is not None:
             outputs.setdefault(source, []).append(column.id)
     return renamed(_of(plan.input, context, upsert), outputs)
@@ -108,27 +107,6 @@ def renamed(keys: Iterable[Key], outputs: dict[int, list[int]]) -> list[Key]:
     return found
 
 
-def _injective_source(expr: Expr) -> int | None:
-    """The column of which the expression is a plain or a one-to-one image, None when there is none."""
-    if isinstance(expr, ColumnRef):
-        return expr.id
-    if isinstance(expr, Cast) and isinstance(expr.value, ColumnRef) and _one_to_one(expr):
-        return expr.value.id
-    return None
-
-
-_WIDTH = {TypeRoot.TINYINT: 1, TypeRoot.SMALLINT: 2, TypeRoot.INT: 3, TypeRoot.BIGINT: 4}
-
-
-def _one_to_one(cast: Cast) -> bool:
-    source, target = cast.value.type, cast.type
-    if source.materialized().same_ignoring_nullability(target.materialized()):
-        return True
-    if source.root in _WIDTH:
-        return _WIDTH.get(target.root, 0) >= _WIDTH[source.root] or (target.is_character and target.precision >= 20)
-    return source.is_character and target.is_character and target.precision >= source.precision
-
-
 @_keys.register
 def _(plan: n.Filter, context: TraitContext, upsert: bool) -> Iterable[Key]:
     constant = constant_columns(plan.predicate)
@@ -137,12 +115,12 @@ def _(plan: n.Filter, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 @_keys.register
 def _(plan: n.Join, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    pairs = equal_columns(plan.condition, plan.left, plan.right)
-    return _join_keys(plan.left, plan.right, plan.kind, {a for a, _ in pairs}, {b for _, b in pairs}, context, upsert)
+    left_on, right_on = equated_columns(plan.condition, plan.left, plan.right)
+    return _join_keys(plan.left, plan.right, plan.kind, left_on, right_on, context, upsert)
 
 
 def _join_keys(
-    left: LogicalNode, right: LogicalNode, kind: JoinKind, left_on: set[int], right_on: set[int], context: TraitContext, upsert: bool
+    left: LogicalNode, right: LogicalNode, kind: JoinKind, left_on: Key, right_on: Key, context: TraitContext, upsert: bool
 ) -> list[Key]:
     lefts, rights = _of(left, context, upsert), _of(right, context, upsert)
     if kind.left_only:
@@ -252,15 +230,15 @@ def _(plan: n.WindowAggregate, context: TraitContext, upsert: bool) -> Iterable[
 
 @_keys.register
 def _(plan: n.IntervalJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    pairs = equal_columns(plan.condition, plan.left, plan.right)
-    return _join_keys(plan.left, plan.right, plan.kind, {a for a, _ in pairs}, {b for _, b in pairs}, context, upsert)
+    left_on, right_on = equated_columns(plan.condition, plan.left, plan.right)
+    return _join_keys(plan.left, plan.right, plan.kind, left_on, right_on, context, upsert)
 
 
 @_keys.register
 def _(plan: n.WindowJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    pairs = equal_columns(plan.condition, plan.left, plan.right)
-    left_on = {a for a, _ in pairs} | {r.id for r in plan.left_window}
-    right_on = {b for _, b in pairs} | {r.id for r in plan.right_window}
+    left_on, right_on = equated_columns(plan.condition, plan.left, plan.right)
+    left_on |= {r.id for r in plan.left_window}
+    right_on |= {r.id for r in plan.right_window}
     return _join_keys(plan.left, plan.right, plan.kind, left_on, right_on, context, upsert)
 
 

@@ -9,7 +9,6 @@ are not part of a plan. Constants that JSON does not know are objects with one k
 from __future__ import annotations
 
 import base64
-import dataclasses
 import datetime
 import decimal
 import enum
@@ -19,7 +18,7 @@ from typing import Any
 
 from runtime.core import changelog, schema, types
 from runtime.core.errors import FormatError
-from runtime.core.node import Node
+from runtime.core.node import Node, node_fields
 from runtime.expr import nodes as expressions
 from runtime.plan import nodes, parts, windows
 
@@ -54,12 +53,12 @@ def encode_value(value: Any) -> Any:
 def encode_fields(node: Node, leave_out: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The fields of a node that differ from their defaults, by name."""
     found: dict[str, Any] = {}
-    for field in dataclasses.fields(node):  # type: ignore[arg-type]
+    for field in node_fields(node):
         if field.name in leave_out or field.name == "span":
             continue
         value = getattr(node, field.name)
         default = field.default
-        if default is not dataclasses.MISSING and type(default) is type(value) and default == value:
+        if not field.is_required and type(default) is type(value) and default == value:
             continue
         found[field.name] = encode_value(value)
     return found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
+from runtime.core.node import node_fields
 from runtime.plan.nodes import PhysicalNode
 
 __all__ = ["INPUT_FIELDS", "map_inputs", "walk", "walk_all"]
@@ -42,7 +42,7 @@ def _walk(roots: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
 def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode]) -> PhysicalNode:
     """The node over changed inputs; the same object when none changed."""
     changes: dict[str, object] = {}
-    for field in dataclasses.fields(node):  # type: ignore[arg-type]
+    for field in node_fields(node):
         if field.name not in INPUT_FIELDS:
             continue
         value = getattr(node, field.name)

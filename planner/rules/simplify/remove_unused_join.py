@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from planner.logical.nodes import Join, LogicalNode, Project
 from planner.rule import Rule, RuleContext
-from planner.traits.conditions import split_equalities
+from planner.traits.conditions import equated_columns
 from planner.traits.keys import is_unique_on
 from runtime.expr.analysis import columns_of
-from runtime.expr.nodes import ColumnRef
 from runtime.plan.nodes import JoinKind
 
 __all__ = ["RULE"]
@@ -27,8 +26,7 @@ def remove_unused_join(node: Project, context: RuleContext) -> LogicalNode | Non
     right = {c.id for c in join.right.columns}
     if columns_of(e for _, e in node.items) & right:
         return None
-    pairs, _ = split_equalities(join.condition, join.left, join.right)
-    matched = [p.right.id for p in pairs if isinstance(p.right, ColumnRef)]
+    _, matched = equated_columns(join.condition, join.left, join.right)
     return node.with_(input=join.left) if is_unique_on(join.right, matched, context.traits) else None
 
 

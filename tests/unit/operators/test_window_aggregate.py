@@ -113,7 +113,7 @@ def test_rows_without_time_are_rejected() -> None:
     rejected = Rejected()
     operator = WindowAggregateOperator(node(TumbleWindow(10), [call(SCHEMA, "COUNT")]), context(rejected))
     assert operator.step([batch(SCHEMA, as_rows([("a", 1, None)]))], time(0)) is None
-    assert [reason for reason, _ in rejected.rows] == ["null rowtime"]
+    assert [reason for reason, _ in rejected.rows] == ["NULL event time"]
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from sqlglot import exp
 
 from runtime.core.errors import Span
-from runtime.core.node import Node
+from runtime.core.node import Node, node_fields
 from runtime.core.types import DataType
 from sqlengine.parse import nodes
 from sqlengine.parse.statement_nodes import ExpressionText, Name, ObjectName, Option, QueryText
@@ -79,11 +78,11 @@ def _fields(fields: dict[str, Any]) -> str:
 
 def _node_fields(node: Node) -> dict[str, Any]:
     found = {}
-    for field in dataclasses.fields(node):  # type: ignore[arg-type]
+    for field in node_fields(node):
         value = getattr(node, field.name)
         if isinstance(value, Span) or field.name == "text":
             continue
-        default = field.default if field.default is not dataclasses.MISSING else None
+        default = None if field.is_required else field.default
         if value != default:
             found[field.name] = value
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 
@@ -20,6 +19,7 @@ from planner.rule import Direction, Rule, RuleContext, Stage
 from planner.rules.prune import narrowing
 from planner.trace import Trace
 from runtime.core.errors import InternalError, OptionError
+from runtime.core.node import node_fields
 from runtime.core.options import Options
 from runtime.core.types import BIGINT
 from runtime.expr.library import builtin_functions
@@ -107,7 +107,7 @@ def concrete_nodes() -> list[type[LogicalNode]]:
     return [
         c
         for c in vars(n).values()
-        if isinstance(c, type) and issubclass(c, LogicalNode) and dataclasses.is_dataclass(c)
+        if isinstance(c, type) and issubclass(c, LogicalNode) and node_fields(c)
     ]
 
 

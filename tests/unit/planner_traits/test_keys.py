@@ -46,6 +46,14 @@ def test_join_on_the_other_sides_key_keeps_this_sides_key() -> None:
     assert named(join(left, right, eq(col(left, "pid"), col(right, "id")))) == ["oid"]
 
 
+def test_join_on_an_image_of_the_other_sides_key_keeps_this_sides_key() -> None:
+    left, right = scan("orders", {"oid": INT, "pid": BIGINT}, RETRACT, ("oid",)), products()
+    wide = Cast(col(right, "id"), BIGINT)
+    assert named(join(left, right, eq(col(left, "pid"), wide))) == ["oid"]
+    assert named(join(left, right, eq(call("+", col(left, "pid"), lit(1), type_=BIGINT), wide), kind=JoinKind.LEFT)) == ["oid"]
+    assert named(join(left, right, eq(col(left, "pid"), call("+", wide, lit(1), type_=BIGINT)))) == ["id,oid"]
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [(JoinKind.LEFT, ["oid"]), (JoinKind.RIGHT, ["id,oid"]), (JoinKind.FULL, ["id,oid"]), (JoinKind.SEMI, ["oid"])],
