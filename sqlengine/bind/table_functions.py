@@ -152,7 +152,7 @@ def window_table(
             f'{usage} takes a time attribute, and "{time.name}" is a plain {kind.with_nullable(True)}',
             code="E1231",
             span=span,
-            hint="name it in WATERMARK FOR of its table; expressions and aggregates make a plain value of it",
+            hint="name it in WATERMARK FOR of its table; expressions, aggregates and materialized views make a plain value of it",
         )
     bound = timestamp(3).not_null()
     time_type = window_time_type or kind.with_(precision=3, nullable=False)

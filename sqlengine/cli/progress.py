@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
+import stat
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, TextIO
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
@@ -19,6 +21,13 @@ __all__ = ["ERASE_LINE", "Progress", "human_bytes", "human_count", "progress_lin
 REDRAW_SECONDS = 0.1
 RATE_SECONDS = 1.0
 ERASE_LINE = "\r\x1b[2K"
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # not a stream of the operating system
+        return False
 
 
 def human_count(number: float) -> str:
@@ -69,16 +78,47 @@ class _Rates:
         return (rows_in - in_then) / seconds, (rows_out - out_then) / seconds
 
 
-class Progress:
-    """Draws the figures of the job that has just finished an epoch, at most ten times a second. Thread-safe."""
+class _CleanStream:
+    """A stream of the terminal before whose every text the progress line is wiped: connectors write to it, too."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._on = self._stream.isatty()
+    def __init__(self, stream: TextIO, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def write(self, text: str) -> int:
+        with self._progress.wiped():
+            count = self._stream.write(text)
+            self._stream.flush()
+            return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class Progress:
+    """Draws the figures of the job that has just finished an epoch, at most ten times a second. Thread-safe.
+
+    To be entered: meanwhile what is written to stdout on a terminal wipes the line first. Nothing is drawn when stdout is a pipe,
+    because whatever stands at its other end may write to the same terminal.
+    """
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._stdout = sys.stdout
+        self._on = self._stream.isatty() and not _is_pipe(sys.stdout)
         self._lock = threading.Lock()
         self._rates: dict[int, _Rates] = {}
         self._drawn_at = 0.0
         self._shown = False
+
+    def __enter__(self) -> Progress:
+        if self._on and self._stdout.isatty():
+            sys.stdout = _CleanStream(self._stdout, self)  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.done()
+        sys.stdout = self._stdout
 
     def watch(self, job: Job) -> None:
         """Follow a job from now on."""

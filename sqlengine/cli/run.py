@@ -23,8 +23,8 @@ SLOW_SECONDS = 0.5
 def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str) -> int:
     """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit
     status."""
-    with Interrupt() as interrupt, TableEnvironment.create(options) as environment:
-        run = _Run(environment, interrupt, form)
+    with Interrupt() as interrupt, Progress() as progress, TableEnvironment.create(options) as environment:
+        run = _Run(environment, interrupt, progress, form)
         try:
             for source, text in scripts(texts, files):
                 if run.interrupted(source, text):
@@ -38,12 +38,12 @@ def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, s
 class _Run:
     """One invocation of the command."""
 
-    def __init__(self, environment: TableEnvironment, interrupt: Interrupt, form: str) -> None:
+    def __init__(self, environment: TableEnvironment, interrupt: Interrupt, progress: Progress, form: str) -> None:
         self._environment = environment
         self._interrupt = interrupt
         self._form = form
         self._paint = Paint(sys.stdout)
-        self._progress = Progress()
+        self._progress = progress
         self._background: list[tuple[str | None, Result]] = []
         environment.session.on_job = lambda job: (self._progress.watch(job), interrupt.watch(job))
 
@@ -85,9 +85,8 @@ class _Run:
             self._progress.done()
 
     def _print(self, text: str) -> None:
-        with self._progress.wiped():
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
     def _say(self, text: str) -> None:
         with self._progress.wiped():
