@@ -13,6 +13,7 @@ from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
 from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.sort import run_starts, sort_words
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.state.keyed import KeyIndex
@@ -34,6 +35,8 @@ class AppendTopNOperator(Operator):
     """Per epoch: drop rows that are no better than the n-th of their partition, take the best n of the rest, merge them
     with those kept.
 
+    A partition that no row has entered for longer than the node's `ttl` is forgotten; nothing is sent for that.
+
     Costs a sort of the rows that survive the first step. Ties rank by arrival, so a row equal to the n-th is dropped.
     Output as `TopNOperator`'s.
     """
@@ -45,6 +48,7 @@ class AppendTopNOperator(Operator):
         self._n = node.end
         schema = node.input.schema
         self._keys = KeyIndex.of(schema, node.partition)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._best = np.full((0, self._n), -1, dtype=np.int64)
         self._rows = ColumnStore([f.type.arrow for f in schema])
         self._slots = SlotAllocator()
@@ -60,6 +64,8 @@ class AppendTopNOperator(Operator):
         return StateSize(len(self._slots), size)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -77,9 +83,20 @@ class AppendTopNOperator(Operator):
         after, gone = self._merged(batch, rows, owner, words, before)
         self._best[touched] = after
         output = self._ranks_that_changed(before, after) if self._node.rank_column else self._rows_that_changed(before, after)
-        self._rows.free(gone)
-        self._slots.free(gone)
+        self._free(gone)
+        if self._idle is not None:
+            self._idle.touch(touched, time.processing_time)
         return output
+
+    def _expire(self, partitions: np.ndarray) -> None:
+        if len(partitions):
+            best = self._best[partitions]
+            self._free(best[best >= 0])
+            self._keys.remove(partitions)
+
+    def _free(self, slots: np.ndarray) -> None:
+        self._rows.free(slots)
+        self._slots.free(slots)
 
     def _grow(self, fresh: np.ndarray) -> None:
         size = self._keys.capacity

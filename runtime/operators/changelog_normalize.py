@@ -29,12 +29,16 @@ class ChangelogNormalizeOperator(Operator):
         del context
         self._node = node
         self._rows = RowStore(node.schema, Identity.KEYED, node.keys)
+        self._ttl = node.ttl
 
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._rows.rows, self._rows.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._ttl:
+            expired = self._rows.expired(time.processing_time - self._ttl)
+            self._rows.settle(self._rows.take_away(expired))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -43,6 +47,8 @@ class ChangelogNormalizeOperator(Operator):
         changed = self._rows.apply(batch, np.zeros(len(batch), dtype=np.int64))
         output = self._difference(changed)
         self._rows.settle(changed)
+        if self._ttl:
+            self._rows.write_times(np.unique(self._rows.rows_of(batch)), time.processing_time)
         return output
 
     def _difference(self, changed: np.ndarray) -> ChangelogBatch | None:

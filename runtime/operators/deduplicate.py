@@ -8,37 +8,43 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
+from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import DeduplicateExec
 from runtime.state.keyed import KeyIndex
+from runtime.state.timed import time_words
 
 __all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
 
-_FLIP = np.uint64(1 << 63)
-
 
 class KeepFirstOperator(Operator):
-    """The first row of each key to arrive passes, no other does. State: the keys."""
+    """The first row of each key to arrive passes, no other does. State: the keys; each is forgotten when it is older
+    than the node's `ttl`."""
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         del context
         self._node = node
         self._keys = KeyIndex.of(node.schema, node.keys)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
 
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._keys.rows, self._keys.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            self._keys.remove(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
-        _, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        slots, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        if self._idle is not None:
+            self._idle.touch(slots[is_new], time.processing_time)
         first = batch.filter(is_new)
         return first if len(first) else None
 
@@ -48,8 +54,8 @@ class KeepFirstByTimeOperator(Operator):
     (and append-only).
 
     Of equal times the first to arrive. Late rows (time at or before the previous watermark) are rejected: they could
-    only be
-    the first of a key whose first row is final already. State: the keys, and the waiting row of each key.
+    only be the first of a key whose first row is final already. State: the keys, and the waiting row of each key; a key
+    is forgotten when its row was sent longer than the node's `ttl` ago.
     """
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
@@ -58,6 +64,7 @@ class KeepFirstByTimeOperator(Operator):
         self._context = context
         self._time = node.time
         self._keys = KeyIndex.of(node.schema, node.keys)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._waiting = ColumnStore([f.type.arrow for f in node.schema])
         self._timers = SortedRuns(1)
         self._waits = np.zeros(0, dtype=bool)
@@ -69,25 +76,29 @@ class KeepFirstByTimeOperator(Operator):
         return StateSize(self._keys.rows, self._keys.nbytes + self._waiting.nbytes + self._timers.nbytes + self._times.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            self._keys.remove(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is not None and len(batch):
             self._take_in(batch, time)
         if time.watermark <= time.previous_watermark:
             return None
-        ready = self._timers.pop_below(0, _time_words(np.array([time.watermark]))[0], inclusive=True)
+        ready = self._timers.pop_below(0, time_words(np.array([time.watermark]))[0], inclusive=True)
         if not len(ready):
             return None
         rows = self._waiting.take(ready)
         self._waiting.free(ready)
         self._waits[ready] = False
         self._sent[ready] = True
+        if self._idle is not None:
+            self._idle.touch(ready, time.processing_time)
         return ChangelogBatch.of(rows, self._node.schema)
 
     def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> None:
-        batch = without_null_times(batch, self._time, self._context)
+        batch = reject_null_times(batch, self._time, self._context)
         at = milliseconds(batch.column(self._time))
         late = at <= time.previous_watermark
-        if late.any() and time.previous_watermark != MAX_WATERMARK:
+        if late.any():
             lost = batch.rows.filter(pa.array(late))
             self._context.reject("late", lost, time.previous_watermark, lost.column(self._time))
         batch, at = batch.filter(~late), at[~late]
@@ -105,7 +116,7 @@ class KeepFirstByTimeOperator(Operator):
         wins = ~self._sent[slot] & (~self._waits[slot] | (when < self._times[slot]))
         best, slot, when = best[wins], slot[wins], when[wins]
         self._timers.remove(slot[self._waits[slot]])
-        self._timers.insert(np.zeros(len(slot), dtype=np.int64), _time_words(when), None, slot)
+        self._timers.insert(np.zeros(len(slot), dtype=np.int64), time_words(when), None, slot)
         self._waiting.put(slot, batch.take(best).columns)
         self._waits[slot] = True
         self._times[slot] = when
@@ -128,6 +139,7 @@ class KeepLastOperator(Operator):
         self._node = node
         self._context = context
         self._keys = KeyIndex.of(node.schema, node.keys)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._rows = ColumnStore([f.type.arrow for f in node.schema])
         self._times = np.zeros(0, dtype=np.int64)
 
@@ -136,6 +148,10 @@ class KeepLastOperator(Operator):
         return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + self._times.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            expired = self._idle.expired(time.processing_time)
+            self._rows.free(expired)
+            self._keys.remove(expired)
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -161,32 +177,20 @@ class KeepLastOperator(Operator):
         after = ChangelogBatch(rows.rows, np.where(new, INSERT, UPDATE_AFTER).astype(np.int8))
         output = after
         if self._node.mode.update_before and not new.all():
-            old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8))
+            kinds = np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8)
+            old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, kinds)
             place = np.concatenate((np.flatnonzero(~new) * 2, np.arange(len(best)) * 2 + 1))
             output = ChangelogBatch.concat([old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]).take(
                 np.argsort(place, kind="stable")
             )
         self._rows.put(slot, rows.columns)
         self._times[slot] = when
+        if self._idle is not None:
+            self._idle.touch(slot, time.processing_time)
         return output if len(output) else None
 
     def _timed(self, batch: ChangelogBatch) -> tuple[ChangelogBatch, np.ndarray]:
         if self._node.time is None:
             return batch, np.zeros(len(batch), dtype=np.int64)
-        batch = without_null_times(batch, self._node.time, self._context)
+        batch = reject_null_times(batch, self._node.time, self._context)
         return batch, milliseconds(batch.column(self._node.time))
-
-
-def without_null_times(batch: ChangelogBatch, position: int, context: OperatorContext) -> ChangelogBatch:
-    """The rows that have a time; the others are rejected."""
-    column = batch.column(position)
-    if not column.null_count:
-        return batch
-    null = column.is_null().to_numpy(zero_copy_only=False)
-    context.reject("NULL event time", batch.rows.filter(pa.array(null)))
-    return batch.filter(~null)
-
-
-def _time_words(milliseconds_: np.ndarray) -> np.ndarray:
-    """Order-preserving words of int64 times, (n, 1) uint64."""
-    return (milliseconds_.astype(np.int64).view(np.uint64) ^ _FLIP).reshape(-1, 1)

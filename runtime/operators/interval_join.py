@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -15,6 +14,7 @@ from runtime.kernels.grow import grown
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import IntervalJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
 from runtime.state.timed import TimedRows, bound, microseconds
@@ -81,12 +81,7 @@ class IntervalJoinOperator(Operator):
         if self._proctime:
             times = np.full(len(batch), time.processing_time * 1000, np.int64)
         else:
-            nulls = null_mask(batch.column(side.time))
-            if nulls is not None:
-                self._context.reject(
-                    "its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark
-                )
-                batch = batch.filter(~nulls)
+            batch = reject_null_times(batch, side.time, self._context)
             times = microseconds(batch.column(side.time))
         return side.add(batch, times, self._keys)
 

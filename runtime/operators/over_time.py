@@ -26,10 +26,10 @@ from runtime.operators.over_calls import OverCalls
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import OverAggregateExec
+from runtime.state.timed import time_words
 
 __all__ = ["OverTimeOperator"]
 
-_SIGN = np.int64(MIN_WATERMARK)
 _PENDING, _PAST = 0, 1
 _POOL_SLACK = 4096
 
@@ -87,7 +87,7 @@ class OverTimeOperator(Operator):
         if batch is not None and len(batch):
             due = self._receive(batch, time)
         if self._node.rowtime and time.watermark != MIN_WATERMARK and len(self._rows):
-            due = self._queue.pop_below(_PENDING, _words(np.array([time.watermark]))[0], inclusive=True)
+            due = self._queue.pop_below(_PENDING, time_words(np.array([time.watermark]))[0], inclusive=True)
         output = self._emit(due, time) if len(due) else None
         self._expire(time)
         return output
@@ -128,7 +128,7 @@ class OverTimeOperator(Operator):
             return rows
         seqs = np.arange(self._next_seq, self._next_seq + len(rows), dtype=np.int64)
         self._next_seq += len(rows)
-        self._queue.insert(np.full(len(rows), _PENDING, np.int64), _words(times), seqs, rows)
+        self._queue.insert(np.full(len(rows), _PENDING, np.int64), time_words(times), seqs, rows)
         return np.empty(0, np.int64)
 
     def _emit(self, due: np.ndarray, time: EpochTime) -> ChangelogBatch:
@@ -180,7 +180,7 @@ class OverTimeOperator(Operator):
             self._past.append(partition, due)
             seqs = np.arange(self._next_seq, self._next_seq + len(due), dtype=np.int64)
             self._next_seq += len(due)
-            self._queue.insert(np.full(len(due), _PAST, np.int64), _words(self._time_of[due]), seqs, due)
+            self._queue.insert(np.full(len(due), _PAST, np.int64), time_words(self._time_of[due]), seqs, due)
             return
         if keep == 0:
             self._free(due)
@@ -205,7 +205,7 @@ class OverTimeOperator(Operator):
         if now == MIN_WATERMARK or bound < MIN_WATERMARK:
             return
         # In processing time a row at the bound is still reached by rows of this very millisecond.
-        rows = self._queue.pop_below(_PAST, _words(np.array([bound]))[0], inclusive=self._node.rowtime)
+        rows = self._queue.pop_below(_PAST, time_words(np.array([bound]))[0], inclusive=self._node.rowtime)
         if len(rows):
             self._past.remove(self._partition_of[rows], rows)
             self._free(rows)
@@ -251,8 +251,3 @@ def _span(frame: Frame | None) -> int | float | None:
     if frame.lower is FrameBound.CURRENT_ROW:
         return 0 if frame.rows else 0.0
     return int(frame.lower_offset or 0) if frame.rows else float(frame.lower_offset or 0)
-
-
-def _words(times: np.ndarray) -> np.ndarray:
-    """Order words of int64 milliseconds."""
-    return (times ^ _SIGN).view(np.uint64).reshape(-1, 1)

@@ -22,10 +22,10 @@ from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.window_assign import closed, firing_times
+from runtime.state.timed import time_words
 
 __all__ = ["Assigned", "SessionState"]
 
-_SIGN = np.int64(MIN_WATERMARK)
 _POOL_SLACK = 4096
 
 
@@ -100,7 +100,7 @@ class SessionState:
         """The sessions that the watermark closes, by end, then by first arrival; they stay readable until `drop`."""
         if watermark == MIN_WATERMARK:
             return np.empty(0, np.int64)
-        sessions = self._queue.pop_below(0, _words(np.array([watermark]))[0], inclusive=True)
+        sessions = self._queue.pop_below(0, time_words(np.array([watermark]))[0], inclusive=True)
         return sessions
 
     def drop(self, sessions: np.ndarray) -> None:
@@ -158,7 +158,7 @@ class SessionState:
         changed = sessions[moved]
         if len(changed):
             zeros = np.zeros(len(changed), np.int64)
-            self._queue.insert(zeros, _words(firing_times(ends[moved], self._zone)), self._seq[changed], changed)
+            self._queue.insert(zeros, time_words(firing_times(ends[moved], self._zone)), self._seq[changed], changed)
 
     def _forget_keys(self, keys: np.ndarray) -> None:
         """Forgets keys without an open session."""
@@ -168,11 +168,6 @@ class SessionState:
             self._keys.free(idle)
             if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
                 self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
-
-
-def _words(times: np.ndarray) -> np.ndarray:
-    """Order words of int64 milliseconds."""
-    return (times ^ _SIGN).view(np.uint64).reshape(-1, 1)
 
 
 def _running_max(group: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.plan.nodes import SortSpec
 from runtime.state.keyed import KeyIndex
@@ -26,20 +27,24 @@ class ShownRowsOperator(Operator, Generic[Shown]):
 
         before = shown rows; apply the changes; after = shown rows; send the difference
 
-    Subclasses say which rows are shown, and what the difference of two such answers is.
+    A partition that no change has come to for longer than `ttl` milliseconds (0: for ever) is forgotten; nothing is
+    sent for that. Subclasses say which rows are shown, and what the difference of two such answers is.
     """
 
     def __init__(self, schema: Schema, partition: Sequence[int], order: Sequence[SortSpec], identity: Identity,
-                 unique: Sequence[int] = (), *, images: bool = False) -> None:
+                 unique: Sequence[int] = (), *, images: bool = False, ttl: int = 0) -> None:
         self._partition = tuple(partition)
         self._keys = KeyIndex.of(schema, self._partition)
         self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)
+        self._idle = IdleSlots(ttl) if ttl else None
 
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -55,7 +60,16 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         empty = partitions[totals == 0]
         if len(empty):
             self._keys.remove(empty)
+        if self._idle is not None:
+            self._idle.touch(partitions[totals > 0], time.processing_time)
+            self._idle.forget(empty)
         return output
+
+    def _expire(self, partitions: np.ndarray) -> None:
+        if len(partitions):
+            _, slots = self._rows.all(partitions)
+            self._rows.settle(self._rows.take_away(slots))
+            self._keys.remove(partitions)
 
     def _shown(self, partitions: np.ndarray) -> Shown:
         """The rows of the partitions that are shown now."""

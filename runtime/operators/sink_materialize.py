@@ -24,7 +24,7 @@ class SinkMaterializeOperator(ShownRowsOperator[np.ndarray]):
 
     def __init__(self, node: SinkMaterializeExec, context: OperatorContext) -> None:
         del context
-        super().__init__(node.schema, node.keys, (), Identity.FULL)
+        super().__init__(node.schema, node.keys, (), Identity.FULL, ttl=node.ttl)
         self._schema = node.schema
 
     def _shown(self, partitions: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from runtime.kernels.cancel import consolidate
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import JoinKind, TemporalJoinExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.timed import TimedRows, bound, microseconds
@@ -84,7 +85,7 @@ class TemporalJoinOperator(Operator):
         nulls = null_mask(batch.column(self._right_time))
         if nulls is not None and (nulls & ~deleted).any():
             bad = nulls & ~deleted
-            self._context.reject("its event time is NULL", batch.rows.filter(pa.array(bad)), time.previous_watermark)
+            self._context.reject("NULL event time", batch.rows.filter(pa.array(bad)))
             batch, deleted, nulls = batch.filter(~bad), deleted[~bad], nulls[~bad]
         if not len(batch):
             return
@@ -117,10 +118,7 @@ class TemporalJoinOperator(Operator):
         return deleted & (position < last_insert[group]) & (times == self._versions.newest(keys))
 
     def _add_rows(self, batch: ChangelogBatch, time: EpochTime) -> None:
-        nulls = null_mask(batch.column(self._left_time))
-        if nulls is not None:
-            self._context.reject("its event time is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
-            batch = batch.filter(~nulls)
+        batch = reject_null_times(batch, self._left_time, self._context)
         slots = self._waiting.add(
             batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time))
         )

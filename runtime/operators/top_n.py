@@ -43,7 +43,8 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         mode = node.input.mode
         images = mode.is_retract and not mode.key_only_deletes
         super().__init__(
-            node.input.schema, node.partition, node.order, Identity.of(mode, node.unique), node.unique or (), images=images
+            node.input.schema, node.partition, node.order, Identity.of(mode, node.unique), node.unique or (),
+            images=images, ttl=node.ttl,
         )
         self._node = node
         self._append_only = mode.is_append_only
@@ -112,8 +113,11 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         new_updated = np.zeros(len(new_place), dtype=bool)
         new_updated[at_safe[updated]] = True
         deleted = ~stays
-        parts = [(old_place[deleted], old.slot[deleted], old.rank[deleted], DELETE), (new_place[is_new], new.slot[is_new], new.rank[is_new], INSERT),
-                 (new_place[new_updated], new.slot[new_updated], new.rank[new_updated], UPDATE_AFTER)]
+        parts = [
+            (old_place[deleted], old.slot[deleted], old.rank[deleted], DELETE),
+            (new_place[is_new], new.slot[is_new], new.rank[is_new], INSERT),
+            (new_place[new_updated], new.slot[new_updated], new.rank[new_updated], UPDATE_AFTER),
+        ]
         if self._node.mode.update_before:
             parts.insert(0, (old_place[updated], old.slot[updated], old.rank[updated], UPDATE_BEFORE))
         return self._placed(parts)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.operators.window_assign import milliseconds
+from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import WatermarkExec
 
 __all__ = ["WatermarkOperator"]
@@ -58,6 +57,4 @@ class WatermarkOperator(Operator):
                 f"the event-time column \"{name}\" is NULL in {times.null_count} of {len(batch)} rows", code="E2010",
                 hint="SET 'table.exec.source.rowtime-null-handling' = 'DROP' to reject such rows, or 'SKIP_WATERMARK' to keep them",
             )
-        null = times.is_null().to_numpy(zero_copy_only=False)
-        self._context.reject("NULL event time", batch.rows.filter(pa.array(null)))
-        return batch.filter(~null)
+        return reject_null_times(batch, self._node.rowtime, self._context)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
 from runtime.core.schema import Schema
+from runtime.kernels.arrow_buffers import null_mask
 from runtime.operators.operator import EpochTime, OperatorContext
 from runtime.operators.window_assign import timestamps, wall_milliseconds, window_time_column
 from runtime.plan.nodes import WindowProperty
@@ -31,13 +32,11 @@ def clock_time(time: EpochTime, zone: str | None) -> int:
 
 def reject_null_times(batch: ChangelogBatch, column: int, context: OperatorContext) -> ChangelogBatch:
     """The rows with a time; the others are rejected."""
-    times = batch.column(column)
-    if times.null_count == 0:
+    missing = null_mask(batch.column(column))
+    if missing is None:
         return batch
-    valid = times.is_valid()
-    missing = times.is_null()
-    context.reject("null rowtime", batch.rows.filter(missing), None, times.filter(missing))
-    return batch.filter(valid.to_numpy(zero_copy_only=False))
+    context.reject("NULL event time", batch.rows.filter(pa.array(missing)))
+    return batch.filter(~missing)
 
 
 def property_columns(properties: Sequence[WindowProperty], schema: Schema, starts: np.ndarray, ends: np.ndarray,

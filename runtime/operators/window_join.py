@@ -70,7 +70,7 @@ class WindowJoinOperator(Operator):
         ends = batch.column(side.keys[-1])
         nulls = null_mask(ends)
         if nulls is not None:
-            self._context.reject("its window is NULL", batch.rows.filter(pa.array(nulls)), time.previous_watermark)
+            self._context.reject("NULL window", batch.rows.filter(pa.array(nulls)))
             batch = batch.filter(~nulls)
             ends = batch.column(side.keys[-1])
         fires = firing_times(milliseconds(ends), self._zone)
@@ -78,7 +78,7 @@ class WindowJoinOperator(Operator):
             late = fires <= time.previous_watermark
             if late.any():
                 rows = batch.rows.filter(pa.array(late))
-                self._context.reject("its window is closed", rows, time.previous_watermark, rows.column(side.keys[-1]))
+                self._context.reject("late", rows, time.previous_watermark, rows.column(side.keys[-1]))
                 batch, fires = batch.filter(~late), fires[~late]
         side.rows.add(batch.columns, np.full(len(fires), -1, np.int64), fires * 1000)
 

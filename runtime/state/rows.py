@@ -134,9 +134,14 @@ class RowStore:
         tells where its row goes, not from where. Empty where changes carry old images."""
         if self.identity is not Identity.KEYED or self._images or self._index is None:
             return np.empty(0, np.int64)
+        return self.key[self.rows_of(batch)]
+
+    def rows_of(self, batch: ChangelogBatch) -> np.ndarray:
+        """The row slots that hold the unique keys of a batch now, with repeats; for KEYED."""
+        assert self._index is not None
         owners = self._index.find([batch.column(p) for p in self._unique], len(batch))
         rows = self._row_of[owners[owners >= 0]]
-        return self.key[rows[rows >= 0]]
+        return rows[rows >= 0]
 
     def take_away(self, slots: np.ndarray) -> np.ndarray:
         """Removes live rows whatever their count, as a change of the epoch; returns the slots."""
