@@ -112,6 +112,8 @@ def fit_column(column: pa.Array | pa.ChunkedArray, type_: pa.DataType, name: str
     if column.type == type_:
         return column
     try:
+        if pa.types.is_boolean(type_) and not pa.types.is_null(column.type):
+            raise pa.ArrowTypeError("only BOOLEAN is BOOLEAN")  # Arrow would take any number
         # Finer fractions of a second are cut off; nothing else may be lost.
         return column.cast(type_, safe=not pa.types.is_timestamp(type_))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
