@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
@@ -43,6 +45,7 @@ def is_bytes_like(type_: pa.DataType) -> bool:
             or pt.is_string_view(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_))
 
 
+@functools.lru_cache(maxsize=256)
 def fixed_dtype(type_: pa.DataType) -> tuple[np.dtype, tuple[int, ...]]:
     """The numpy dtype and trailing shape that carry a fixed type: 16 and 32 byte types are 2 and 4 uint64 words."""
     if pt.is_boolean(type_):
