@@ -11,16 +11,19 @@ import pyarrow.types as pt
 
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator, clear_at, first_rows, keep_valid, values_at
-from runtime.kernels.arrow_buffers import fixed_array, fixed_values, is_fixed
+from runtime.kernels.arrow_buffers import fixed_array, fixed_values, is_bytes_like, is_fixed
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
+from runtime.kernels.sort import sort_words
 from runtime.kernels.sorted_runs import SortedRuns
 
 __all__ = ["AnyExtreme", "FixedExtreme", "RetractableExtreme", "extreme_accumulator", "ordered_keys"]
+
+_MANY_ROWS = 1024
 
 
 def extreme_accumulator(function: str, type_: DataType, retract: bool) -> Accumulator:
@@ -91,7 +94,12 @@ class AnyExtreme(Accumulator):
         slots, _, (values,), _ = keep_valid(slots, None, args[:1], seqs)
         if len(slots) == 0:
             return
-        touched = slots[group_ids(slots.view(np.uint64).reshape(-1, 1))[0]]
+        first, group = group_ids(slots.view(np.uint64).reshape(-1, 1))
+        touched = slots[first]
+        if len(slots) >= _MANY_ROWS:
+            best = self._best_of_few(values, group, len(first))
+            if best is not None:
+                slots, values = touched, best
         self._seen = grown(self._seen, int(touched.max()) + 1, False)
         known = touched[self._seen[touched]]
         if len(known):
@@ -103,6 +111,20 @@ class AnyExtreme(Accumulator):
         first = order[np.flatnonzero(np.diff(slots[order], prepend=-1))]
         self._store.put(slots[first], [values.take(pa.array(first))])
         self._seen[touched] = True
+
+    def _best_of_few(self, values: pa.Array, group: np.ndarray, groups: int) -> pa.Array | None:
+        """The best value of each group where many rows hold few values: only those are compared. None where they do not."""
+        if not is_bytes_like(values.type):
+            return None
+        coded = values.dictionary_encode()
+        if len(coded.dictionary) > len(values) // 4:
+            return None
+        order = sort_words(order_words([coded.dictionary], [self._greatest], [True]))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        best = np.full(groups, len(order), np.int64)
+        np.minimum.at(best, group, rank[coded.indices.to_numpy()])
+        return coded.dictionary.take(pa.array(order[best]))
 
     def result(self, slots: np.ndarray) -> pa.Array:
         return self._store.take(np.where(values_at(self._seen, slots), slots, -1))[0]

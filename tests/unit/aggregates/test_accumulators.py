@@ -177,3 +177,18 @@ def test_merged_groups_equal_one_group(retract: bool, distinct: bool) -> None:
         v for v, c in zip(wanted, calls, strict=True) if c.function not in ordered]
     assert panes.results(np.array([5]))[0].to_pylist() == [0]
     assert all(c.to_pylist() == [None] for c in panes.results(np.array([5]))[1:])
+
+
+@pytest.mark.parametrize("name", ["MIN", "MAX"])
+def test_extremes_of_many_texts_however_few_are_different(name: str) -> None:
+    rng = np.random.default_rng(5)
+    best = min if name == "MIN" else max
+    state, kept = AggregateSet([spec(name, [STRING], STRING)], [STRING]), {}
+    for step, different in enumerate([3, 2000, 40, 1]):
+        texts = [None if n == 0 else f"{n * 7919 % 1009}é{step}" for n in rng.integers(0, different + 1, 3000)]
+        slots = rng.integers(0, 50, 3000)
+        state.update(slots, None, [pa.array(texts, pa.string())], np.arange(3000))
+        for slot, text in zip(slots.tolist(), texts, strict=True):
+            if text is not None:
+                kept[slot] = best(kept.get(slot, text), text)
+        assert state.results(np.arange(50))[0].to_pylist() == [kept.get(slot) for slot in range(50)]
