@@ -66,7 +66,7 @@ def time_zone_name(text: str) -> str | None:
         pc.local_timestamp(pa.scalar(0, pa.timestamp("s", text)))
     except (pa.ArrowInvalid, ValueError):
         return None
-    return text
+    return text or None
 
 
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
