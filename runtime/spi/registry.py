@@ -7,6 +7,7 @@ Ours are listed by `connectors/__init__.py`; third parties add theirs under the 
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -68,30 +69,52 @@ F = TypeVar("F", ConnectorFactory, FormatFactory)
 
 
 class _Shelf(Generic[F]):
+    """Factories by name. A factory's module is loaded when it is first asked for, so that a query pays for what it uses."""
+
     def __init__(self, what: str, group: str) -> None:
         self._what = what
         self._group = group
         self._found: dict[str, F] = {}
+        self._targets: dict[str, str] = {}
         self._entry_points_read = False
 
     def add(self, factory: F) -> None:
-        if factory.name in self._found:
-            raise ValueError(f"{self._what} {factory.name} is registered twice")
+        """Register a factory; raises ValueError when its name is taken."""
+        self._refuse_taken(factory.name)
         self._found[factory.name] = factory
 
+    def announce(self, name: str, target: str) -> None:
+        """Register a factory by where it is, `package.module:ATTRIBUTE`, as an entry point does."""
+        self._refuse_taken(name)
+        self._targets[name] = target
+
+    def _refuse_taken(self, name: str) -> None:
+        if name in self._found or name in self._targets:
+            raise ValueError(f"{self._what} {name} is registered twice")
+
     def get(self, name: str) -> F:
-        if name not in self._found and not self._entry_points_read:
-            self._entry_points_read = True
-            for point in entry_points(group=self._group):
-                if point.name not in self._found:
-                    self._found[point.name] = point.load()
+        """The factory of a name; raises OptionError E1501 (connector) or E1502 (format) with near names."""
         if name not in self._found:
-            raise OptionError(f"unknown {self._what} '{name}'", code="E1501" if self._what == "connector" else "E1502",
-                              hint=did_you_mean(name, self._found) or "there is: " + ", ".join(sorted(self._found)))
+            target = self._target(name)
+            if target is None:
+                known = self.names()
+                raise OptionError(
+                    f"unknown {self._what} '{name}'",
+                    code="E1501" if self._what == "connector" else "E1502",
+                    hint=did_you_mean(name, known) or "there is: " + ", ".join(known),
+                )
+            self._found[name] = pkgutil.resolve_name(target)
         return self._found[name]
 
+    def _target(self, name: str) -> str | None:
+        if name not in self._targets and not self._entry_points_read:
+            self._entry_points_read = True
+            for point in entry_points(group=self._group):
+                self._targets.setdefault(point.name, point.value)
+        return self._targets.get(name)
+
     def names(self) -> list[str]:
-        return sorted(self._found)
+        return sorted({*self._found, *self._targets})
 
 
 class Registry:
