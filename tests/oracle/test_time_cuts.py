@@ -1,7 +1,7 @@
 """Queries over event time do not depend on how the input was cut into statements.
 
-Each query is a materialized view twice: one follows random inserts into two tables, one row or several at a time, out of
-order but never late; the other is created at the end and reads the same rows as one epoch. Both have seen the same
+Each query is a materialized view twice: one follows random inserts into two tables, one row or several at a time, out
+of order but never late; the other is created at the end and reads the same rows as one epoch. Both have seen the same
 watermark, so they must hold the same rows.
 """
 
@@ -196,7 +196,8 @@ def test_views_over_event_time_do_not_depend_on_the_cuts(seed: int) -> None:
         environment.session.checked = True
         for table in "ab":
             environment.execute_script(
-                f"CREATE TABLE {table} (id INT, at TIMESTAMP(3), k STRING, v INT, WATERMARK FOR at AS at - INTERVAL '6' SECOND)"
+                f"CREATE TABLE {table} (id INT, at TIMESTAMP(3), k STRING, v INT, "
+                "WATERMARK FOR at AS at - INTERVAL '6' SECOND)"
             )
         environment.execute_script(f"CREATE VIEW b_last AS SELECT k, v, at FROM ({LAST_OF_B}) WHERE rn = 1")
         queries = {name: query.format(**_WINDOWS) for name, query in QUERIES.items()}
