@@ -14,7 +14,7 @@ from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, RETRACT
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
-from runtime.expr.nodes import AggregateCall, Column, Expr, Frame, FrameBound, SortKey, WindowCall
+from runtime.expr.nodes import TRUE, AggregateCall, Column, Expr, Frame, FrameBound, SortKey, WindowCall
 from runtime.plan.nodes import (
     DeduplicateExec,
     LimitExec,
@@ -41,7 +41,8 @@ def _row_key(plan: LogicalNode, source: Lowered, run: Lowering) -> tuple[int, ..
 
 @lower_node.register
 def _(plan: n.TopN, run: Lowering, demand: Demand) -> Lowered:
-    source, order = run.sort_specs(run.input(plan, 0), plan.order)
+    # Without an order (LIMIT in a correlated subquery) rows rank by a constant: as they come.
+    source, order = run.sort_specs(run.input(plan, 0), plan.order or (SortKey(TRUE),))
     schema, ids = _with_rank(source, plan.rank)
     node = TopNExec(
         source.node, plan.function, source.positions_of(plan.partition), order, plan.start, plan.end, plan.rank is not None,

@@ -4,7 +4,8 @@
     Filter p(u) (Intersect u X Y)   →   Intersect u (Filter p(x) X) (Filter p(y) Y)      Except too
 
 Streaming: less state in INTERSECT and EXCEPT; UNION ALL has none. Rows are compared whole, so a row that `p` removes
-has no equal that `p` keeps.
+has no equal that `p` keeps. A condition that may fail stays above INTERSECT and EXCEPT: below, it would see rows that
+they remove.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def push_filter_into_set_operation(node: Filter, context: RuleContext) -> Logica
     operation = node.input
     if not isinstance(operation, Union | Intersect | Except):
         return None
-    moved, kept = part(node.predicate, [c.id for c in operation.produced], context, may_fail=True)
+    # INTERSECT and EXCEPT drop rows on which a condition could fail.
+    every_row = isinstance(operation, Union)
+    moved, kept = part(node.predicate, [c.id for c in operation.produced], context, may_fail=every_row)
     if not moved:
         return None
 

@@ -39,6 +39,8 @@ def remove_empty(node: LogicalNode, context: RuleContext) -> LogicalNode | None:
     match node:
         case Sort(limit=0) | Limit(limit=0):
             return _none(node)
+        case TopN(start=start, end=int() as end) if end < start:
+            return _none(node)
         case Aggregate(input=source, scalar=False) if _empty(source):
             return _none(node)
         case Join():

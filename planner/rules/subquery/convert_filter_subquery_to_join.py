@@ -5,7 +5,7 @@
     Filter p AND x IN (S)  X            DependentJoin SEMI x = s    (Filter p X)  S
     Filter p AND x NOT IN (S)  X        up to three ANTI joins, see below
 
-NOT IN follows SQL's NULL rule. A row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As
+EXISTS does not care how many rows there are: LIMIT and ORDER BY at the top of S go. NOT IN follows SQL's NULL rule. A row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As
 plain anti joins, so that each is kept up to date by the ordinary join operator: no s equals x; no s is NULL; and,
 where x itself is NULL, no row in S at all. The second falls away when s cannot be NULL, the third when x cannot be.
 Several operands (`(a, b) NOT IN ...`) use one anti join on "not surely different".
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from planner.logical.build import call, equal, filtered
 from planner.logical.expressions import outer_ids
-from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project
+from planner.logical.nodes import Aggregate, DependentJoin, Filter, Limit, LogicalNode, Project, Sort
 from planner.rule import Rule, RuleContext
 from planner.rules.subquery.convert_subquery_to_join import has_one_row
 from runtime.core.types import BOOLEAN
@@ -64,7 +64,7 @@ def _joined(left: LogicalNode, part: Expr) -> LogicalNode:
     right = subquery.plan
     assert isinstance(right, LogicalNode)
     if subquery.kind is SubqueryKind.EXISTS:
-        return DependentJoin(left, right, JoinKind.ANTI if negated else JoinKind.SEMI, TRUE)
+        return DependentJoin(left, _without_limit(right), JoinKind.ANTI if negated else JoinKind.SEMI, TRUE)
     pairs = list(zip(subquery.operands, (c.ref() for c in right.columns), strict=True))
     if not negated:
         return DependentJoin(left, right, JoinKind.SEMI, conjunction(equal(x, s) for x, s in pairs))
@@ -77,6 +77,17 @@ def _joined(left: LogicalNode, part: Expr) -> LogicalNode:
     if x.type.nullable:
         plan = DependentJoin(plan, _any_row(right), JoinKind.ANTI, _is_null(x))
     return plan
+
+
+def _without_limit(plan: LogicalNode) -> LogicalNode:
+    """A plan that has rows when the given one has: which rows, and how many, is nothing to EXISTS."""
+    match plan:
+        case Project():
+            return plan.with_inputs(_without_limit(plan.input))
+        case Limit(limit=limit, offset=0) | Sort(limit=limit, offset=0) if limit != 0:
+            return _without_limit(plan.input)
+        case _:
+            return plan
 
 
 def _is_null(expr: Expr) -> Expr:
