@@ -3,68 +3,91 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from sqlengine.turns import TurnLock
 
 
-def _waiter(lock: TurnLock, name: str, seen: list[str]) -> threading.Thread:
-    """A thread that waits in line when this returns."""
-    def run() -> None:
-        with lock, lock:
-            seen.append(name)
-
-    before = len(lock._waiting)
-    thread = threading.Thread(target=run)
+def in_thread(run: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    while len(lock._waiting) == before:
-        pass
     return thread
 
 
-def test_whoever_waits_longest_is_next_even_before_the_one_that_released() -> None:
-    lock, seen = TurnLock(), []
-    with lock:
-        threads = [_waiter(lock, name, seen) for name in "abc"]
-        with lock.given_up():
-            pass
-        assert seen == ["a", "b", "c"]
-        seen.append("me")
-    for thread in threads:
-        thread.join()
-    assert seen == ["a", "b", "c", "me"]
+def waiting(lock: TurnLock, count: int) -> None:
+    """Until so many threads stand in line."""
+    while len(lock._waiting) < count:
+        pass
+
+
+def test_it_is_reentrant_and_belongs_to_its_thread() -> None:
+    lock = TurnLock()
+    with lock, lock:
+        failed: list[BaseException] = []
+
+        def release() -> None:
+            try:
+                lock.release()
+            except RuntimeError as error:
+                failed.append(error)
+
+        in_thread(release).join()
+        assert failed
     with pytest.raises(RuntimeError):
         lock.release()
 
 
-@pytest.mark.parametrize("late", [False, True])
-def test_a_turn_interrupted_is_given_up(late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C comes while the thread waits, or just after its turn has come."""
-    lock, caught = TurnLock(), []
-    wait = threading.Event.wait
+def test_whoever_waits_longest_is_next_even_before_the_one_who_releases() -> None:
+    lock = TurnLock()
+    order: list[str] = []
 
-    def interrupted(self: threading.Event, timeout: float | None = None) -> bool:
-        if threading.current_thread().name != "pressed":
-            return wait(self, timeout)
-        if late:
-            wait(self)
-        raise KeyboardInterrupt
-
-    def run() -> None:
-        try:
-            lock.acquire()
-        except KeyboardInterrupt:
-            caught.append(True)
+    def take(name: str) -> None:
+        with lock:
+            order.append(name)
 
     lock.acquire()
-    thread = threading.Thread(target=run, name="pressed")
-    monkeypatch.setattr(threading.Event, "wait", interrupted)
-    thread.start()
-    while not lock._waiting and not caught:
-        pass
+    threads = []
+    for position, name in enumerate("abc", start=1):
+        threads.append(in_thread(lambda name=name: take(name)))
+        waiting(lock, position)
     lock.release()
-    thread.join()
-    assert caught
-    with lock:
-        assert not lock._waiting
+    take("main")
+    for thread in threads:
+        thread.join()
+    assert order == ["a", "b", "c", "main"]
+
+
+def test_given_up_lets_others_in_from_any_depth() -> None:
+    lock = TurnLock()
+    seen: list[int] = []
+    with lock, lock, lock:
+        with lock.given_up():
+            with lock:
+                seen.append(1)
+            other = in_thread(lambda: (lock.acquire(), seen.append(2), lock.release()))
+            other.join()
+        assert seen == [1, 2]
+        blocked = in_thread(lambda: (lock.acquire(), seen.append(3), lock.release()))
+        waiting(lock, 1)
+        assert seen == [1, 2]
+    blocked.join()
+    assert seen == [1, 2, 3]
+
+
+def test_many_threads_count_right() -> None:
+    lock = TurnLock()
+    count = 0
+
+    def add() -> None:
+        nonlocal count
+        for _ in range(200):
+            with lock:
+                before = count
+                count = before + 1
+
+    threads = [in_thread(add) for _ in range(4)]
+    for thread in threads:
+        thread.join()
+    assert count == 800
