@@ -71,6 +71,7 @@ def draw_case(choose: Choices, family: str) -> Case:
     query = queries.query(depth, family=family)
     if with_text is not None:
         query = Query(text("{}{}", with_text, query.sql), query.columns, query.single)
-    epochs = draw_epochs(choose, tables)
+    relations = query.sql.ours.count(" AS r") + sum(d.query.sql.ours.count(" AS r") for d in definitions)
+    epochs = draw_epochs(choose, tables, large=relations <= 2)
     disabled = choose.some(RULES, 0, len(RULES)) if choose.chance(60) else []
     return Case(tables, tuple(tuple(e) for e in epochs), tuple(definitions), query, tuple(disabled), choose.chance(25))

@@ -8,15 +8,15 @@ from runtime.expr.library import builtin_functions
 from tests.oracle.differences import date_plus_days, integer_division, poisoned
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_tables import DOMAINS, draw_value, literal
-from tests.oracle.generate_text import Expr, Kind, Text, joined, same, text
+from tests.oracle.generate_text import ORDERED, Expr, Kind, Text, joined, same, text
 
 __all__ = ["EXACT", "Expressions"]
 
 EXACT: tuple[Kind, ...] = tuple(k for k in Kind if k is not Kind.APPROX)
-_ORDERED = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.DOUBLE, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _PATTERNS = ("a%", "%b", "_", "%a%b%", "", "A\\_b")
 _COMPARISONS = ("=", "<=", ">=", "<>", "<", ">", "<=", ">=", "<>")
 _FUNCTIONS = builtin_functions()
+_DUCK_TYPES = (("STRING", "VARCHAR"), ("TIMESTAMP(3)", "TIMESTAMP"), ("BYTES", "BLOB"), ("TIME(0)", "TIME"))
 
 Subquery = Callable[[Sequence[Expr]], Text]
 
@@ -90,7 +90,10 @@ class Expressions:
     def constant(self, kind: Kind, *, null: bool = True) -> Text:
         value = draw_value(self._choose, kind, null=null)
         sql = literal(value, kind)
-        return Text(sql, sql.replace("AS STRING", "AS VARCHAR").replace("AS TIMESTAMP(3)", "AS TIMESTAMP"))
+        duck = sql
+        for ours, theirs in _DUCK_TYPES:
+            duck = duck.replace(f"AS {ours})", f"AS {theirs})")
+        return Text(sql, duck)
 
     def _case(self, kind: Kind, depth: int) -> Text:
         choose = self._choose
@@ -114,7 +117,7 @@ class Expressions:
         choose = self._choose
         one = self.value(kind, depth - 1)
         match kind:
-            case Kind.INT | Kind.BIGINT:
+            case Kind.INT | Kind.BIGINT | Kind.SMALLINT:
                 return self._integer(kind, one, depth)
             case Kind.DECIMAL:
                 shape = choose.pick(("add", "minus", "negate", "cast", "greatest"))
@@ -123,10 +126,10 @@ class Expressions:
                 if shape == "negate":
                     return text("(- {})", one)
                 return self._two(kind, shape, one, depth)
-            case Kind.DOUBLE:
+            case Kind.DOUBLE | Kind.FLOAT:
                 shape = choose.pick(("add", "minus", "cast", "twice"))
                 if shape == "cast":
-                    return text("CAST({} AS DOUBLE)", self.value(Kind.INT, depth - 1))
+                    return text("CAST({} AS {})", self.value(Kind.INT, depth - 1), kind.value)
                 if shape == "twice":
                     return text("({} + {})", one, one)
                 return self._two(kind, shape, one, depth)
@@ -209,7 +212,7 @@ class Expressions:
             case "in":
                 items = [self.constant(kind, null=choose.chance(25)) for _ in range(choose.count(1, 4))]
                 return text("({} {}IN ({}))", left, choose.pick(("", "NOT ")), joined(", ", items))
-            case "between" if kind in _ORDERED:
+            case "between" if kind in ORDERED:
                 return text(
                     "({} {}BETWEEN {} AND {})",
                     left,
@@ -229,7 +232,7 @@ class Expressions:
 
     def _comparison(self, kind: Kind, left: Text, depth: int) -> Text:
         choose = self._choose
-        signs = _COMPARISONS if kind in _ORDERED else ("=", "<>")
+        signs = _COMPARISONS if kind in ORDERED else ("=", "<>")
         other = kind
         if kind.is_number and choose.chance(20):
             found = self.column([k for k in EXACT if k.is_number])

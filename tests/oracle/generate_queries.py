@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.oracle.differences import average_of_integers, group_of_all, order_item
 from tests.oracle.generate_expressions import EXACT, Expressions
 from tests.oracle.generate_relations import From, Relations
-from tests.oracle.generate_text import Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_text import INTEGERS, ORDERED, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
 
 __all__ = ["FAMILIES", "Queries"]
 
@@ -24,8 +24,6 @@ _ANY_FAMILY = (
     (1, "over"),
     (1, "limit"),
 )
-_INTEGERS = (Kind.INT, Kind.BIGINT)
-_EXTREMES = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.DOUBLE, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
 _NOTHING = same("")
 
 
@@ -195,19 +193,16 @@ class Queries(Relations):
             case "COUNT":
                 return Expr(text(f"COUNT({distinct}{{}}){{}}", scope.any(1).sql, rest), Kind.BIGINT)
             case "MIN" | "MAX":
-                kind = choose.pick([k for k in _EXTREMES if any(c.kind is k for c in scope.columns)] or [Kind.INT])
+                kind = choose.pick([k for k in ORDERED if any(c.kind is k for c in scope.columns)] or [Kind.INT])
                 return Expr(text(f"{name}({{}}){{}}", scope.value(kind, 1), rest), kind)
             case "MOMENT":
                 function = choose.pick(("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"))
                 return Expr(text(f"{function}({{}}){{}}", scope.value(Kind.DOUBLE, 1), rest), Kind.APPROX)
-        kind = choose.pick(
-            [k for k in (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE) if any(c.kind is k for c in scope.columns)]
-            or [Kind.INT]
-        )
+        kind = choose.pick([k for k in SUMMED if any(c.kind is k for c in scope.columns)] or [Kind.INT])
         value = scope.value(kind, 1)
         if name == "SUM":
             return Expr(text(f"SUM({distinct}{{}}){{}}", value, rest), kind)
-        if kind in _INTEGERS:
+        if kind in INTEGERS:
             return Expr(average_of_integers(distinct, value, rest), kind)
         return Expr(text(f"AVG({distinct}{{}}){{}}", value, rest), Kind.APPROX)
 
@@ -308,10 +303,10 @@ class Queries(Relations):
         if name in ("LAG", "LEAD"):
             column = scope.column() or Expr(same("1"), Kind.INT)
             return Expr(text(f"{name}({{}}, {choose.count(1, 2)}){{}}", column.sql, over), column.kind)
-        wanted = _EXTREMES if name in ("MIN", "MAX") else (*_INTEGERS, Kind.DECIMAL, Kind.DOUBLE)
+        wanted = ORDERED if name in ("MIN", "MAX") else SUMMED
         column = scope.column(wanted) or Expr(same("1"), Kind.INT)
         if name == "AVG":
-            if column.kind in _INTEGERS:
+            if column.kind in INTEGERS:
                 return Expr(average_of_integers("", column.sql, over), column.kind)
             return Expr(text("AVG({}){}", column.sql, over), Kind.APPROX)
         return Expr(text(f"{name}({{}}){{}}", column.sql, over), column.kind)

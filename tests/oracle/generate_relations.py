@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from tests.oracle.differences import group_of_all, order_item
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_expressions import EXACT, Expressions
-from tests.oracle.generate_text import Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_text import NUMBERS, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
 
 __all__ = ["From", "Relations"]
-
-_NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
 
 
 @dataclass(frozen=True)
@@ -103,9 +101,10 @@ class Relations(ABC):
         """Relations with commas between them, and the conditions that WHERE must hold to join them, in any order."""
         choose = self.choose
         parts = [self.relation(depth) for _ in range(choose.count(2, 4))]
+        walk = choose.some(parts, len(parts), len(parts))
         conditions = []
-        for at in range(1, len(parts)):
-            found = self.on(parts[choose.count(0, at - 1)].columns, parts[at].columns)
+        for at in range(1, len(walk)):
+            found = self.on(walk[choose.count(0, at - 1)].columns, walk[at].columns)
             conditions.append(found if found is not None else same("TRUE"))
         clause = From(joined(", ", [p.sql for p in parts]), tuple(c for p in parts for c in p.columns))
         return clause, joined(" AND ", choose.some(conditions, len(conditions), len(conditions)))
@@ -140,7 +139,7 @@ class Relations(ABC):
         choose = self.choose
         pairs = [(a, b) for a in left for b in right if a.kind is b.kind and a.kind is not Kind.APPROX]
         pairs += [
-            (a, b) for a in left for b in right if a.kind is not b.kind and a.kind in _NUMBERS and b.kind in _NUMBERS
+            (a, b) for a in left for b in right if a.kind is not b.kind and a.kind in NUMBERS and b.kind in NUMBERS
         ]
         if not pairs:
             return None
@@ -168,7 +167,7 @@ class Relations(ABC):
         left = choose.pick(usable)
         if shape == "compare":
             sign = choose.pick(("=", "<", ">=", "<>")) if left.kind is not Kind.BOOLEAN else "="
-            if left.kind is Kind.BOOLEAN:
+            if left.kind in (Kind.BOOLEAN, Kind.BYTES):
                 return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
             return text("({} {} {})", left.sql, sign, self.scalar(outer, left.kind, depth))
         inner = self.relation(depth)
@@ -215,14 +214,14 @@ class Relations(ABC):
         if kind is Kind.BIGINT and choose.chance(60):
             column = scope.column(EXACT)
             call = same("COUNT(*)") if column is None or choose.chance(50) else text("COUNT({})", column.sql)
-        elif kind in _NUMBERS and choose.chance(40):
+        elif kind in SUMMED and choose.chance(40):
             call = text("SUM({})", scope.value(kind, 1))
         else:
-            if kind is Kind.BOOLEAN:
+            if kind in (Kind.BOOLEAN, Kind.BYTES):
                 return Expressions(choose, outer).value(kind, 0)
             call = text("{}({})", choose.pick(("MAX", "MIN")), scope.value(kind, 1))
         if kind.is_number and choose.chance(15):
-            call = text("{} + 1", call) if kind is not Kind.DOUBLE else call
+            call = text("{} + 1", call) if kind not in (Kind.DOUBLE, Kind.FLOAT) else call
         return text("(SELECT {} FROM {}{})", call, inner.sql, where)
 
     def having_rows(self, condition: Text | None) -> Text:

@@ -30,6 +30,10 @@ DOMAINS: dict[Kind, tuple[Any, ...]] = {
         dt.datetime(2024, 1, 1, 0, 30),
         dt.datetime(2024, 2, 29, 23, 59, 59, 500000),
     ),
+    Kind.SMALLINT: (1, 2, 0, 5, -2),
+    Kind.FLOAT: (1.0, 0.5, 2.0, 0.0, -2.5),
+    Kind.TIME: (dt.time(1), dt.time(12, 30), dt.time(0), dt.time(23, 59, 59)),
+    Kind.BYTES: (b"a", b"b", b"", b"ab"),
 }
 """Small on purpose: joins must hit, groups must have several rows, and rows must repeat."""
 
@@ -44,6 +48,10 @@ def arrow_type(kind: Kind) -> pa.DataType:
         Kind.BOOLEAN: pa.bool_(),
         Kind.DATE: pa.date32(),
         Kind.TIMESTAMP: pa.timestamp("us"),
+        Kind.SMALLINT: pa.int16(),
+        Kind.FLOAT: pa.float32(),
+        Kind.TIME: pa.time32("ms"),
+        Kind.BYTES: pa.binary(),
     }[kind]
 
 
@@ -60,10 +68,12 @@ def literal(value: Any, kind: Kind) -> str:
             return f"DATE '{value.isoformat()}'"
         case Kind.TIMESTAMP:
             return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='milliseconds')}'"
-        case Kind.DOUBLE:
-            return f"CAST({value} AS DOUBLE)"
-        case Kind.BIGINT:
-            return f"CAST({value} AS BIGINT)"
+        case Kind.DOUBLE | Kind.FLOAT | Kind.BIGINT | Kind.SMALLINT:
+            return f"CAST({value} AS {kind.value})"
+        case Kind.TIME:
+            return f"TIME '{value.isoformat()}'"
+        case Kind.BYTES:
+            return f"CAST('{value.decode()}' AS BYTES)"
         case Kind.INT if value < 0:
             return f"({value})"
         case _:
@@ -166,8 +176,8 @@ class Contents:
         return Change(index, None, row)
 
 
-_KINDS = (Kind.INT, Kind.STRING, Kind.DECIMAL, Kind.BIGINT, Kind.DOUBLE, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP)
-_KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE)
+_KINDS = (Kind.INT, *(k for k in Kind if k is not Kind.APPROX))
+_KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE, Kind.SMALLINT, Kind.TIME)
 
 
 def _wide(chance: random.Random, kind: Kind, *, null: bool) -> Any:
@@ -178,12 +188,16 @@ def _wide(chance: random.Random, kind: Kind, *, null: bool) -> Any:
         return chance.choice(DOMAINS[kind])
     number = chance.randint(-40, 160)
     match kind:
-        case Kind.INT | Kind.BIGINT:
+        case Kind.INT | Kind.BIGINT | Kind.SMALLINT:
             return number
         case Kind.DECIMAL:
             return Decimal(number) / 4
-        case Kind.DOUBLE:
+        case Kind.DOUBLE | Kind.FLOAT:
             return number / 4 + 0.0
+        case Kind.TIME:
+            return dt.time(number % 24, 7)
+        case Kind.BYTES:
+            return b"%d" % number
         case Kind.STRING:
             return f"text number {number}" if number % 2 else f"{number}"
         case Kind.DATE:
@@ -225,10 +239,13 @@ def draw_row(choose: Choices, table: Table) -> Row:
     return tuple(draw_value(choose, c.kind, null=i >= table.key) for i, c in enumerate(table.columns))
 
 
-def draw_epochs(choose: Choices, tables: tuple[Table, ...]) -> list[list[Op]]:
-    """One to six epochs of changes: more insertions at the start; at times an empty epoch, or one that empties a table."""
+def draw_epochs(choose: Choices, tables: tuple[Table, ...], *, large: bool = True) -> list[list[Op]]:
+    """One to six epochs of changes: more insertions at the start; at times an empty epoch, or one that empties a table.
+
+    `large`: now and then hundreds of rows; not for queries whose joins would make millions of them.
+    """
     epochs = []
-    churns = choose.chance(8)
+    churns = large and choose.chance(15)
     for number in range(choose.count(1, 6)):
         ops = []
         size = choose.count(0, 6) * choose.pick((1, 1, 2)) + (choose.count(0, 8) if number == 0 else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["Column", "Expr", "Kind", "Query", "Text", "same", "text"]
+__all__ = ["INTEGERS", "NUMBERS", "ORDERED", "SUMMED", "Column", "Expr", "Kind", "Query", "Text", "same", "text"]
 
 
 class Kind(enum.Enum):
@@ -23,15 +23,21 @@ class Kind(enum.Enum):
     BOOLEAN = "BOOLEAN"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP(3)"
+    SMALLINT = "SMALLINT"
+    FLOAT = "FLOAT"
+    TIME = "TIME(0)"
+    BYTES = "BYTES"
     APPROX = "APPROX"
 
     @property
     def is_number(self) -> bool:
-        return self in (Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DOUBLE)
+        return self in NUMBERS
 
-    @property
-    def duck_type(self) -> str:
-        return {"STRING": "VARCHAR", "TIMESTAMP(3)": "TIMESTAMP", "INT": "INTEGER"}.get(self.value, self.value)
+
+INTEGERS = (Kind.INT, Kind.BIGINT, Kind.SMALLINT)
+NUMBERS = (*INTEGERS, Kind.DECIMAL, Kind.DOUBLE, Kind.FLOAT)
+SUMMED = (*INTEGERS, Kind.DECIMAL, Kind.DOUBLE)
+ORDERED = (*NUMBERS, Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIME)
 
 
 @dataclass(frozen=True)
