@@ -79,7 +79,8 @@ class _Joins:
         if expr.kind is SubqueryKind.EXISTS:
             return TRUE if has_one_row(plan) else self._positive(self._count(plan))
         if len(operands) == 1 and has_one_row(plan):
-            return equal(operands[0], self._scalar(plan))
+            same = equal(operands[0], self._scalar(plan))
+            return same if expr.type.nullable else Call("IS TRUE", (same,), expr.type)
         return self._contained(operands, plan, only_true)
 
     def _scalar(self, plan: LogicalNode) -> Expr:
