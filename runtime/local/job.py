@@ -67,7 +67,7 @@ class Job:
     def __init__(self, name: str, roots: Sequence[PhysicalNode], settings: JobSettings) -> None:
         self.name = name
         self._settings = settings
-        rejections = settings.rejected.for_job(name)
+        rejections = settings.rejected.for_job(name, settings.time_zone)
         self.dataflow = Dataflow(roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked)
         self._cancelled = threading.Event()
         self._ended = False

@@ -7,22 +7,29 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
-from runtime.core.types import STRING, timestamp_ltz
+from runtime.core.types import STRING, timestamp
+from runtime.expr.zones import instant_to_local
 from runtime.spi.table import RejectedRow
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
 
 REJECTED_SCHEMA = Schema.of(
-    ("job", STRING), ("operator", STRING), ("reason", STRING), ("event_time", timestamp_ltz(3)), ("watermark", timestamp_ltz(3)),
+    ("job", STRING),
+    ("operator", STRING),
+    ("reason", STRING),
+    ("event_time", timestamp(3)),
+    ("watermark", timestamp(3)),
     ("row", STRING),
 )
-"""`row` is the row's columns as text, or the raw record where it could not be decoded."""
+"""Times are as a clock on the wall shows them: those of TIMESTAMP_LTZ columns in the session's time zone. `row` is the
+row's columns as text, or the raw record where it could not be decoded."""
 
 KEPT_ROWS = 10_000
 
@@ -31,9 +38,6 @@ class RejectedRows:
     """All rejected rows of an environment. Thread-safe.
 
     Args:
-        fail: raise FormatError for malformed records instead of keeping them (`<format>.ignore-parse-errors` decides
-        per table; this is
-            the job's own switch).
         limit: rows kept; the counts go on.
     """
 
@@ -45,26 +49,40 @@ class RejectedRows:
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """Rejected rows by (job, operator, reason)."""
 
-    def for_job(self, job: str) -> JobRejections:
-        return JobRejections(self, job)
+    def for_job(self, job: str, time_zone: str = "UTC") -> JobRejections:
+        return JobRejections(self, job, time_zone)
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
 
-    def add(self, job: str, operator: str, reason: str, text: pa.Array, watermark: int | None, event_time: pa.Array | None) -> None:
-        """Keep rows given as text; `event_time` is a timestamp array of the same length."""
+    def add(
+        self,
+        job: str,
+        operator: str,
+        reason: str,
+        text: pa.Array,
+        watermark: int | None,
+        event_time: pa.Array | None,
+        time_zone: str = "UTC",
+    ) -> None:
+        """Keep rows given as text; `event_time` is a timestamp array of the same length, `watermark` in its terms."""
         count = len(text)
-        mark = None if watermark in (None, MIN_WATERMARK, MAX_WATERMARK) else watermark
-        types = REJECTED_SCHEMA.arrow.types
-        times = pa.nulls(count, types[3]) if event_time is None else _instant(event_time, types[3])
-        marks = pa.nulls(count, types[4]) if mark is None else pa.repeat(pa.scalar(mark * 1000, pa.int64()).cast(types[4]), count)
+        kind = REJECTED_SCHEMA.arrow.types[3]
+        local = event_time is None or event_time.type.tz is None
+        times = pa.nulls(count, kind) if event_time is None else _wall(event_time, None if local else time_zone)
+        marks = pa.nulls(count, kind)
+        if watermark is not None and watermark not in (MIN_WATERMARK, MAX_WATERMARK):
+            mark = pa.array(np.full(count, watermark * 1000), pa.int64()).cast(pa.timestamp("us"))
+            marks = _wall(mark, None if local else time_zone)
         names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
         with self._lock:
             self.counts[job, operator, reason] += count
             room = self._limit - self._rows
             if room > 0:
-                batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(0, room)
+                batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(
+                    0, room
+                )
                 self._kept.append(batch)
                 self._rows += batch.num_rows
 
@@ -77,12 +95,15 @@ class RejectedRows:
 class JobRejections:
     """The rejected rows of one job, as operators and readers see them."""
 
-    def __init__(self, rows: RejectedRows, job: str) -> None:
+    def __init__(self, rows: RejectedRows, job: str, time_zone: str) -> None:
         self._rows = rows
         self.job = job
+        self._time_zone = time_zone
 
-    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None) -> None:
-        self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time)
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None:
+        self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
 
     def reject_raw(self, source: str, rejected: Sequence[RejectedRow]) -> None:
         """Records that a format could not decode."""
@@ -91,8 +112,13 @@ class JobRejections:
             self._rows.add(self.job, source, reason, text, None, None)
 
 
-def _instant(times: pa.Array, to: pa.DataType) -> pa.Array:
-    return times.cast(pa.timestamp("us"), safe=False).cast(to) if times.type.tz is None else times.cast(to, safe=False)
+def _wall(times: pa.Array, zone: str | None) -> pa.Array:
+    """Times as a clock shows them: instants in `zone`, or (None) as they are."""
+    plain = times.cast(pa.timestamp("us", times.type.tz), safe=False).cast(pa.int64())
+    values = plain.fill_null(0).to_numpy(zero_copy_only=False)
+    shown = values if zone is None else instant_to_local(values, zone, "us")
+    mask = times.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(shown, pa.int64(), mask=mask).cast(REJECTED_SCHEMA.arrow.types[3])
 
 
 def _as_text(rows: pa.RecordBatch) -> pa.Array:
@@ -127,7 +153,8 @@ def malformed(source: str, rejected: Sequence[RejectedRow]) -> FormatError:
     first = rejected[0]
     shown = first.raw if len(first.raw) <= 120 else first.raw[:117] + "..."
     return FormatError(
-        f"{source}: {first.reason}: {shown}", code="E3201",
+        f"{source}: {first.reason}: {shown}",
+        code="E3201",
         hint="set '<format>.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on",
     )
 
