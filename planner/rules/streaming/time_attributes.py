@@ -95,8 +95,9 @@ def _of_windows(plan: LogicalNode, known: Attributes) -> Attributes:
         case WindowAggregate():
             ends = set(known)
         case Project(input=source, items=items):
-            within = _of_windows(source, {e.id: known[c.id] for c, e in items if isinstance(e, ColumnRef) and c.id in known})
-            ends = {c.id for c, e in items if isinstance(e, ColumnRef) and e.id in within}
+            refs = [(c.id, e.id) for c, e in items if isinstance(e, ColumnRef)]
+            within = _of_windows(source, {below: known[id_] for id_, below in refs if id_ in known})
+            ends = {id_ for id_, below in refs if below in within}
         case _:
             ends = {id_ for source in plan.inputs for id_ in _of_windows(source, known)}
     return {id_: kind for id_, kind in known.items() if id_ in ends}
