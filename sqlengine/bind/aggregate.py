@@ -224,7 +224,12 @@ class Grouped:
         positions: list[int] = []
         for arg in call.args:
             if arg not in group.keys:
-                raise BindError(f"{call.function} takes expressions of GROUP BY", code="E1218", span=call.span)
+                raise BindError(
+                    f"{call.function} takes expressions of GROUP BY",
+                    code="E1218",
+                    span=call.span,
+                    hint="name keys of GROUP BY, as they are written there",
+                )
             positions.append(group.keys.index(arg))
         return self._by_set([sum((p not in s) << n for n, p in enumerate(reversed(positions))) for s in group.sets])
 
@@ -259,7 +264,10 @@ class Grouped:
                 time = self._window.window_time
                 if time.type.is_rowtime != (what == "ROWTIME"):
                     raise BindError(
-                        f"{call.function} does not fit the time attribute of the window", code="E1216", span=call.span
+                        f"{call.function} does not fit the time attribute of the window",
+                        code="E1216",
+                        span=call.span,
+                        hint="_ROWTIME is for windows of event time, _PROCTIME for windows of processing time",
                     )
                 return time.ref()
 

@@ -99,12 +99,16 @@ def bind_watermark_expression(watermark: Watermark, columns: Sequence[Column], c
 
 def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
     if tree.args.get("recursive"):
-        raise UnsupportedError("WITH RECURSIVE is not supported", span=span_of(tree))
+        raise UnsupportedError(
+            "WITH RECURSIVE is not supported",
+            span=span_of(tree),
+            hint="join the table with itself as often as there are levels",
+        )
     names: set[str] = set()
     for table in tree.expressions:
         name = table.args["alias"].this.name
         if name in names:
-            raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table))
+            raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table), hint="rename one of them")
         names.add(name)
         columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
         env = env.with_tables({name: CommonTable(table.this, columns, env.inside(env.outer))})
@@ -118,7 +122,10 @@ def _values(tree: exp.Values, env: QueryEnv) -> BoundQuery:
     for row, written in zip(rows, tree.expressions, strict=True):
         if len(row) != width:
             raise BindError(
-                f"a row of VALUES has {len(row)} values, and the first has {width}", code="E1223", span=span_of(written)
+                f"a row of VALUES has {len(row)} values, and the first has {width}",
+                code="E1223",
+                span=span_of(written),
+                hint="give every row the same number of values",
             )
     columns = [
         unify(column, f"column {i + 1} of VALUES", span_of(tree)) for i, column in enumerate(zip(*rows, strict=True))

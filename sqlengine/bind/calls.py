@@ -80,7 +80,11 @@ class AggregateParts:
                 case exp.RespectNulls():
                     self.nulls = "RESPECT"
                 case exp.WithinGroup():
-                    raise UnsupportedError("WITHIN GROUP is not supported", span=span_of(tree))
+                    raise UnsupportedError(
+                        "WITHIN GROUP is not supported",
+                        span=span_of(tree),
+                        hint="number the rows in a subquery, and choose among them",
+                    )
                 case _:
                     raise BindError(
                         "FILTER, IGNORE NULLS and OVER follow a call of a function", code="E1211", span=span_of(tree)
@@ -107,10 +111,18 @@ def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateP
     if parts.nulls == "IGNORE" and name not in _SKIPS_NULLS:
         variant = binder.env.context.functions.find(f"{name}_IGNORE_NULLS")
         if variant is None:
-            raise UnsupportedError(f"{name} takes no IGNORE NULLS", span=parts.span)
+            raise UnsupportedError(
+                f"{name} takes no IGNORE NULLS",
+                span=parts.span,
+                hint="leave out NULLs with FILTER (WHERE x IS NOT NULL)",
+            )
         function = variant
     elif parts.nulls == "RESPECT" and name in _SKIPS_NULLS:
-        raise UnsupportedError(f"{name} leaves out NULLs and takes no RESPECT NULLS", span=parts.span)
+        raise UnsupportedError(
+            f"{name} leaves out NULLs and takes no RESPECT NULLS",
+            span=parts.span,
+            hint="put a value in their place with COALESCE",
+        )
     return parts, function
 
 
@@ -132,9 +144,15 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
 def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCall, span: Span | None) -> Expr:
     written = tree.expressions
     if len(written) == 1 and isinstance(written[0], exp.Distinct):
-        raise BindError(f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span)
+        raise BindError(
+            f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span, hint="leave DISTINCT out"
+        )
     if function.name == "JSON":
-        raise UnsupportedError("JSON(..) stands only inside JSON_OBJECT and JSON_ARRAY", span=span)
+        raise UnsupportedError(
+            "JSON(..) stands only inside JSON_OBJECT and JSON_ARRAY",
+            span=span,
+            hint="write it as an argument of JSON_OBJECT or JSON_ARRAY",
+        )
     bind_one = _json_part if function.name in _MADE_OF_VALUES else _argument
     args = [bind_one(binder, a) for a in written]
     if isinstance(tree, JsonFunction):
@@ -194,7 +212,7 @@ def _text(text: str) -> Expr:
 def _argument(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     match tree:
         case exp.Star():
-            raise BindError("* stands only in COUNT(*)", code="E1206", span=span_of(tree))
+            raise BindError("* stands only in COUNT(*)", code="E1206", span=span_of(tree), hint="name the columns")
         case NamedArg() | DefaultArg() | Descriptor() | TableArg() | ModelArg():
             raise UnsupportedError(
                 "this function takes plain arguments", span=span_of(tree), hint="write them in order, without names"
@@ -236,7 +254,10 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     clause = binder.clause
     if isinstance(function, ScalarFunction):
         raise BindError(
-            f"{function.name} is no aggregate: it takes no FILTER and no NULLS clause", code="E1211", span=parts.span
+            f"{function.name} is no aggregate: it takes no FILTER and no NULLS clause",
+            code="E1211",
+            span=parts.span,
+            hint="filter rows with WHERE, or choose values with CASE",
         )
     if isinstance(function, WindowFunction):
         raise BindError(
@@ -268,7 +289,12 @@ def _needs_group(binder: ExpressionRules, name: str, tree: FunctionCall, span: S
         raise BindError(f"{name} cannot stand in {binder.clause.name}", code="E1210", span=span)
     args = tuple(binder.bind(a) for a in tree.expressions)
     if not args and name != "GROUP_ID":
-        raise TypeMismatchError(f"{name} takes columns of GROUP BY", code="E1301", span=span)
+        raise TypeMismatchError(
+            f"{name} takes columns of GROUP BY",
+            code="E1301",
+            span=span,
+            hint="name keys of GROUP BY, as they are written there",
+        )
     return Call(name, args, BIGINT.not_null(), span=span)
 
 

@@ -25,7 +25,9 @@ __all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of"]
 
 def _column(binder: ExpressionRules, tree: exp.Column) -> Expr:
     if isinstance(tree.this, exp.Star):
-        raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+        raise BindError(
+            "* cannot stand inside an expression", code="E1206", span=span_of(tree), hint="name the columns"
+        )
     parts = tuple(p.name for p in tree.parts)
     span = span_of(tree)
     found = binder.scope.resolve(parts, span)
@@ -39,7 +41,9 @@ def _column(binder: ExpressionRules, tree: exp.Column) -> Expr:
 
 def _dot(binder: ExpressionRules, tree: exp.Dot) -> Expr:
     if isinstance(tree.expression, exp.Star):
-        raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+        raise BindError(
+            "* cannot stand inside an expression", code="E1206", span=span_of(tree), hint="name the columns"
+        )
     return get_field(binder.bind(tree.this), tree.expression.name, span_of(tree))
 
 
@@ -90,7 +94,10 @@ def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
             return Call("ITEM", (value, cast_to(index, key_type, span)), value_type.with_nullable(True), span=span)
         case _:
             raise TypeMismatchError(
-                f"[..] takes an ARRAY or a MAP, not {value.type.with_nullable(True)}", code="E1302", span=span
+                f"[..] takes an ARRAY or a MAP, not {value.type.with_nullable(True)}",
+                code="E1302",
+                span=span,
+                hint="a field of a row is read as r.name",
             )
 
 
@@ -107,7 +114,12 @@ def _tuple(binder: ExpressionRules, tree: exp.Tuple) -> Expr:
 def _array(binder: ExpressionRules, tree: exp.Array) -> Expr:
     span = span_of(tree)
     if not tree.expressions:
-        raise TypeMismatchError("ARRAY[] needs at least one element", code="E1301", span=span)
+        raise TypeMismatchError(
+            "ARRAY[] needs at least one element",
+            code="E1301",
+            span=span,
+            hint="CAST(NULL AS ARRAY<INT>) is an array without a value",
+        )
     values, element = unify([binder.bind(e) for e in tree.expressions], "an ARRAY", span)
     return Call("ARRAY", tuple(values), array(element).not_null(), span=span)
 
@@ -116,7 +128,10 @@ def _map(binder: ExpressionRules, tree: MapConstructor) -> Expr:
     span, written = span_of(tree), tree.expressions
     if not written or len(written) % 2:
         raise TypeMismatchError(
-            f"MAP[..] takes pairs of a key and a value, and this has {len(written)} values", code="E1301", span=span
+            f"MAP[..] takes pairs of a key and a value, and this has {len(written)} values",
+            code="E1301",
+            span=span,
+            hint="write MAP[key, value, key, value]",
         )
     bound = [binder.bind(e) for e in written]
     keys, key_type = unify(bound[::2], "the keys of a MAP", span)
@@ -170,7 +185,7 @@ def _case(binder: ExpressionRules, tree: exp.Case) -> Expr:
 
 
 def _subscript_star(binder: ExpressionRules, tree: exp.Star) -> Expr:
-    raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree))
+    raise BindError("* cannot stand inside an expression", code="E1206", span=span_of(tree), hint="name the columns")
 
 
 def _unit(_: ExpressionRules, tree: exp.Var) -> Expr:

@@ -95,7 +95,10 @@ class _Reader:
         )
         if self.window is not None and len(sets) > 1:
             raise BindError(
-                f"{self.window.name} in GROUP BY does not go with grouping sets", code="E1216", span=self.window.span
+                f"{self.window.name} in GROUP BY does not go with grouping sets",
+                code="E1216",
+                span=self.window.span,
+                hint="use the window function in FROM: TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), size))",
             )
         return GroupBy(tuple(self.keys), sets, self.window)
 
@@ -136,10 +139,20 @@ class _Reader:
     def _window(self, tree: FunctionCall) -> None:
         name, span = tree.name.upper(), span_of(tree)
         if self.window is not None:
-            raise BindError("GROUP BY has two windows", code="E1216", span=span)
+            raise BindError(
+                "GROUP BY has two windows",
+                code="E1216",
+                span=span,
+                hint="group by one window, and the other in a query around it",
+            )
         parameters = _WINDOWS[name]
         if not 2 <= len(tree.expressions) <= len(parameters) + 1:
-            raise BindError(f"{name} in GROUP BY takes a time attribute and its lengths", code="E1230", span=span)
+            raise BindError(
+                f"{name} in GROUP BY takes a time attribute and its lengths",
+                code="E1230",
+                span=span,
+                hint="for example TUMBLE(ts, INTERVAL '5' MINUTE)",
+            )
         args = tuple(self.binder.bind(e) for e in tree.expressions)
         time = args[0]
         if not isinstance(time, ColumnRef) or time.type.time_attribute is None:
@@ -151,5 +164,10 @@ class _Reader:
             )
         lengths = {p: milliseconds(a, p, span) for p, a in zip(parameters, args[1:], strict=False)}
         if any(p not in lengths for p in parameters if p != "OFFSET"):
-            raise BindError(f"{name} in GROUP BY lacks a length", code="E1230", span=span)
+            raise BindError(
+                f"{name} in GROUP BY lacks a length",
+                code="E1230",
+                span=span,
+                hint="for example HOP(ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
+            )
         self.window = GroupWindow(name, args, time, window_of(name, lengths, span), span)

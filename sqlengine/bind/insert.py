@@ -67,7 +67,10 @@ def _check_names(named: Sequence[tuple[str, Span]], table: CatalogTable, known: 
         if name in computed | virtual:
             kind = "computed" if name in computed else "a virtual metadata column"
             raise BindError(
-                f'the column "{name}" of {table.path.name} is {kind} and cannot be written', code="E1225", span=span
+                f'the column "{name}" of {table.path.name} is {kind} and cannot be written',
+                code="E1225",
+                span=span,
+                hint="leave it out of the column list",
             )
         if name not in known:
             raise BindError(
@@ -94,7 +97,9 @@ def bind_insert_source(
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
-        raise BindError(f'the column "{doubled}" of {table} is given twice', code="E1224", span=whole)
+        raise BindError(
+            f'the column "{doubled}" of {table} is given twice', code="E1224", span=whole, hint="name each column once"
+        )
     if len(filled) != len(query.names):
         raise BindError(
             f"the query has {len(query.names)} columns for {len(filled)} columns of {table}{insertion.schemas()}",

@@ -161,9 +161,17 @@ def _join_unnest(
     rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Unnest, kind: JoinKind
 ) -> BoundRelation:
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError("UNNEST stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+        raise UnsupportedError(
+            "UNNEST stands on the right of an inner or LEFT JOIN",
+            span=span_of(tree),
+            hint="write t CROSS JOIN UNNEST(..) or t LEFT JOIN UNNEST(..) ON TRUE",
+        )
     if kind is JoinKind.LEFT and not _always_true(tree):
-        raise UnsupportedError("LEFT JOIN UNNEST takes ON TRUE only", span=span_of(tree.args["on"]))
+        raise UnsupportedError(
+            "LEFT JOIN UNNEST takes ON TRUE only",
+            span=span_of(tree.args["on"]),
+            hint="filter with WHERE, or take the collection apart in a subquery and join that",
+        )
     bound = bind_unnest(rules, left, right, outer_join=kind is JoinKind.LEFT)
     on = tree.args.get("on")
     if on is None or _always_true(tree):
@@ -195,6 +203,7 @@ def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, 
                 f"UNNEST takes an ARRAY, MAP or MULTISET, and this is a {kind.with_nullable(True)}",
                 code="E1302",
                 span=span_of(written),
+                hint="ARRAY[x] is an array of one value",
             )
     ordinality = bool(tree.args.get("offset"))
     if ordinality:
@@ -204,7 +213,10 @@ def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, 
     if names:
         if len(names) != len(parts):
             raise BindError(
-                f"UNNEST gives {len(parts)} columns, and {len(names)} names are given for them", code="E1208", span=span
+                f"UNNEST gives {len(parts)} columns, and {len(names)} names are given for them",
+                code="E1208",
+                span=span,
+                hint="name them all, or none",
             )
         parts = [(n, t) for n, (_, t) in zip(names, parts, strict=True)]
     produced = tuple(fresh_column(n, t) for n, t in parts)
@@ -238,7 +250,11 @@ def _join_lateral(
     rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Lateral, kind: JoinKind
 ) -> BoundRelation:
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError("LATERAL stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+        raise UnsupportedError(
+            "LATERAL stands on the right of an inner or LEFT JOIN",
+            span=span_of(tree),
+            hint="exchange the sides of the join",
+        )
     bound = lateral_query(rules, right, _seen(rules, left))
     if not outer_ids(bound.plan) & {c.id for c in left.plan.columns}:
         return _joined(rules, left, bound, tree, kind)
@@ -251,7 +267,11 @@ def _join_versions(
     rules: RelationRules, left: BoundRelation, tree: exp.Join, right: exp.Table, kind: JoinKind
 ) -> BoundRelation:
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError("FOR SYSTEM_TIME AS OF stands on the right of an inner or LEFT JOIN", span=span_of(tree))
+        raise UnsupportedError(
+            "FOR SYSTEM_TIME AS OF stands on the right of an inner or LEFT JOIN",
+            span=span_of(tree),
+            hint="put the versioned table on the right",
+        )
     version = right.args["version"].expression
     time = ExpressionBinder(rules.env, _seen(rules, left), Clause("FOR SYSTEM_TIME AS OF", subqueries=False)).bind(
         version

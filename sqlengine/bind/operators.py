@@ -59,7 +59,12 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
     """`left operator right` in the type in which the two can be compared; E1304 when there is none."""
     common = comparison_type(left.type, right.type)
     if common is not None and common.is_nested and operator in _ORDERING:
-        raise TypeMismatchError(f"values of type {common.with_nullable(True)} have no order", code="E1304", span=span)
+        raise TypeMismatchError(
+            f"values of type {common.with_nullable(True)} have no order",
+            code="E1304",
+            span=span,
+            hint="compare their parts, or use = and <>",
+        )
     if common is None or common.root is TypeRoot.NULL:
         if common is not None:
             return Literal(None, BOOLEAN)
@@ -155,6 +160,7 @@ def _compare(binder: ExpressionRules, tree: exp.Binary) -> Expr:
                 f"a row of {len(left_fields)} and a row of {len(right_fields)} values cannot be compared",
                 code="E1304",
                 span=span_of(tree),
+                hint="give both rows the same number of values",
             )
         pairs = zip(left_fields, right_fields, strict=True)
         return conjunction([comparison("=", binder.bind(a), binder.bind(b), span_of(tree)) for a, b in pairs])
@@ -250,7 +256,9 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
             merged = comparison_type(common, item.type)
             if merged is None:
                 comparison("=", value, item, span_of(where))
-                raise TypeMismatchError("the values of IN have no common type", code="E1303", span=span)
+                raise TypeMismatchError(
+                    "the values of IN have no common type", code="E1303", span=span, hint="CAST them to one type"
+                )
             common = merged
     nullable = common.nullable or any(i.type.nullable for i in (value, *items))
     value = _side(value, common)

@@ -90,7 +90,10 @@ def _count(tree: exp.Expr, word: str) -> int:
     if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
         return int(str(value.this))
     raise BindError(
-        f"{word} takes a literal number that is not negative", code="E1219", span=span_of(value) or span_of(tree)
+        f"{word} takes a literal number that is not negative",
+        code="E1219",
+        span=span_of(value) or span_of(tree),
+        hint="for example LIMIT 10",
     )
 
 
@@ -102,7 +105,10 @@ def ordinal(item: exp.Ordered, count: int) -> int | None:
     position = int(str(tree.this))
     if not 1 <= position <= count:
         raise BindError(
-            f"ORDER BY {position} is no position of a column: there are {count}", code="E1219", span=span_of(tree)
+            f"ORDER BY {position} is no position of a column: there are {count}",
+            code="E1219",
+            span=span_of(tree),
+            hint="positions count from 1; a name works too",
         )
     return position - 1
 
@@ -152,4 +158,4 @@ def check_sortable(value: Expr, item: exp.Ordered) -> None:
             f"rows cannot be ordered by a {value.type.root.value}", code="E1302", span=span_of(item)
         )
     if isinstance(value, Literal) and value.value is None:
-        raise TypeMismatchError("ORDER BY NULL says nothing", code="E1306", span=span_of(item))
+        raise TypeMismatchError("ORDER BY NULL says nothing", code="E1306", span=span_of(item), hint="leave it out")

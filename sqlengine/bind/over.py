@@ -46,9 +46,16 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
         )
     parts, function = aggregate_parts(binder, tree.this)
     if isinstance(function, ScalarFunction):
-        raise BindError(f"{function.name} is no aggregate and takes no OVER", code="E1211", span=span)
+        raise BindError(
+            f"{function.name} is no aggregate and takes no OVER", code="E1211", span=span, hint="leave OVER out"
+        )
     if parts.name in _NOT_OVER:
-        raise BindError(f"{parts.name} cannot be used with OVER", code="E1213", span=span)
+        raise BindError(
+            f"{parts.name} cannot be used with OVER",
+            code="E1213",
+            span=span,
+            hint="aggregate with GROUP BY, and join the result",
+        )
     inner = Clause(
         "the arguments of a function with OVER",
         aggregates=binder.clause.aggregates,
@@ -62,17 +69,34 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     frame = None
     if definition.spec is not None:
         if not order:
-            raise BindError("a frame needs ORDER BY", code="E1214", span=span_of(definition.spec))
+            raise BindError(
+                "a frame needs ORDER BY",
+                code="E1214",
+                span=span_of(definition.spec),
+                hint="say in which order the rows of the frame stand",
+            )
         frame = _frame(scope, definition.spec, order[0])
     if isinstance(function, WindowFunction):
         if not order and function.needs_order:
-            raise BindError(f"{function.name} needs ORDER BY in its OVER", code="E1214", span=span)
+            raise BindError(
+                f"{function.name} needs ORDER BY in its OVER",
+                code="E1214",
+                span=span,
+                hint="say in which order the rows stand: OVER (ORDER BY ..)",
+            )
         if frame is not None:
-            raise BindError(f"{function.name} takes no frame", code="E1214", span=span)
+            raise BindError(f"{function.name} takes no frame", code="E1214", span=span, hint="leave ROWS or RANGE out")
         if parts.distinct or parts.filter is not None:
-            raise BindError(f"{function.name} takes neither DISTINCT nor FILTER", code="E1211", span=span)
+            raise BindError(
+                f"{function.name} takes neither DISTINCT nor FILTER", code="E1211", span=span, hint="leave them out"
+            )
         if len(args) > 1 and function.name in ("LAG", "LEAD") and not isinstance(args[1], Literal):
-            raise TypeMismatchError(f"the offset of {function.name} must be a literal", code="E1309", span=span)
+            raise TypeMismatchError(
+                f"the offset of {function.name} must be a literal",
+                code="E1309",
+                span=span,
+                hint="write a number, for example LAG(x, 2)",
+            )
     condition = None
     if parts.filter is not None:
         condition = as_boolean(scope.bind(parts.filter), "FILTER", span_of(parts.filter))
@@ -118,9 +142,19 @@ def _definition(binder: ExpressionRules, tree: exp.Window, seen: tuple[str, ...]
         )
     base = _definition(binder, window, (*seen, name))
     if own.partition:
-        raise BindError(f'PARTITION BY belongs to the window "{name}" itself', code="E1215", span=span_of(tree))
+        raise BindError(
+            f'PARTITION BY belongs to the window "{name}" itself',
+            code="E1215",
+            span=span_of(tree),
+            hint="add PARTITION BY where the window is defined",
+        )
     if own.order and base.order:
-        raise BindError(f'the window "{name}" has an ORDER BY already', code="E1215", span=span_of(tree))
+        raise BindError(
+            f'the window "{name}" has an ORDER BY already',
+            code="E1215",
+            span=span_of(tree),
+            hint="leave ORDER BY out here, or define another window",
+        )
     return _Definition(base.partition, own.order or base.order, own.spec or base.spec)
 
 
@@ -131,7 +165,7 @@ def _frame(binder: ExpressionRules, spec: exp.WindowSpec, order: SortKey) -> Fra
         _bound(binder, spec, "end", rows, order) if spec.args.get("end") is not None else (FrameBound.CURRENT_ROW, None)
     )
     if start[0] is FrameBound.UNBOUNDED_FOLLOWING or end[0] is FrameBound.UNBOUNDED_PRECEDING:
-        raise BindError("the frame ends before it starts", code="E1214", span=span_of(spec))
+        raise BindError("the frame ends before it starts", code="E1214", span=span_of(spec), hint="exchange its bounds")
     return Frame(rows, start[0], end[0], start[1], end[1])
 
 
@@ -146,7 +180,11 @@ def _bound(
         return (FrameBound.UNBOUNDED_PRECEDING if preceding else FrameBound.UNBOUNDED_FOLLOWING), None
     value = binder.bind(written)
     if not isinstance(value, Literal) or value.value is None:
-        raise UnsupportedError("the bound of a frame must be a literal", span=span_of(written))
+        raise UnsupportedError(
+            "the bound of a frame must be a literal",
+            span=span_of(written),
+            hint="for example ROWS BETWEEN 5 PRECEDING AND CURRENT ROW",
+        )
     kind, ordered = value.type, order.expr.type
     if rows:
         fits = kind.is_integer
@@ -167,7 +205,12 @@ def _bound(
         )
     amount = value.value if isinstance(value.value, int | float) else float(value.value)
     if amount < 0:
-        raise BindError("the bound of a frame is not negative", code="E1214", span=span_of(written))
+        raise BindError(
+            "the bound of a frame is not negative",
+            code="E1214",
+            span=span_of(written),
+            hint="PRECEDING looks back, FOLLOWING ahead",
+        )
     return (FrameBound.PRECEDING if preceding else FrameBound.FOLLOWING), amount
 
 

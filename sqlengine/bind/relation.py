@@ -73,7 +73,11 @@ class RelationBinder(RelationRules):
                 inner = bind_joins(self, self._first(tree.this), list(tree.args["joins"]))
                 return inner
             case MatchRecognize():
-                raise UnsupportedError("MATCH_RECOGNIZE is not supported", span=span_of(tree))
+                raise UnsupportedError(
+                    "MATCH_RECOGNIZE is not supported",
+                    span=span_of(tree),
+                    hint="compare neighbouring rows with LAG and LEAD .. OVER (PARTITION BY .. ORDER BY ..)",
+                )
             case _:
                 raise UnsupportedError("this relation is not supported here", span=span_of(tree))
 
@@ -94,7 +98,12 @@ class RelationBinder(RelationRules):
 
     def _view(self, view: CatalogView, env: QueryEnv, tree: exp.Table) -> BoundQuery:
         if any(v.path == view.path for v in env.views):
-            raise BindError(f'the view "{view.path}" contains itself', code="E1222", span=span_of(tree))
+            raise BindError(
+                f'the view "{view.path}" contains itself',
+                code="E1222",
+                span=span_of(tree),
+                hint="let it read tables and other views",
+            )
         try:
             return env.of_view(view).query(view.query)
         except InternalError:
@@ -118,7 +127,11 @@ class RelationBinder(RelationRules):
             plan = bind_window_function(call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
         if name in _LATER:
-            raise UnsupportedError(f"the table function {name} is not supported", span=span_of(call))
+            raise UnsupportedError(
+                f"the table function {name} is not supported",
+                span=span_of(call),
+                hint="the window functions TUMBLE, HOP, CUMULATE and SESSION are",
+            )
         raise BindError(
             f"unknown table function {name}",
             code="E1203",
@@ -157,5 +170,6 @@ def _renamed(columns: tuple[Column, ...], names: tuple[str, ...], tree: exp.Expr
             f'"{owner}" has {len(columns)} columns, and {len(names)} names are given for them',
             code="E1208",
             span=span_of(tree),
+            hint="name them all, or none",
         )
     return tuple(Column(c.id, n, c.type) for c, n in zip(columns, names, strict=True))

@@ -107,7 +107,9 @@ def _named_windows(tree: exp.Select) -> dict[str, exp.Window]:
     for window in tree.args.get("windows") or ():
         name = window.this.name
         if name in found:
-            raise BindError(f'the window "{name}" is defined twice', code="E1215", span=span_of(window))
+            raise BindError(
+                f'the window "{name}" is defined twice', code="E1215", span=span_of(window), hint="rename one of them"
+            )
         found[name] = window
     return found
 
@@ -184,7 +186,7 @@ def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expr]) -> list[_I
 def _star(binder: ExpressionBinder, tree: exp.Expr) -> list[_Item]:
     found = [_Item(name, value) for name, value in binder.scope.star()]
     if not binder.scope.sources:
-        raise BindError("* needs a FROM", code="E1206", span=span_of(tree))
+        raise BindError("* needs a FROM", code="E1206", span=span_of(tree), hint="say from which table")
     _mention(binder, found, tree)
     return found
 
@@ -227,6 +229,7 @@ def _fields(value: Expr, tree: exp.Expr) -> list[_Item]:
             f".* takes a relation or a row, and this is a {value.type.with_nullable(True)}",
             code="E1207",
             span=span_of(tree),
+            hint="name the column without .*",
         )
     return [_Item(f.name, get_field(value, f.name, span_of(tree))) for f in value.type.fields]
 

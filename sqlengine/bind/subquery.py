@@ -26,7 +26,12 @@ __all__ = ["SUBQUERIES", "in_query", "one_row", "quantified"]
 
 def _bound(binder: ExpressionRules, tree: exp.Expr) -> BoundQuery:
     if not binder.clause.subqueries:
-        raise BindError(f"a subquery cannot stand in {binder.clause.name}", code="E1221", span=span_of(tree))
+        raise BindError(
+            f"a subquery cannot stand in {binder.clause.name}",
+            code="E1221",
+            span=span_of(tree),
+            hint="compute it in a query in FROM",
+        )
     return binder.env.inside(binder.scope).query(tree)
 
 
@@ -48,6 +53,7 @@ def _scalar(binder: ExpressionRules, tree: exp.Subquery) -> Expr:
             f"a subquery that stands for a value has one column, and this has {len(query.names)}",
             code="E1220",
             span=span,
+            hint="select one column; a row of several can be compared in parentheses with IN",
         )
     result = query.plan.columns[0].type.materialized().with_nullable(True)
     return SubqueryExpr(SubqueryKind.SCALAR, one_row(query.plan), (), result, span=span)
@@ -70,6 +76,7 @@ def in_query(binder: ExpressionRules, written: exp.Expr, tree: exp.Expr, span: S
             f"the query of IN has {len(query.names)} columns for {len(operands)} values",
             code="E1220",
             span=span_of(tree),
+            hint="write as many values as columns: (a, b) IN (SELECT x, y ..)",
         )
     targets = []
     for operand, column in zip(operands, query.plan.columns, strict=True):

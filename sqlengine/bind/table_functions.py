@@ -59,7 +59,12 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
             hint=_usage(name),
         )
     if data.args.get("order") is not None:
-        raise BindError(f"{name} takes no ORDER BY", code="E1230", span=span_of(data))
+        raise BindError(
+            f"{name} takes no ORDER BY",
+            code="E1230",
+            span=span_of(data),
+            hint="leave ORDER BY out: windows are cut by the time column",
+        )
     plan, source = relation(data.this)
     scope = Scope([source])
     named = time_column.expressions[0]
@@ -74,7 +79,12 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
     binder = ExpressionBinder(env, scope, Clause(f"the arguments of {name}", subqueries=False))
     partition = tuple(_column(binder, key, name) for key in data.args.get("partition_by") or ())
     if partition and name != "SESSION":
-        raise BindError(f"only SESSION takes PARTITION BY, not {name}", code="E1230", span=span_of(data))
+        raise BindError(
+            f"only SESSION takes PARTITION BY, not {name}",
+            code="E1230",
+            span=span_of(data),
+            hint="group by the column beside window_start and window_end",
+        )
     lengths = {
         k: milliseconds(binder.bind(v), k, span_of(v))
         for k, v in arguments.items()
@@ -82,7 +92,11 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
     }
     only_on_update = arguments.get("EMITONLYONUPDATE")
     if only_on_update is not None and not (isinstance(only_on_update, exp.Boolean) and not only_on_update.this):
-        raise UnsupportedError("emitOnlyOnUpdate of CUMULATE is not supported", span=span_of(only_on_update))
+        raise UnsupportedError(
+            "emitOnlyOnUpdate of CUMULATE is not supported",
+            span=span_of(only_on_update),
+            hint="leave it out: every step gives a row",
+        )
     window = window_of(name, lengths, span)
     return window_table(plan, found[0].ref(), window, partition, span_of(named), name)
 
@@ -93,7 +107,10 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
     for parameter, length in lengths.items():
         if parameter != "OFFSET" and length <= 0:
             raise BindError(
-                f"{parameter.lower()} of {name} must be positive, and is {length} ms", code="E1232", span=span
+                f"{parameter.lower()} of {name} must be positive, and is {length} ms",
+                code="E1232",
+                span=span,
+                hint="for example INTERVAL '5' MINUTE",
             )
     size = lengths.get("SIZE", 0)
     if name != "SESSION" and abs(offset) >= size:
@@ -146,6 +163,7 @@ def window_table(
             f'{usage} takes a TIMESTAMP or TIMESTAMP_LTZ column, and "{time.name}" is a {kind.with_nullable(True)}',
             code="E1231",
             span=span,
+            hint="declare WATERMARK FOR a column of such a type, or a column AS PROCTIME()",
         )
     if kind.time_attribute is None:
         raise TypeMismatchError(
@@ -212,7 +230,12 @@ def _arguments(name: str, call: FunctionCall) -> dict[str, exp.Expr]:
                 hint=_usage(name),
             )
         if key in found:
-            raise BindError(f"the argument {key} of {name} is there twice", code="E1230", span=span_of(argument))
+            raise BindError(
+                f"the argument {key} of {name} is there twice",
+                code="E1230",
+                span=span_of(argument),
+                hint="give it once",
+            )
         if not isinstance(value, DefaultArg):
             found[key] = value
     missing = [p for p in parameters if p not in found and p not in _OPTIONAL]
@@ -229,5 +252,10 @@ def _usage(name: str) -> str:
 def _column(binder: ExpressionBinder, tree: exp.Expr, name: str) -> ColumnRef:
     value = binder.bind(tree)
     if not isinstance(value, ColumnRef):
-        raise BindError(f"PARTITION BY of {name} takes columns", code="E1230", span=span_of(tree))
+        raise BindError(
+            f"PARTITION BY of {name} takes columns",
+            code="E1230",
+            span=span_of(tree),
+            hint="compute the column in a view, and name it here",
+        )
     return value
