@@ -79,7 +79,7 @@ class MemoryTable:
 
     @property
     def nbytes(self) -> int:
-        return sum(b.nbytes for b in self._appended) + self._rows.nbytes + self._index.nbytes
+        return sum(b.nbytes for b in self._appended) + self._rows.nbytes + self._index.nbytes + self._counts.nbytes
 
     # --- changing
     # ---------------------------------------------------------------------------------------------------------

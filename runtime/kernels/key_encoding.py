@@ -14,6 +14,8 @@ from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for
 
 __all__ = ["KeyEncoder", "hash_words"]
 
+_SMALLEST_POOL = 8192
+
 
 class KeyEncoder:
     """Encodes key columns of given types as (n, width) uint64 key words.
@@ -35,6 +37,7 @@ class KeyEncoder:
         self._types = list(types)
         self._codecs: list[KeyCodec] = [codec_for(t, n) for t, n in zip(self._types, flags, strict=True)]
         self._layout = WordLayout([bits for codec in self._codecs for bits in codec.bits])
+        self._pool_limit = _SMALLEST_POOL
 
     @property
     def width(self) -> int:
@@ -52,6 +55,11 @@ class KeyEncoder:
         back.
         """
         return sum(codec.pooled for codec in self._codecs)
+
+    def overfull(self, live: int) -> bool:
+        """Whether so much is interned, for an index of `live` keys, that `retain` pays: twice of what was needed the
+        last time, and not little beside the keys."""
+        return self.pooled > max(self._pool_limit, live // 4)
 
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
         """The key words of each row, interning values not seen before. Do not change them: they may share Arrow memory.
@@ -85,12 +93,13 @@ class KeyEncoder:
         """Forgets all interned values that no row of `words` (all live keys) refers to; returns the rows re-encoded.
 
         The owner passes the keys of its index and puts the result back: `index.rekey(encoder.retain(index.keys(
-        index.live_slots())))`. Cost follows the number of live keys: call it when `pooled` has doubled.
+        index.live_slots())))`. Cost follows the number of live keys: call it when `overfull`.
         """
         pieces = self._layout.unpack(words)
         kept: list[np.ndarray] = []
         for codec in self._codecs:
             kept.extend(codec.retain(pieces[len(kept):len(kept) + len(codec.bits)]))
+        self._pool_limit = max(_SMALLEST_POOL, 2 * self.pooled)
         return self._layout.pack(kept, len(words))
 
     def _arrays(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:

@@ -13,6 +13,7 @@ from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
 from runtime.operators.idle_slots import IdleSlots
@@ -21,7 +22,6 @@ from runtime.plan.nodes import GroupAggregateExec
 
 __all__ = ["GroupAggregateOperator"]
 
-_POOL_SLACK = 4096
 
 
 class GroupAggregateOperator(Operator):
@@ -142,8 +142,7 @@ class GroupAggregateOperator(Operator):
             self._live.release(slots)
         if self._idle is not None:
             self._idle.forget(slots)
-        if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
-            self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
+        forget_unused(self._index, self._encoder)
 
 
 def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.ndarray:

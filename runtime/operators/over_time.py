@@ -18,6 +18,7 @@ from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.idle_slots import IdleSlots
@@ -31,7 +32,6 @@ from runtime.state.timed import time_words
 __all__ = ["OverTimeOperator"]
 
 _PENDING, _PAST = 0, 1
-_POOL_SLACK = 4096
 
 
 class OverTimeOperator(Operator):
@@ -233,8 +233,7 @@ class OverTimeOperator(Operator):
         if len(partitions):
             self._calls.release(partitions)
             self._index.remove(partitions)
-            if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
-                self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
+            forget_unused(self._index, self._encoder)
 
 
 def _row_frame(frame: Frame | None) -> Frame:

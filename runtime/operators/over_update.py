@@ -15,6 +15,7 @@ from runtime.kernels.cancel import consolidate
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.sorted_runs import SortedRuns
@@ -25,7 +26,6 @@ from runtime.plan.nodes import OverAggregateExec
 
 __all__ = ["OverUpdateOperator"]
 
-_POOL_SLACK = 4096
 
 
 class OverUpdateOperator(Operator):
@@ -222,5 +222,4 @@ class OverUpdateOperator(Operator):
         empty[found] = False
         self._partition_index.remove(slots[empty])
         for encoder, index in ((self._partitions, self._partition_index), (self._equal, self._equal_index)):
-            if encoder.pooled > 4 * len(self._rows) + _POOL_SLACK:
-                index.rekey(encoder.retain(index.keys(index.live_slots())))
+            forget_unused(index, encoder)

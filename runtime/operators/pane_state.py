@@ -14,12 +14,12 @@ from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.plan.nodes import AggregateSpec
 
 __all__ = ["PaneState", "Slices"]
 
-_POOL_SLACK = 4096
 
 
 class Slices:
@@ -172,7 +172,4 @@ class PaneState:
         self._index.remove(panes)
         if self._live is not None:
             self._live.release(panes)
-        if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
-            words = self._index.keys(self._index.live_slots()).copy()
-            words[:, 1:] = self._encoder.retain(np.ascontiguousarray(words[:, 1:]))
-            self._index.rekey(words)
+        forget_unused(self._index, self._encoder, leading=1)

@@ -19,6 +19,7 @@ from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.window_assign import closed, firing_times
@@ -26,7 +27,6 @@ from runtime.state.timed import time_words
 
 __all__ = ["Assigned", "SessionState"]
 
-_POOL_SLACK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,7 @@ class SessionState:
         if len(idle):
             self._index.remove(idle)
             self._keys.free(idle)
-            if self._encoder.pooled > 4 * len(self._index) + _POOL_SLACK:
-                self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
+            forget_unused(self._index, self._encoder)
 
 
 def _running_max(group: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 
 __all__ = ["KeyIndex"]
-
-_SMALLEST_POOL = 8192
 
 
 class KeyIndex:
@@ -32,7 +31,6 @@ class KeyIndex:
     def __init__(self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None) -> None:
         self._encoder = KeyEncoder(types, nullable)
         self._index = HashIndex(self._encoder.width)
-        self._pool_limit = _SMALLEST_POOL
 
     @staticmethod
     def of(schema: Schema, positions: Sequence[int]) -> KeyIndex:
@@ -70,9 +68,7 @@ class KeyIndex:
     def remove(self, slots: np.ndarray) -> None:
         """Forgets the keys of live slots, each once."""
         self._index.remove(slots)
-        if self._encoder.pooled > self._pool_limit:
-            self._index.rekey(self._encoder.retain(self._index.keys(self._index.live_slots())))
-            self._pool_limit = max(_SMALLEST_POOL, 2 * self._encoder.pooled)
+        forget_unused(self._index, self._encoder)
 
     def live_slots(self) -> np.ndarray:
         """All slots in use, ascending. Costs as much as the index is large."""

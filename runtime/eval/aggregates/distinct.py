@@ -12,6 +12,7 @@ from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 
 __all__ = ["DistinctValues"]
@@ -95,6 +96,7 @@ class DistinctValues:
         if self._lists is not None:
             self._lists.remove(self._groups[entries], entries)
         self._index.remove(entries)
+        forget_unused(self._index, self._keys, leading=1)
         self._present.clear(entries)
         if self._store is not None:
             self._store.free(entries)

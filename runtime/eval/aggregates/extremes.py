@@ -16,6 +16,7 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
 from runtime.kernels.sort import sort_words
@@ -211,6 +212,7 @@ class RetractableExtreme(Accumulator):
             self._live[entries] = False
             self._index.remove(entries)
             self._store.free(entries)
+            forget_unused(self._index, self._keys, leading=1)
 
 
 def ordered_keys(values: pa.Array) -> np.ndarray | None:

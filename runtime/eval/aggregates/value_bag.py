@@ -13,6 +13,7 @@ from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 
@@ -137,10 +138,11 @@ class ValueBag:
         self._lists.remove(self._groups[rows], rows)
         if self._ends is not None:
             self._ends.remove(rows)
-        if self._index is not None:
+        if self._index is not None and self._keys is not None:
             keys = self._key_of[rows]
             self._equal.remove(keys, rows)
             touched = np.unique(keys)
             self._index.remove(touched[self._equal.counts(touched) == 0])
+            forget_unused(self._index, self._keys, leading=1)
         self._store.free(rows)
         self._rows.free(rows)
