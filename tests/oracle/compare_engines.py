@@ -74,7 +74,7 @@ class Engine:
         self._tables = tables
         for table in tables:
             self.environment.execute_sql(table.ddl())
-            if table.sends != "full images":
+            if table.sends in ("after-images", "key-only deletes"):
                 self._send_by_key(table)
         for definition in definitions:
             self.environment.execute_sql(f"CREATE {definition.how} {definition.name} AS {definition.query.sql.ours}")
@@ -192,7 +192,7 @@ def _batch(table: Table, changes: Sequence[Change]) -> ChangelogBatch:
         if change.new is not None:
             rows.append(change.new)
             kinds.append(UPDATE_AFTER if both else INSERT)
-    return ChangelogBatch(table.batch(rows), np.array(kinds, dtype=np.int8))
+    return ChangelogBatch(table.batch(rows), np.array(kinds, dtype=np.int8) if any(kinds) else None)
 
 
 __all__ += ["rows_of"]

@@ -18,7 +18,7 @@ __all__ = ["as_slt", "write_slt"]
 def as_slt(case: Case, why: str) -> str:
     """The file: tables, views, then each epoch with DuckDB's answer after it."""
     lines = ["# " + line for line in why.strip().splitlines()]
-    lines += [f"# {t.name} sends {t.sends}" for t in case.tables if t.sends != "full images"]
+    lines += [f"# {t.name} sends {t.sends}" for t in case.tables if t.key and t.sends != "full images"]
     lines += [f"# DuckDB: {case.sql.duck}", "", "statement ok"]
     lines += [t.ddl() + ";" for t in case.tables]
     lines += [f"CREATE {d.how} {d.name} AS {d.query.sql.ours};" for d in case.definitions]

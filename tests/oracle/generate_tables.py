@@ -85,7 +85,7 @@ class Table:
     """A base table. `key`: how many of the first columns are the primary key (0: a bag of rows).
 
     `sends`: what followers of its changes are given: full images, after-images by key, or those with deletes that
-    hold the key only.
+    hold the key only; or insertions, and then it takes nothing else.
     """
 
     name: str
@@ -97,7 +97,8 @@ class Table:
         parts = [f"{c.name} {c.kind.value}" for c in self.columns]
         if self.key:
             parts.append(f"PRIMARY KEY ({', '.join(c.name for c in self.columns[: self.key])}) NOT ENFORCED")
-        return f"CREATE TABLE {self.name} ({', '.join(parts)})"
+        options = " WITH ('changelog-mode' = 'append')" if self.sends == "insertions" else ""
+        return f"CREATE TABLE {self.name} ({', '.join(parts)}){options}"
 
     def batch(self, rows: list[Row]) -> pa.RecordBatch:
         fields = [pa.field(c.name, arrow_type(c.kind)) for c in self.columns]
@@ -137,11 +138,13 @@ class Contents:
     def take(self, op: Op) -> list[Change]:
         """Carry out a change as drawn; gives what happens (nothing when there is no row to change)."""
         table, rows = self.tables[op.table], self.rows[op.table]
+        if op.what == "churn":
+            return self._churn(op)
+        if table.sends == "insertions":
+            return [self._put(op.table, op.row)] if op.row else []
         if op.what == "clear":
             gone, rows[:] = list(rows), []
             return [Change(op.table, r, None) for r in gone]
-        if op.what == "churn":
-            return self._churn(op)
         if op.what == "insert":
             return [self._put(op.table, op.row)]
         if not rows:
@@ -218,11 +221,8 @@ def draw_tables(choose: Choices) -> tuple[Table, ...]:
         for i in range(width):
             kind = Kind.INT if i == 0 else choose.pick(_KEY_KINDS) if i < key else choose.pick(_KINDS)
             columns.append(Column(f"c{i}", kind))
-        sends = (
-            choose.weighted([(6, "full images"), (2, "after-images"), (1, "key-only deletes")])
-            if key
-            else "full images"
-        )
+        keyed = [(6, "full images"), (2, "after-images"), (1, "key-only deletes")]
+        sends = choose.weighted(keyed if key else [(3, "full images"), (1, "insertions")])
         found.append(Table(f"t{number}", tuple(columns), key, sends))
     return tuple(found)
 
