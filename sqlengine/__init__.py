@@ -7,6 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import signal
+import sys
+
+if pathlib.PurePath(sys.argv[0] if sys.argv else "").stem in ("-m", "sqlengine"):
+    # The command line is loading: until it takes over, Ctrl-C ends it at once, without a stack trace.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 for _package in ("planner", "runtime", "connectors"):

@@ -136,7 +136,7 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """The changes folded to the rows that are left, in ORDER BY order where there is one.
 
-        Raises UnsupportedError E1613 when the input has no end: the rows would never be complete.
+        Raises UnsupportedError E1613 when the input has no end, E1620 when the query was stopped: the rows are not complete.
         """
         return pa.Table.from_batches([self.folded()])
 
@@ -148,7 +148,14 @@ class Result:
                 code="E1613",
                 hint="read the changes as they come: collect() or changes()",
             )
-        rows = fold(list(self._read()), self._full_schema)
+        batches = list(self._read())
+        if self.is_query and self.job is not None and self.job.status == "CANCELED":
+            raise UnsupportedError(
+                "the query was stopped before its final rows were known",
+                code="E1620",
+                hint="collect() and changes() give rows as they come",
+            )
+        rows = fold(batches, self._full_schema)
         if self.order:
             rows = rows.take(pa.array(_sorted_positions(rows, self.order)))
         return rows.select(list(range(self._visible)))
@@ -168,6 +175,13 @@ class Result:
         except SqlEngineError as error:
             raise self._located(error) from error.__cause__
         return self
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `cancel` would stop anything."""
+        if self.job is not None:
+            return self.job.status in ("CREATED", "RUNNING")
+        return self._stopper is not None and not self._read_to_end
 
     def cancel(self) -> None:
         """Stop after the epoch at hand: iteration ends, sinks publish what they have. Harmless when nothing runs."""

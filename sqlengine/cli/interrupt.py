@@ -17,9 +17,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupt:
-    """While entered, the first signal asks the jobs and the result at hand to stop after their epoch; where nothing
-    runs, and
-    for a second signal, it raises KeyboardInterrupt.
+    """While entered, the first signal asks the jobs and the result at hand to stop after their epoch.
+
+    Where nothing runs, while rows are printed that are all there, and for a second signal, it raises KeyboardInterrupt.
 
     `signal` is the number of the first one. The exit status of a shell for it is 128 more.
     """
@@ -57,12 +57,13 @@ class Interrupt:
             sys.stderr.write(ERASE_LINE)  # the terminal has shown ^C
             sys.stderr.flush()
         running = [job for job in self._jobs if _runs(job)]
-        if not first or not (running or self.at_hand is not None):
+        result = self.at_hand if self.at_hand is not None and self.at_hand.is_running else None
+        if not first or (self.at_hand is not None and result is None) or not (running or result):
             raise KeyboardInterrupt
         for job in running:
             job.cancel()
-        if self.at_hand is not None:
-            self.at_hand.cancel()
+        if result is not None:
+            result.cancel()
 
 
 def _runs(job: Job) -> bool:

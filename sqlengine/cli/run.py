@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from runtime.core.errors import UnsupportedError
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.interrupt import Interrupt
 from sqlengine.cli.progress import Progress
@@ -18,6 +19,7 @@ __all__ = ["run_command"]
 
 SHOWN_REASONS = 10
 SLOW_SECONDS = 0.5
+STOPPED = "E1620"
 
 
 def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str) -> int:
@@ -76,10 +78,11 @@ class _Run:
         self._interrupt.at_hand = result
         try:
             for piece in render_result(result, self._form, self._paint):
-                if self._interrupt.seen and result.bounded and self._form in ("table", "csv"):
-                    self._say("interrupted before all rows were there; --format changelog shows rows as they come")
-                    return
                 self._print(piece)
+        except UnsupportedError as error:
+            if error.code != STOPPED:
+                raise
+            self._say("interrupted before all rows were there; --format changelog shows rows as they come")
         finally:
             self._interrupt.at_hand = None
             self._progress.done()
