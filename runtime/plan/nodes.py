@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
-from runtime.core.node import Node, node
+from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr, Frame
+from runtime.plan.base import PhysicalNode
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
-from runtime.plan.windows import WindowSpec
+from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
 __all__ = [
@@ -27,20 +28,6 @@ __all__ = [
     "UnionExec", "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec",
     "WindowTopNExec",
 ]
-
-
-class PhysicalNode(Node):
-    """Base of all physical nodes."""
-
-    __slots__ = ()
-    schema: Schema
-    mode: ChangelogMode
-
-    @property
-    def inputs(self) -> tuple[PhysicalNode, ...]:
-        names = ("input", "left", "right")
-        found = tuple(getattr(self, name) for name in names if hasattr(self, name))
-        return found or tuple(getattr(self, "parts", ()))
 
 
 @node
@@ -131,46 +118,6 @@ class GroupAggregateExec(PhysicalNode):
     ttl: int = 0
 
 
-@node
-class WindowTableExec(PhysicalNode):
-    """The window table function alone: input columns, then window_start, window_end, window_time; a row per window it
-    falls in.
-
-    `zone` is the session's time zone when the time column is TIMESTAMP_LTZ, else None. SESSION rows come out when their
-    window closes.
-    """
-
-    input: PhysicalNode
-    window: WindowSpec
-    time: int
-    partition: tuple[int, ...]
-    zone: str | None
-    schema: Schema
-    mode: ChangelogMode
-
-
-@node
-class WindowAggregateExec(PhysicalNode):
-    """Aggregation per window and keys, emitted once when the watermark reaches window_end - 1 ms.
-
-    Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the
-    positions of the
-    window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`: the window closes
-    by the clock.
-    """
-
-    input: PhysicalNode
-    window: WindowSpec
-    time: int
-    keys: tuple[int, ...]
-    calls: tuple[AggregateSpec, ...]
-    properties: tuple[WindowProperty, ...]
-    zone: str | None
-    schema: Schema
-    mode: ChangelogMode
-    start: int = -1
-    end: int = -1
-    proctime: bool = False
 
 
 @node
@@ -263,25 +210,6 @@ class LookupJoinExec(PhysicalNode):
     mode: ChangelogMode
 
 
-@node
-class WindowJoinExec(PhysicalNode):
-    """Join the rows of equal windows (window columns by position on each side) when the window closes; append-only
-    inputs."""
-
-    left: PhysicalNode
-    right: PhysicalNode
-    kind: JoinKind
-    left_keys: tuple[int, ...]
-    right_keys: tuple[int, ...]
-    null_safe: tuple[bool, ...]
-    left_window: tuple[int, int]
-    right_window: tuple[int, int]
-    zone: str | None
-    condition: Expr | None
-    schema: Schema
-    mode: ChangelogMode
-    proctime: bool = False
-
 
 @node
 class TopNExec(PhysicalNode):
@@ -318,30 +246,6 @@ class DeduplicateExec(PhysicalNode):
     mode: ChangelogMode
     ttl: int = 0
 
-
-@node
-class WindowTopNExec(PhysicalNode):
-    """Top-n of each window and partition, emitted when the window closes; append-only input that carries its window
-    columns.
-
-    Ties rank by arrival. `latest`: the last row in this order and, of ties, by arrival; `start` and `end` are 1 then
-    (deduplication
-    that keeps the last row).
-    """
-
-    input: PhysicalNode
-    function: RankFunction
-    partition: tuple[int, ...]
-    window: tuple[int, int]
-    order: tuple[SortSpec, ...]
-    start: int
-    end: int
-    rank_column: bool
-    zone: str | None
-    schema: Schema
-    mode: ChangelogMode
-    proctime: bool = False
-    latest: bool = False
 
 
 @node
