@@ -51,6 +51,22 @@ from sqlengine.parse.ddl_nodes import (
     Watermark,
     options_dict,
 )
+from sqlengine.parse.session_nodes import (
+    AddJar,
+    AnalyzeTable,
+    Call,
+    CompilePlan,
+    ExecutePlan,
+    LoadModule,
+    RemoveJar,
+    Reset,
+    Set,
+    StopJob,
+    UnloadModule,
+    UseCatalog,
+    UseDatabase,
+    UseModules,
+)
 
 __all__ = [
     "AddJar", "AddPartitions", "AddParts", "AlterAction", "AlterCatalog", "AlterDatabase", "AlterFunction",
@@ -335,118 +351,3 @@ class Explain(Statement):
 
     statement: Statement
     details: tuple[str, ...] = ()
-
-
-# Session
-
-
-@node
-class UseCatalog(Statement):
-    """`USE CATALOG name`."""
-
-    name: Name
-
-
-@node
-class UseDatabase(Statement):
-    """`USE [catalog.]database`."""
-
-    name: ObjectName
-
-
-@node
-class UseModules(Statement):
-    """`USE MODULES a, b`."""
-
-    names: tuple[Name, ...]
-
-
-@node
-class LoadModule(Statement):
-    """`LOAD MODULE name [WITH (..)]`."""
-
-    name: Name
-    options: tuple[Option, ...] = ()
-
-
-@node
-class UnloadModule(Statement):
-    """`UNLOAD MODULE name`."""
-
-    name: Name
-
-
-@node
-class Set(Statement):
-    """`SET 'key' = 'value'`, or `SET` alone (`option` None), which lists all."""
-
-    option: Option | None = None
-
-
-@node
-class Reset(Statement):
-    """`RESET 'key'`, or `RESET` alone (`key` None)."""
-
-    key: Name | None = None
-
-
-# Jobs, plans, and the rest
-
-
-@node
-class StopJob(Statement):
-    """`STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]`."""
-
-    job: Name
-    savepoint: bool = False
-    drain: bool = False
-
-
-@node
-class CompilePlan(Statement):
-    """`COMPILE [AND EXECUTE] PLAN ['path' [IF NOT EXISTS]] FOR statement`; without a path the plan is the result."""
-
-    statement: Statement
-    path: str | None = None
-    if_not_exists: bool = False
-    execute: bool = False
-
-
-@node
-class ExecutePlan(Statement):
-    """`EXECUTE PLAN [IF EXISTS] 'path'`."""
-
-    path: str
-    if_exists: bool = False
-
-
-@node
-class AnalyzeTable(Statement):
-    """`ANALYZE TABLE name [PARTITION (..)] COMPUTE STATISTICS [FOR {COLUMNS a, b|ALL COLUMNS}]`."""
-
-    name: ObjectName
-    partition: PartitionSpec | None = None
-    columns: tuple[Name, ...] = ()
-    all_columns: bool = False
-
-
-@node
-class Call(Statement):
-    """`CALL procedure(arguments)`; named arguments are NamedArg."""
-
-    procedure: ObjectName
-    arguments: tuple[ExpressionText, ...] = ()
-
-
-@node
-class AddJar(Statement):
-    """`ADD JAR 'path'`."""
-
-    path: str
-
-
-@node
-class RemoveJar(Statement):
-    """`REMOVE JAR 'path'`."""
-
-    path: str
