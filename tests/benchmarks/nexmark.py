@@ -2,8 +2,9 @@
 
 The queries are those of `sql_examples/nexmark`, over the events as files (made once per size), into a sink that forgets. Each runs in a
 fresh process; then DuckDB answers the same query in batch over the same files, with two threads. Printed per query: events a second (of
-all events of the size, also where a query reads only some kinds of them: the benchmark's own way to count), peak memory, and how many
-times faster than DuckDB it was. Nothing is written but the events, in the system's temporary folder.
+all events of the size, also where a query reads only some kinds of them: the benchmark's own way to count), seconds, seconds of processor
+of all threads, peak memory, and how many times faster than DuckDB it was. Nothing is written but the events, in the system's temporary
+folder.
 
     --query q0,q5    only these            --format parquet,csv    default: both
     --check          compare the answers instead, row by row
@@ -26,8 +27,8 @@ from tests.benchmarks.nexmark_run import EXAMPLES, ROOT
 __all__ = ["main"]
 
 TIMEOUT_SECONDS = 900
-WIDTHS = (7, 13, 9, 9, 11, 13, 9, 8)
-HEADINGS = ("query", "events/s", "seconds", "MiB", "rows out", "DuckDB ev/s", "MiB", "ratio")
+WIDTHS = (6, 12, 8, 8, 7, 10, 13, 8, 8, 7, 7)
+HEADINGS = ("query", "events/s", "seconds", "cpu s", "MiB", "rows out", "DuckDB ev/s", "seconds", "cpu s", "MiB", "ratio")
 
 
 def main() -> int:
@@ -42,7 +43,8 @@ def main() -> int:
             # Two rows of the same time may stand in either order: answers are compared where there are none.
             folder = event_files(events, file_format, 1000 if options.check else 10_000)
             print(f"\n{events:,} events, {file_format}")
-            print(_line(HEADINGS[:5] if options.no_duckdb or options.check else HEADINGS), flush=True)
+            if not options.check:
+                print(_line(HEADINGS[:6] if options.no_duckdb else HEADINGS), flush=True)
             for query in queries:
                 job = {"query": query, "events": events, "folder": str(folder), "format": file_format}
                 failed += _check(job) if options.check else _measure(job, options.repeat, not options.no_duckdb)
@@ -66,16 +68,20 @@ def _measure(job: dict[str, Any], repeat: int, with_duckdb: bool) -> int:
         print(f"{job['query']:<7} {ours['error']}", flush=True)
         return 1
     rate = job["events"] / ours["seconds"]
-    cells = [job["query"], f"{rate:,.0f}", f"{ours['seconds']:.2f}", f"{ours['bytes'] / 2**20:,.0f}", f"{ours['rows']:,}"]
+    cells = [job["query"], *_cells(rate, ours), f"{ours['rows']:,}"]
     if with_duckdb:
         theirs = _best(job, "duckdb", repeat)
         if "error" in theirs:
             cells.append(theirs["error"])
         else:
             their_rate = job["events"] / theirs["seconds"]
-            cells += [f"{their_rate:,.0f}", f"{theirs['bytes'] / 2**20:,.0f}", f"{rate / their_rate:.2f}"]
+            cells += [*_cells(their_rate, theirs), f"{rate / their_rate:.2f}"]
     print(_line(cells), flush=True)
     return 0
+
+
+def _cells(rate: float, run: dict[str, Any]) -> list[str]:
+    return [f"{rate:,.0f}", f"{run['seconds']:.2f}", f"{run['processor']:.2f}", f"{run['bytes'] / 2**20:,.0f}"]
 
 
 def _check(job: dict[str, Any]) -> int:
