@@ -242,3 +242,15 @@ def test_a_limit_that_is_reached_ends_an_endless_query(t_env: TableEnvironment) 
     inserted = t_env.execute_sql("INSERT INTO few SELECT v FROM ticks LIMIT 2").wait()
     assert inserted.job is not None and inserted.job.status == "FINISHED"
     assert len(list(t_env.execute_sql("SELECT * FROM few"))) == 2
+
+
+def test_a_query_that_was_stopped_has_no_final_rows(t_env: TableEnvironment) -> None:
+    result = t_env.execute_sql("SELECT id FROM t")
+    assert result.is_running
+    result.cancel()
+    with pytest.raises(SqlEngineError, match="E1620"):
+        result.to_arrow()
+    assert not result.is_running
+    half = t_env.execute_sql("SELECT id FROM t")
+    half.cancel()
+    assert list(half.collect()) == []
