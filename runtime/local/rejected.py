@@ -56,6 +56,16 @@ class RejectedRows:
     def total(self) -> int:
         return sum(self.counts.values())
 
+    @property
+    def room(self) -> int:
+        """How many more rows are kept."""
+        return max(self._limit - self._rows, 0)
+
+    def count(self, job: str, operator: str, reason: str, rows: int) -> None:
+        """Rejected rows that are not kept."""
+        with self._lock:
+            self.counts[job, operator, reason] += rows
+
     def add(
         self,
         job: str,
@@ -103,7 +113,13 @@ class JobRejections:
     def reject(
         self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
     ) -> None:
-        self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
+        room = self._rows.room
+        if rows.num_rows > room:
+            # Only what can be kept is worth writing out.
+            self._rows.count(self.job, operator, reason, rows.num_rows - room)
+            rows, event_time = rows.slice(0, room), None if event_time is None else event_time.slice(0, room)
+        if rows.num_rows:
+            self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
 
     def reject_raw(self, source: str, rejected: Sequence[RejectedRow]) -> None:
         """Records that a format could not decode."""

@@ -16,11 +16,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MIN_WATERMARK
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 
-__all__ = ["EpochTime", "Operator", "OperatorContext", "StateSize"]
+__all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "StateSize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,3 @@ class Operator:
 
     def close(self) -> None:
         """Give back what is not memory."""
-
-
-NO_WATERMARK = MIN_WATERMARK
-__all__ += ["NO_WATERMARK", "Rejections"]
