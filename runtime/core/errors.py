@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -143,7 +143,7 @@ class InternalError(SqlEngineError):
 
 
 @contextmanager
-def pointing_at(span: Span | None) -> Iterator[None]:
+def pointing_at(span: Span | None) -> Generator[None]:
     """Errors of a block that know no place of their own point at this one."""
     try:
         yield
