@@ -26,8 +26,9 @@ test: $(READY)   ## all tests
 quick: $(READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -n 2 -m 'not long'
 
-lint: $(READY)   ## ruff, and files of at most 500 lines
+lint: $(READY)   ## ruff, its format, and files of at most 500 lines
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	@find sqlengine planner runtime connectors tests -name '*.py' | xargs wc -l | awk '$$1 > 500 && $$2 != "total" {print $$2 ": " $$1 " lines, 500 is the most"; bad = 1} END {exit bad}'
 
 types: $(READY)  ## pyright, strict where pyproject.toml says so

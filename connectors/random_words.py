@@ -17,8 +17,7 @@ _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", dtype=np.uint8)
 
 class RandomWords:
     """Draws by (seed, event, stream): the finalizer of SplitMix64 over a counter (Steele, Lea, Flood: Fast Splittable
-    Pseudorandom
-    Number Generators, 2014)."""
+    Pseudorandom Number Generators, 2014)."""
 
     def __init__(self, seed: int) -> None:
         self._seed = np.uint64(seed & 0xFFFFFFFFFFFFFFFF)

@@ -49,7 +49,10 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext) 
     sections = [
         ("Abstract Syntax Tree", "\n\n".join(explain_logical(bound) for bound, _, _ in plans)),
         ("Optimized Logical Plan", "\n\n".join(explain_logical(best, _note(details, traits)) for _, best, _ in plans)),
-        ("Physical Plan", explain_physical([p for _, _, p in plans], state="STATE" in details, names="STATE" in details)),
+        (
+            "Physical Plan",
+            explain_physical([p for _, _, p in plans], state="STATE" in details, names="STATE" in details),
+        ),
     ]
     if "PLAN_ADVICE" in details:
         sections.append(("Advice", _advice([best for _, best, _ in plans], traits)))
@@ -64,7 +67,9 @@ def _note(details: Collection[str], traits: TraitContext) -> Callable[[LogicalNo
         return None
 
     def note(plan: LogicalNode) -> str:
-        parts = [_keys(plan, traits) if detail == "CHANGELOG_MODE" else _cost(estimate(plan, traits)) for detail in wanted]
+        parts = [
+            _keys(plan, traits) if detail == "CHANGELOG_MODE" else _cost(estimate(plan, traits)) for detail in wanted
+        ]
         return "  ".join(p for p in parts if p)
 
     return note
@@ -93,5 +98,7 @@ def _advice(plans: Sequence[LogicalNode], traits: TraitContext) -> str:
             f"state without bound: {describe(node)} keeps all rows; SET 'table.exec.state.ttl' or join within a window or an interval"
             for node in unbounded_nodes(plan, traits)
         )
-        lines.extend(f"updates that may not cancel: {finding.message}" for finding in non_deterministic_updates(plan, traits))
+        lines.extend(
+            f"updates that may not cancel: {finding.message}" for finding in non_deterministic_updates(plan, traits)
+        )
     return "\n".join(dict.fromkeys(lines)) or "nothing to say"

@@ -1,6 +1,6 @@
 """sqlengine: streaming SQL in a Python process.
 
-    from sqlengine import TableEnvironment
+from sqlengine import TableEnvironment
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ if pathlib.PurePath(sys.argv[0] if sys.argv else "").stem in ("-m", "sqlengine")
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 for _package in ("planner", "runtime", "connectors"):
     _spec = importlib.util.find_spec(_package)
-    _found = pathlib.Path(_spec.origin).resolve().parent.parent if _spec is not None and _spec.origin is not None else None
+    _found = (
+        pathlib.Path(_spec.origin).resolve().parent.parent if _spec is not None and _spec.origin is not None else None
+    )
     if _found != _HERE:
         raise ImportError(
             f"sqlengine needs its own package '{_package}' in {_HERE}, but Python finds "

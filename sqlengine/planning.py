@@ -105,8 +105,7 @@ def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ..
     """The plan without an ORDER BY at its top, with what that sorts by kept as extra columns behind the visible ones.
 
     ORDER BY with LIMIT stays (it chooses rows); its keys still say how to show them where they are visible. ORDER BY
-    event time stays, too: it
-    works on a stream without an end.
+    event time stays, too: it works on a stream without an end.
     """
     match plan:
         case Sort(keys=keys) | Project(input=Sort(keys=keys)) if ordered_by_time(keys):

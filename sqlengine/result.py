@@ -26,8 +26,7 @@ class Result:
     """The outcome of one statement.
 
     A query runs while its changes are read, by `collect`, `changes` or `to_arrow`, and they are read once; the rows of
-    any
-    other statement may be read again and again. A statement without rows gives one row `OK`.
+    any other statement may be read again and again. A statement without rows gives one row `OK`.
 
     Args:
         schema: names and types of the columns; only the first `visible` are shown, those behind them serve `order`.
@@ -136,7 +135,8 @@ class Result:
     def to_arrow(self) -> pa.Table:
         """The changes folded to the rows that are left, in ORDER BY order where there is one.
 
-        Raises UnsupportedError E1613 when the input has no end, E1620 when the query was stopped: the rows are not complete.
+        Raises UnsupportedError E1613 when the input has no end, E1620 when the query was stopped: the rows are not
+        complete.
         """
         return pa.Table.from_batches([self.folded()])
 

@@ -55,8 +55,7 @@ _TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout"}
 
 def time_zone_name(text: str) -> str | None:
     """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or
-    `default` (UTC);
-    None when it knows no such zone."""
+    `default` (UTC); None when it knows no such zone."""
     if text == "default":
         return "UTC"
     offset = _OFFSET.fullmatch(text)

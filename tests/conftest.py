@@ -6,7 +6,9 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="write golden specs and outputs anew; review the change like code")
+    parser.addoption(
+        "--rewrite", action="store_true", help="write golden specs and outputs anew; review the change like code"
+    )
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Golden specs, `tests/specs/**/*.spec`: a command line, the input, `----`, the output, an empty line; again and again."""
+"""Golden specs, `tests/specs/**/*.spec`: a command line, the input, `----`, the output, an empty line; again and
+again."""
 
 from __future__ import annotations
 

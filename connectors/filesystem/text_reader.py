@@ -24,8 +24,7 @@ class TextFileReader:
     """Rows of one file in order.
 
     A position is `{"offset": byte at which a block begins, "rows": rows of the block already given}`: decoding again
-    from there gives
-    the same rows. The file is read up to the size it has when it is opened.
+    from there gives the same rows. The file is read up to the size it has when it is opened.
 
     Args:
         reject: takes malformed records; None when they fail the job.

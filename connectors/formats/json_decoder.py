@@ -1,12 +1,10 @@
 """JSON lines to columns.
 
 A block is read by Arrow's JSON reader, every column under the Arrow type in which it can be read without loss (text for
-dates, times,
-timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read differently
-(numbers in quotes);
-if that does not help, the block is halved until every record that Arrow cannot take stands alone: those few are decoded
-one by one with
-the full rules (`json_values`), and the ones that have no meaning are rejected with their line.
+dates, times, timestamps and bytes), then cast as columns. When Arrow refuses a block, the columns it names are read
+differently (numbers in quotes); if that does not help, the block is halved until every record that Arrow cannot take
+stands alone: those few are decoded one by one with the full rules (`json_values`), and the ones that have no meaning
+are rejected with their line.
 """
 
 from __future__ import annotations

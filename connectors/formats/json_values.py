@@ -1,9 +1,8 @@
 """One JSON value as a value of a SQL type, by Flink's rules: for the few records that the columnar path cannot take.
 
 Numbers may stand in quotes, texts may be given as numbers, booleans or whole documents. Unlike Flink, a number with a
-fraction is no
-integer (Flink cuts it off), and a DECIMAL that does not fit is malformed (Flink makes it NULL): nothing is lost in
-silence.
+fraction is no integer (Flink cuts it off), and a DECIMAL that does not fit is malformed (Flink makes it NULL): nothing
+is lost in silence.
 """
 
 from __future__ import annotations

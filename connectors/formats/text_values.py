@@ -2,12 +2,9 @@
 found exactly.
 
 Rules (Flink 2.3, formats `csv` and `json`): numbers may have blanks around them; DECIMAL is rounded half up to its
-scale and must fit
-its precision; BOOLEAN is `true` or `false` in any case; BYTES are base64; TIMESTAMP is `2024-02-29 23:59:59.123` (SQL)
-or with `T`
-(ISO-8601); TIMESTAMP_LTZ carries `Z` or an offset, and without one is local time of the session. Digits finer than the
-type's precision
-are cut off.
+scale and must fit its precision; BOOLEAN is `true` or `false` in any case; BYTES are base64; TIMESTAMP is `2024-02-29
+23:59:59.123` (SQL) or with `T` (ISO-8601); TIMESTAMP_LTZ carries `Z` or an offset, and without one is local time of the
+session. Digits finer than the type's precision are cut off.
 """
 
 from __future__ import annotations

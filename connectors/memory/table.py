@@ -1,10 +1,8 @@
 """A table in memory: contents that can be read at once, and the changes to them as a stream.
 
 It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get
-the contents first and
-then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are applied at once (so that
-UPDATE and DELETE see
-them) and published together.
+the contents first and then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are
+applied at once (so that UPDATE and DELETE see them) and published together.
 """
 
 from __future__ import annotations
@@ -47,7 +45,9 @@ class MemoryTable:
         that).
     """
 
-    def __init__(self, name: str, schema: Schema, primary_key: Sequence[str] = (), *, append_only: bool = False) -> None:
+    def __init__(
+        self, name: str, schema: Schema, primary_key: Sequence[str] = (), *, append_only: bool = False
+    ) -> None:
         self.name = name
         self.schema = schema
         self.primary_key = tuple(primary_key)
@@ -94,7 +94,8 @@ class MemoryTable:
         if self.append_only:
             if not batch.is_append_only:
                 raise PlanningError(
-                    f"{self.name} is append-only: its rows cannot be updated or deleted", code="E1710",
+                    f"{self.name} is append-only: its rows cannot be updated or deleted",
+                    code="E1710",
                     hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
                 )
             self._appended.append(batch.rows)

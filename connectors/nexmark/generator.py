@@ -3,10 +3,8 @@
 An event has a number. Of every 50 events the first is a person, the next 3 are auctions, 46 are bids (the proportions
 are options).
 Ids follow from the number: people and auctions are numbered from 1000. Bids go to a hot auction, and come from a hot
-bidder, with a
-ratio; the others go to any of the last auctions in flight and come from any of the last active people. Texts are drawn
-from pools of
-some thousand, so that generating them costs a copy.
+bidder, with a ratio; the others go to any of the last auctions in flight and come from any of the last active people.
+Texts are drawn from pools of some thousand, so that generating them costs a copy.
 """
 
 from __future__ import annotations
@@ -56,8 +54,7 @@ _POOL = 4096
 @dataclass(frozen=True, slots=True)
 class EventTimes:
     """When events happen: from `base` (milliseconds since the epoch), at rates (events a second) that hold for `step`
-    seconds each and
-    then begin again."""
+    seconds each and then begin again."""
 
     base: int
     rates: tuple[int, ...]

@@ -1,9 +1,8 @@
 """What a plan costs: rows, changes and state, estimated from statistics and from its form.
 
 In a stream the lasting costs are the rows kept in state and the changes that flow; rows of the final answer come third.
-Where a table's
-size is not known it counts as 10,000 rows with as many values in a key column; the estimate is then good for comparing
-forms, not sizes.
+Where a table's size is not known it counts as 10,000 rows with as many values in a key column; the estimate is then
+good for comparing forms, not sizes.
 """
 
 from __future__ import annotations
@@ -189,7 +188,8 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
     for pair in pairs:
         known = [
             distinct_values(side, e.id, context)
-            for side, e in ((plan.left, pair.left), (plan.right, pair.right)) if isinstance(e, ColumnRef)
+            for side, e in ((plan.left, pair.left), (plan.right, pair.right))
+            if isinstance(e, ColumnRef)
         ]
         rows /= max([*known, 1.0]) if known else 10.0
     for part in rest:

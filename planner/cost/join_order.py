@@ -3,11 +3,9 @@
     Join(Join(lineitem, orders), customer WHERE ...)  →  Join(lineitem, Join(orders, customer WHERE ...))
 
 All inner joins that stand directly on one another are taken apart into relations and conjuncts. Up to ten relations,
-dynamic programming
-over subsets finds the cheapest bushy tree; above, the cheapest pair is joined again and again (greedy). Joins without a
-condition are only
-made when nothing else is left. Without statistics for every relation the written order stays: a guess must not undo
-what a person chose.
+dynamic programming over subsets finds the cheapest bushy tree; above, the cheapest pair is joined again and again
+(greedy). Joins without a condition are only made when nothing else is left. Without statistics for every relation the
+written order stays: a guess must not undo what a person chose.
 """
 
 from __future__ import annotations
@@ -50,7 +48,11 @@ def reorder(join: Join, context: TraitContext) -> LogicalNode | None:
     leaves = [
         _Tree(1 << i, r, total_cost(r, context), frozenset(c.id for c in r.columns)) for i, r in enumerate(relations)
     ]
-    best = _exhaustive(leaves, conditions, context) if len(leaves) <= MOST_EXHAUSTIVE else _greedy(leaves, conditions, context)
+    best = (
+        _exhaustive(leaves, conditions, context)
+        if len(leaves) <= MOST_EXHAUSTIVE
+        else _greedy(leaves, conditions, context)
+    )
     if best is None or best.cost >= total_cost(join, context) * 0.95:
         return None
     wanted = join.columns
@@ -79,7 +81,8 @@ def _joined(a: _Tree, b: _Tree, conditions: Iterable[Expr], context: TraitContex
     """The join of two trees by the conditions that need both; None when there is none."""
     columns = a.columns | b.columns
     usable = [
-        c for c in conditions
+        c
+        for c in conditions
         if (reads := columns_of(c)) <= columns and not reads <= a.columns and not reads <= b.columns
     ]
     if not usable:
@@ -134,7 +137,9 @@ def _greedy(leaves: list[_Tree], conditions: list[Expr], context: TraitContext) 
         choice: tuple[_Tree, _Tree, _Tree] | None = None
         for a, b in combinations(trees, 2):
             tree = _joined(a, b, conditions, context)
-            if tree is not None and (choice is None or tree.cost - a.cost - b.cost < choice[2].cost - choice[0].cost - choice[1].cost):
+            if tree is not None and (
+                choice is None or tree.cost - a.cost - b.cost < choice[2].cost - choice[0].cost - choice[1].cost
+            ):
                 choice = (a, b, tree)
         if choice is None:
             return None

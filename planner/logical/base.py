@@ -74,4 +74,6 @@ def joined_columns(kind: JoinKind, left: tuple[Column, ...], right: tuple[Column
     """The columns of a join: those of a padded side become nullable; SEMI and ANTI give left columns."""
     if kind.left_only:
         return left
-    return (with_nullable_columns(left) if kind.keeps_right else left) + (with_nullable_columns(right) if kind.keeps_left else right)
+    return (with_nullable_columns(left) if kind.keeps_right else left) + (
+        with_nullable_columns(right) if kind.keeps_left else right
+    )

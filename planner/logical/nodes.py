@@ -3,8 +3,7 @@
 Every node knows its `columns` (ids, names, types) and `inputs`; `with_inputs` rebuilds it on other inputs that give the
 same ids.
 The binder makes the nodes of the first part. The nodes of the second part are streaming forms: rules make them from the
-first, they are
-never flags on a general node. Expressions refer to the columns of the node's inputs by `ColumnRef`.
+first, they are never flags on a general node. Expressions refer to the columns of the node's inputs by `ColumnRef`.
 """
 
 from __future__ import annotations
@@ -22,9 +21,37 @@ from runtime.plan.windows import WindowSpec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
 __all__ = [
-    "Aggregate", "AssignWatermark", "Deduplicate", "DependentJoin", "Except", "Expand", "Filter", "Intersect", "IntervalJoin", "Join", "JoinKind", "Limit",
-    "LogicalNode", "LookupJoin", "Over", "Project", "RankFunction", "Scan", "Sink", "Sort", "TemporalJoin", "TopN", "Union", "Unnest", "Values",
-    "WindowAggregate", "WindowJoin", "WindowProperty", "WindowTable", "WindowTopN", "with_nullable_columns",
+    "Aggregate",
+    "AssignWatermark",
+    "Deduplicate",
+    "DependentJoin",
+    "Except",
+    "Expand",
+    "Filter",
+    "Intersect",
+    "IntervalJoin",
+    "Join",
+    "JoinKind",
+    "Limit",
+    "LogicalNode",
+    "LookupJoin",
+    "Over",
+    "Project",
+    "RankFunction",
+    "Scan",
+    "Sink",
+    "Sort",
+    "TemporalJoin",
+    "TopN",
+    "Union",
+    "Unnest",
+    "Values",
+    "WindowAggregate",
+    "WindowJoin",
+    "WindowProperty",
+    "WindowTable",
+    "WindowTopN",
+    "with_nullable_columns",
 ]
 
 
@@ -37,8 +64,7 @@ class Scan(LogicalNode):
     """Read a table. `scanned` are fresh columns, one per field of `table.schema`, in order.
 
     `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
-    table when its
-    connector can be asked by key, else None; a table that can only be looked up has `table` None.
+    table when its connector can be asked by key, else None; a table that can only be looked up has `table` None.
     """
 
     table: SourceTable | None
@@ -123,8 +149,7 @@ class DependentJoin(Binary):
 @node
 class TemporalJoin(Binary):
     """`left JOIN right FOR SYSTEM_TIME AS OF time`: each left row with the version of the right row that was valid at
-    `time` (a rowtime column of
-    the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
+    `time` (a rowtime column of the left side). INNER or LEFT. With a proctime `time` a rule makes it a LookupJoin."""
 
     left: LogicalNode
     right: LogicalNode
@@ -143,8 +168,8 @@ class Aggregate(Unary):
     """GROUP BY `group` (columns of the input). Output: the group columns under the same ids, then one column per call.
 
     No group columns and `scalar` false: streaming's global aggregate, which has no row before the first input row.
-    `scalar` true: exactly one
-    row even over no rows (a scalar subquery asks for that). `ttl`: from a STATE_TTL hint, milliseconds.
+    `scalar` true: exactly one row even over no rows (a scalar subquery asks for that). `ttl`: from a STATE_TTL hint,
+    milliseconds.
     """
 
     input: LogicalNode
@@ -175,8 +200,7 @@ class Expand(Unary):
 @node
 class WindowTable(Unary):
     """TUMBLE, HOP, CUMULATE or SESSION as a table function: the input's columns (rows pass at once, so its time
-    attribute stays one), then
-    start, end and time of a window; a row per window. `partition` belongs to SESSION."""
+    attribute stays one), then start, end and time of a window; a row per window. `partition` belongs to SESSION."""
 
     input: LogicalNode
     window: WindowSpec
@@ -194,8 +218,7 @@ class WindowTable(Unary):
 @node
 class Over(Unary):
     """Window functions over the same or different OVER windows: input columns, then one column per call. Partition and
-    order expressions
-    and arguments are columns of the input."""
+    order expressions and arguments are columns of the input."""
 
     input: LogicalNode
     calls: tuple[tuple[Column, WindowCall], ...]
@@ -227,8 +250,7 @@ class Limit(Unary):
 @node
 class Union(LogicalNode):
     """UNION ALL of any number of inputs: output column i is column i of every part, which all have its type (UNION
-    without ALL is an
-    Aggregate over it)."""
+    without ALL is an Aggregate over it)."""
 
     parts: tuple[LogicalNode, ...]
     produced: tuple[Column, ...]
@@ -317,9 +339,8 @@ class Sink(Unary):
 @node
 class WindowAggregate(Unary):
     """GROUP BY window columns and `group`: final results, once per window. `window` `AttachedWindow`: the window
-    columns of the input are
-    `start` and `end`; else `time` is the time attribute. Output: group columns (same ids), calls, then `properties`
-    (column per window property)."""
+    columns of the input are `start` and `end`; else `time` is the time attribute. Output: group columns (same ids),
+    calls, then `properties` (column per window property)."""
 
     input: LogicalNode
     window: WindowSpec

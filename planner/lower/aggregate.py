@@ -41,8 +41,13 @@ def aggregate_input(
     at = dict(zip(needed, positions, strict=True))
     specs = tuple(
         AggregateSpec(
-            call.function, tuple(at[a] for a in call.args), tuple(a.type for a in call.args), call.type, call.distinct,
-            None if call.filter is None else at[call.filter], retract,
+            call.function,
+            tuple(at[a] for a in call.args),
+            tuple(a.type for a in call.args),
+            call.type,
+            call.distinct,
+            None if call.filter is None else at[call.filter],
+            retract,
             tuple(SortSpec(at[k.expr], k.descending, k.nulls_last) for k in call.order_by),
         )
         for call in calls
@@ -69,8 +74,8 @@ def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
 def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:
     """An aggregate that has its row over no input, too: one constant row, left joined with the aggregate of streams.
 
-        Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate
-        m = COUNT(*) X))
+    Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate
+    m = COUNT(*) X))
     """
     found = tuple((fresh_column(c.name, c.type.with_nullable(True)), call) for c, call in plan.calls)
     row = n.Values(((),), ())
@@ -79,7 +84,9 @@ def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:
     for (column, call), (value, _) in zip(plan.calls, found, strict=True):
         function = run.context.functions.find(call.function)
         empty = function.empty if isinstance(function, AggregateFunction) else None
-        items.append((column, value.ref() if empty is None else coalesce(value.ref(), Literal(empty, column.type.not_null()))))
+        items.append(
+            (column, value.ref() if empty is None else coalesce(value.ref(), Literal(empty, column.type.not_null())))
+        )
     return n.Project(joined, tuple(items))
 
 
@@ -116,7 +123,7 @@ def _(plan: n.Intersect | n.Except, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.Unnest, run: Lowering, demand: Demand) -> Lowered:
     source = run.input(plan, 0)
-    added: tuple[Column, ...] = plan.columns[len(plan.input.columns):]
+    added: tuple[Column, ...] = plan.columns[len(plan.input.columns) :]
     schema = type(source.node.schema)(source.node.schema.fields + schema_of(added).fields)
     node = UnnestExec(source.node, source.expr(plan.collection), plan.ordinality, plan.outer, schema, source.node.mode)
     return Lowered(node, source.ids + tuple(c.id for c in added))
@@ -125,6 +132,7 @@ def _(plan: n.Unnest, run: Lowering, demand: Demand) -> Lowered:
 @lower_node.register
 def _(plan: n.DependentJoin, run: Lowering, demand: Demand) -> Lowered:
     raise UnsupportedError(
-        "this subquery depends on the outer query in a way that cannot be turned into a join", code="E1615",
+        "this subquery depends on the outer query in a way that cannot be turned into a join",
+        code="E1615",
         hint="write it as a join, or compare the outer column with = in the subquery's WHERE",
     )

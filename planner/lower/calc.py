@@ -24,13 +24,20 @@ from runtime.spi.table import SourceTable
 __all__ = ["CDC_DUPLICATES", "IDLE_TIMEOUT", "NULL_ROWTIME"]
 
 IDLE_TIMEOUT = duration_option(
-    "table.exec.source.idle-timeout", 0, "a source without rows for so long no longer holds back the watermark; 0 is never"
+    "table.exec.source.idle-timeout",
+    0,
+    "a source without rows for so long no longer holds back the watermark; 0 is never",
 )
 CDC_DUPLICATES = bool_option(
-    "table.exec.source.cdc-events-duplicate", False, "whether changelog sources may repeat changes, which are then removed by primary key"
+    "table.exec.source.cdc-events-duplicate",
+    False,
+    "whether changelog sources may repeat changes, which are then removed by primary key",
 )
 NULL_ROWTIME = text_option(
-    "table.exec.source.rowtime-null-handling", "FAIL", "what to do with rows whose event time is NULL", ("FAIL", "DROP", "SKIP_WATERMARK")
+    "table.exec.source.rowtime-null-handling",
+    "FAIL",
+    "what to do with rows whose event time is NULL",
+    ("FAIL", "DROP", "SKIP_WATERMARK"),
 )
 
 
@@ -39,7 +46,9 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
     table = plan.table
     if table is None:
         raise UnsupportedError(
-            f"table {plan.name} can only be looked up by key", code="E1602", span=plan.span,
+            f"table {plan.name} can only be looked up by key",
+            code="E1602",
+            span=plan.span,
             hint="join it with FOR SYSTEM_TIME AS OF a processing time column",
         )
     given = table.changelog_mode
@@ -55,21 +64,31 @@ def _as_demanded(plan: n.Scan, table: SourceTable, source: SourceExec, run: Lowe
     given = table.changelog_mode
     if given.is_append_only:
         return source
-    keys = Lowered(source, tuple(c.id for c in plan.columns)).key_positions([frozenset(plan.keys[0])] if plan.keys else [])
+    keys = Lowered(source, tuple(c.id for c in plan.columns)).key_positions(
+        [frozenset(plan.keys[0])] if plan.keys else []
+    )
     if given.is_upsert and keys is None:
         raise PlanningError(
-            f"table {plan.name} gives updates without old values, so it needs a primary key", code="E1704", span=plan.span,
+            f"table {plan.name} gives updates without old values, so it needs a primary key",
+            code="E1704",
+            span=plan.span,
             hint="declare PRIMARY KEY (...) NOT ENFORCED",
         )
     kinds = changes(plan, run.traits)
     if keys is not None and run.context.options.get(CDC_DUPLICATES):
         return _normalized(source, keys, kinds.mode(before=demand.before), run)
     if demand.before:
-        return _normalized(source, keys, kinds.mode(before=True), run) if given.is_upsert or given.key_only_deletes else source
+        return (
+            _normalized(source, keys, kinds.mode(before=True), run)
+            if given.is_upsert or given.key_only_deletes
+            else source
+        )
     if given.key_only_deletes and demand.full_deletes:
         return _normalized(source, keys, kinds.mode(before=False), run)
     if given.update_before and given.update_after and keys is not None:
-        return DropUpdateBeforeExec(source, source.schema, ChangelogMode(True, False, True, given.delete, given.key_only_deletes))
+        return DropUpdateBeforeExec(
+            source, source.schema, ChangelogMode(True, False, True, given.delete, given.key_only_deletes)
+        )
     return source
 
 

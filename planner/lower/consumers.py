@@ -17,6 +17,7 @@ def require_append_only(plan: LogicalNode, consumer: str, context: TraitContext,
         if not is_append_only(source, context):
             origin = describe(updating_origin(source, context))
             raise PlanningError(
-                f"{consumer} takes only insertions, but {origin} updates or removes rows", code="E1702",
+                f"{consumer} takes only insertions, but {origin} updates or removes rows",
+                code="E1702",
                 hint=hint or "aggregate by window before it, so that each result comes once",
             )

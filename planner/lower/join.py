@@ -70,9 +70,19 @@ def _(plan: n.Join, run: Lowering, demand: Demand) -> Lowered:
     sides = _sides(run, run.input(plan, 0, demand), run.input(plan, 1, demand), pairs, rest)
     left_ttl, right_ttl = _join_ttl(plan, run)
     node = HashJoinExec(
-        sides.left.node, sides.right.node, plan.kind, sides.left_keys, sides.right_keys, sides.null_safe, sides.condition,
-        _row_key(plan.left, sides.left, run), _row_key(plan.right, sides.right, run),
-        _joined_schema(sides, plan.kind), run.mode(plan, demand), left_ttl, right_ttl,
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.null_safe,
+        sides.condition,
+        _row_key(plan.left, sides.left, run),
+        _row_key(plan.right, sides.right, run),
+        _joined_schema(sides, plan.kind),
+        run.mode(plan, demand),
+        left_ttl,
+        right_ttl,
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 
@@ -97,8 +107,18 @@ def _(plan: n.IntervalJoin, run: Lowering, demand: Demand) -> Lowered:
     rest = rest + [_null_safe(p) for p in pairs if p.null_safe]
     sides = _sides(run, run.input(plan, 0), run.input(plan, 1), plain, rest)
     node = IntervalJoinExec(
-        sides.left.node, sides.right.node, plan.kind, sides.left_keys, sides.right_keys, sides.left.position(plan.left_time),
-        sides.right.position(plan.right_time), plan.lower, plan.upper, sides.condition, _joined_schema(sides, plan.kind), APPEND,
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.left.position(plan.left_time),
+        sides.right.position(plan.right_time),
+        plan.lower,
+        plan.upper,
+        sides.condition,
+        _joined_schema(sides, plan.kind),
+        APPEND,
         plan.left_time.type.is_proctime,
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
@@ -116,8 +136,18 @@ def _(plan: n.WindowJoin, run: Lowering, demand: Demand) -> Lowered:
     start, end = sides.left.positions_of(plan.left_window)
     right_start, right_end = sides.right.positions_of(plan.right_window)
     node = WindowJoinExec(
-        sides.left.node, sides.right.node, plan.kind, sides.left_keys, sides.right_keys, sides.null_safe, (start, end),
-        (right_start, right_end), window_zone(plan.left, run), sides.condition, _joined_schema(sides, plan.kind), APPEND,
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.null_safe,
+        (start, end),
+        (right_start, right_end),
+        window_zone(plan.left, run),
+        sides.condition,
+        _joined_schema(sides, plan.kind),
+        APPEND,
         proctime=window_is_proctime(plan.left, run),
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
@@ -128,13 +158,17 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
     pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
     if not isinstance(plan.time, ColumnRef) or not plan.time.type.is_rowtime:
         raise PlanningError(
-            "FOR SYSTEM_TIME AS OF takes an event-time column of the left table", code="E1705", span=plan.span,
+            "FOR SYSTEM_TIME AS OF takes an event-time column of the left table",
+            code="E1705",
+            span=plan.span,
             hint="declare WATERMARK FOR that column in its table",
         )
     versions = rowtime_columns(plan.right, run.traits)
     if not versions:
         raise PlanningError(
-            "the right table of a temporal join has no event time", code="E1705", span=plan.span,
+            "the right table of a temporal join has no event time",
+            code="E1705",
+            span=plan.span,
             hint="declare WATERMARK FOR one of its columns, and keep that column in the view",
         )
     keyed = _version_key(plan, pairs, run)
@@ -143,8 +177,16 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
     right = run.input(plan.with_(right=_all_versions(plan.right, run)), 1, demand)
     sides = _sides(run, run.input(plan, 0, demand), right, keys, [*others, *rest])
     node = TemporalJoinExec(
-        sides.left.node, sides.right.node, plan.kind, sides.left_keys, sides.right_keys, sides.left.position(plan.time),
-        sides.right.position(versions[0].ref()), sides.condition, _joined_schema(sides, plan.kind), run.mode(plan, demand),
+        sides.left.node,
+        sides.right.node,
+        plan.kind,
+        sides.left_keys,
+        sides.right_keys,
+        sides.left.position(plan.time),
+        sides.right.position(versions[0].ref()),
+        sides.condition,
+        _joined_schema(sides, plan.kind),
+        run.mode(plan, demand),
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 
@@ -155,7 +197,9 @@ def _all_versions(plan: n.LogicalNode, run: Lowering) -> n.LogicalNode:
     The join finds the last row up to a time itself, and the view would show only the newest of an epoch's versions.
     """
     match plan:
-        case n.Deduplicate(input=source, time=time, keep_last=True) if time.type.is_rowtime and is_append_only(source, run.traits):
+        case n.Deduplicate(input=source, time=time, keep_last=True) if time.type.is_rowtime and is_append_only(
+            source, run.traits
+        ):
             return source
         case n.Project(input=source, items=items) if all(isinstance(e, ColumnRef) for _, e in items):
             return plan.with_inputs(_all_versions(source, run))
@@ -172,13 +216,17 @@ def _version_key(plan: n.TemporalJoin, pairs: Sequence[EquiPair], run: Lowering)
             return [by_column[column] for column in sorted(key)]
     if not keys:
         raise PlanningError(
-            "the right table of a temporal join has no primary key", code="E1705", span=plan.span,
+            "the right table of a temporal join has no primary key",
+            code="E1705",
+            span=plan.span,
             hint="declare PRIMARY KEY (...) NOT ENFORCED, or use a view that keeps the last row by key",
         )
     names = {c.id: c.name for c in plan.right.columns}
     wanted = ", ".join(names.get(c, "?") for c in sorted(keys[0]))
     raise PlanningError(
-        f"a temporal join needs an equality on the whole primary key of the right table: {wanted}", code="E1705", span=plan.span,
+        f"a temporal join needs an equality on the whole primary key of the right table: {wanted}",
+        code="E1705",
+        span=plan.span,
         hint="add the missing columns to ON",
     )
 
@@ -201,7 +249,13 @@ def _(plan: n.LookupJoin, run: Lowering, demand: Demand) -> Lowered:
     ]
     condition = None if is_true(plan.condition) else Lowered(source.node, ids).expr(plan.condition)
     node = LookupJoinExec(
-        source.node, plan.table, plan.name, plan.kind, tuple(keys), condition,
-        Schema((*source.node.schema.fields, *fields)), source.node.mode,
+        source.node,
+        plan.table,
+        plan.name,
+        plan.kind,
+        tuple(keys),
+        condition,
+        Schema((*source.node.schema.fields, *fields)),
+        source.node.mode,
     )
     return run.restored(Lowered(node, ids), plan.columns)

@@ -1,8 +1,7 @@
 """The walk from the logical to the physical plan: column ids become positions, demands go down, modes come up.
 
 Each family of nodes registers its functions with `lower_node` in a file of its own. Equal logical subtrees give equal
-physical subtrees,
-whatever their column ids were, so that a statement set shares them.
+physical subtrees, whatever their column ids were, so that a statement set shares them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ from runtime.plan.nodes import PhysicalNode, SortSpec
 
 __all__ = ["STATE_TTL", "LowerContext", "Lowered", "Lowering", "lower_node", "schema_of"]
 
-STATE_TTL = duration_option("table.exec.state.ttl", 0, "how long an idle key is kept, for example '1 h'; 0 keeps it for ever")
+STATE_TTL = duration_option(
+    "table.exec.state.ttl", 0, "how long an idle key is kept, for example '1 h'; 0 keeps it for ever"
+)
 
 HIDDEN = -1
 """The id of a physical column that no logical column stands for."""

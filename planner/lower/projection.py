@@ -18,7 +18,11 @@ _MOST_FOLDED_ROWS = 64
 
 
 def calc(
-    source: PhysicalNode, condition: Expr | None, projections: tuple[Expr, ...], names: tuple[str, ...], functions: FunctionRegistry
+    source: PhysicalNode,
+    condition: Expr | None,
+    projections: tuple[Expr, ...],
+    names: tuple[str, ...],
+    functions: FunctionRegistry,
 ) -> PhysicalNode:
     """A node that filters and projects `source`; `source` itself when that changes nothing but names.
 
@@ -34,7 +38,13 @@ def calc(
     if isinstance(source, CalcExec) and _may_merge(source, condition, projections, functions):
         merged = tuple(substitute_inputs(p, source.projections) for p in projections)
         own = None if condition is None else substitute_inputs(condition, source.projections)
-        both = source.condition if own is None else own if source.condition is None else conjunction([source.condition, own])
+        both = (
+            source.condition
+            if own is None
+            else own
+            if source.condition is None
+            else conjunction([source.condition, own])
+        )
         return calc(source.input, both, merged, names, functions)
     return CalcExec(source, condition, projections, _schema(projections, names), source.mode)
 
@@ -63,7 +73,9 @@ def _is_identity(source: PhysicalNode, projections: tuple[Expr, ...]) -> bool:
     )
 
 
-def _may_merge(source: CalcExec, condition: Expr | None, projections: tuple[Expr, ...], functions: FunctionRegistry) -> bool:
+def _may_merge(
+    source: CalcExec, condition: Expr | None, projections: tuple[Expr, ...], functions: FunctionRegistry
+) -> bool:
     """Not when a random value would be drawn twice, a failing condition would lose its guard, or large expressions
     would be repeated."""
     exprs = projections if condition is None else (*projections, condition)

@@ -45,8 +45,17 @@ def _(plan: n.TopN, run: Lowering, demand: Demand) -> Lowered:
     source, order = run.sort_specs(run.input(plan, 0), plan.order or (SortKey(TRUE),))
     schema, ids = _with_rank(source, plan.rank)
     node = TopNExec(
-        source.node, plan.function, source.positions_of(plan.partition), order, plan.start, plan.end, plan.rank is not None,
-        _row_key(plan.input, source, run), schema, run.mode(plan, demand), run.ttl,
+        source.node,
+        plan.function,
+        source.positions_of(plan.partition),
+        order,
+        plan.start,
+        plan.end,
+        plan.rank is not None,
+        _row_key(plan.input, source, run),
+        schema,
+        run.mode(plan, demand),
+        run.ttl,
     )
     return run.restored(Lowered(node, ids), plan.columns)
 
@@ -56,7 +65,13 @@ def _(plan: n.Deduplicate, run: Lowering, demand: Demand) -> Lowered:
     source = run.input(plan, 0)
     time = None if plan.time.type.is_proctime else source.position(plan.time)
     node = DeduplicateExec(
-        source.node, source.positions_of(plan.keys), time, plan.keep_last, source.node.schema, run.mode(plan, demand), run.ttl
+        source.node,
+        source.positions_of(plan.keys),
+        time,
+        plan.keep_last,
+        source.node.schema,
+        run.mode(plan, demand),
+        run.ttl,
     )
     return Lowered(node, source.ids)
 
@@ -70,8 +85,18 @@ def _(plan: n.WindowTopN, run: Lowering, demand: Demand) -> Lowered:
     schema, ids = _with_rank(source, plan.rank)
     start, end = source.positions_of(plan.window)
     node = WindowTopNExec(
-        source.node, plan.function, source.positions_of(plan.partition), (start, end), order, plan.start, plan.end,
-        plan.rank is not None, window_zone(plan.input, run), schema, APPEND, proctime=window_is_proctime(plan.input, run),
+        source.node,
+        plan.function,
+        source.positions_of(plan.partition),
+        (start, end),
+        order,
+        plan.start,
+        plan.end,
+        plan.rank is not None,
+        window_zone(plan.input, run),
+        schema,
+        APPEND,
+        proctime=window_is_proctime(plan.input, run),
         latest=latest,
     )
     return run.restored(Lowered(node, ids), plan.columns)
@@ -81,7 +106,12 @@ def _keeps_last(plan: n.WindowTopN) -> bool:
     """Whether it is a deduplication that keeps the last row by time: of equal times the row that came last, as outside
     of windows."""
     first_only = plan.function is RankFunction.ROW_NUMBER and plan.start == plan.end == 1
-    return first_only and len(plan.order) == 1 and plan.order[0].descending and plan.order[0].expr.type.time_attribute is not None
+    return (
+        first_only
+        and len(plan.order) == 1
+        and plan.order[0].descending
+        and plan.order[0].expr.type.time_attribute is not None
+    )
 
 
 @lower_node.register
@@ -91,8 +121,17 @@ def _(plan: n.Sort, run: Lowering, demand: Demand) -> Lowered:
     source, order = run.sort_specs(run.input(plan, 0), plan.keys)
     end = None if plan.limit is None else plan.offset + plan.limit
     node = TopNExec(
-        source.node, RankFunction.ROW_NUMBER, (), order, plan.offset + 1, end, False,
-        _row_key(plan.input, source, run), source.node.schema, run.mode(plan, demand), run.ttl,
+        source.node,
+        RankFunction.ROW_NUMBER,
+        (),
+        order,
+        plan.offset + 1,
+        end,
+        False,
+        _row_key(plan.input, source, run),
+        source.node.schema,
+        run.mode(plan, demand),
+        run.ttl,
     )
     return run.restored(Lowered(node, source.ids), plan.columns)
 
@@ -102,7 +141,8 @@ def _sort_all(plan: n.Sort, run: Lowering) -> Lowered:
     for."""
     if not ordered_by_time(plan.keys):
         raise UnsupportedError(
-            "a stream cannot be sorted by a column that is not an ascending time attribute", code="E1614",
+            "a stream cannot be sorted by a column that is not an ascending time attribute",
+            code="E1614",
             hint="add LIMIT, or sort by the event-time column first",
         )
     require_append_only(plan, "ORDER BY time", run.traits, "add LIMIT to keep the first rows up to date")
@@ -143,7 +183,9 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
         groups.setdefault((call.partition_by, call.order_by, _frame(call)), []).append((column, call))
     timed = all(ordered_by_time(order) for _, order, _ in groups)
     if timed:
-        require_append_only(plan, "OVER ordered by time", run.traits, "order the window by a column that is not a time attribute")
+        require_append_only(
+            plan, "OVER ordered by time", run.traits, "order the window by a column that is not a time attribute"
+        )
     current = run.input(plan, 0)
     appends = is_append_only(plan.input, run.traits)
     for (partition, order, frame), calls in groups.items():
@@ -153,8 +195,13 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
 
 
 def _over(
-    run: Lowering, source: Lowered, partition: tuple[Expr, ...], order: tuple[SortKey, ...], frame: Frame | None,
-    calls: list[tuple[Column, WindowCall]], appends: bool,
+    run: Lowering,
+    source: Lowered,
+    partition: tuple[Expr, ...],
+    order: tuple[SortKey, ...],
+    frame: Frame | None,
+    calls: list[tuple[Column, WindowCall]],
+    appends: bool,
 ) -> Lowered:
     by_time = appends and ordered_by_time(order)
     source, keys = run.with_columns(source, partition)

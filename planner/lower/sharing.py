@@ -1,10 +1,8 @@
 """One operator where the same thing is computed twice.
 
 Equal physical subtrees are one operator at run time. Two subtrees that differ only in whether they send old images
-(`-U`) are made equal
-here: the one that sends them serves both, and the consumer that can do without drops them (a node without state). So a
-statement set
-with a retracting and an upserting reader keeps the state of what they share once.
+(`-U`) are made equal here: the one that sends them serves both, and the consumer that can do without drops them (a node
+without state). So a statement set with a retracting and an upserting reader keeps the state of what they share once.
 """
 
 from __future__ import annotations
@@ -48,13 +46,20 @@ def _shape(node: PhysicalNode, shapes: dict[PhysicalNode, PhysicalNode]) -> Phys
 
 
 def _rebuilt(
-    node: PhysicalNode, shapes: dict[PhysicalNode, PhysicalNode], fullest: dict[PhysicalNode, PhysicalNode],
+    node: PhysicalNode,
+    shapes: dict[PhysicalNode, PhysicalNode],
+    fullest: dict[PhysicalNode, PhysicalNode],
     done: dict[PhysicalNode, PhysicalNode],
 ) -> PhysicalNode:
     if node in done:
         return done[node]
     better = fullest[shapes[node]]
-    if better == node or isinstance(node, DropUpdateBeforeExec | SinkExec) or not _sends_old(better.mode) or _sends_old(node.mode):
+    if (
+        better == node
+        or isinstance(node, DropUpdateBeforeExec | SinkExec)
+        or not _sends_old(better.mode)
+        or _sends_old(node.mode)
+    ):
         result = map_inputs(node, lambda source: _rebuilt(source, shapes, fullest, done))
     else:
         result = DropUpdateBeforeExec(_rebuilt(better, shapes, fullest, done), node.schema, node.mode)

@@ -27,13 +27,21 @@ from runtime.plan.nodes import DropUpdateBeforeExec, PhysicalNode, SinkExec, Sin
 __all__ = ["NOT_NULL_ENFORCER", "REQUIRE_ON_CONFLICT", "UPSERT_MATERIALIZE"]
 
 NOT_NULL_ENFORCER = text_option(
-    "table.exec.sink.not-null-enforcer", "ERROR", "what to do with NULL for a NOT NULL column of a sink", ("ERROR", "DROP")
+    "table.exec.sink.not-null-enforcer",
+    "ERROR",
+    "what to do with NULL for a NOT NULL column of a sink",
+    ("ERROR", "DROP"),
 )
 UPSERT_MATERIALIZE = text_option(
-    "table.exec.sink.upsert-materialize", "AUTO", "whether rows are kept by the sink's key to repair their order", ("NONE", "AUTO", "FORCE")
+    "table.exec.sink.upsert-materialize",
+    "AUTO",
+    "whether rows are kept by the sink's key to repair their order",
+    ("NONE", "AUTO", "FORCE"),
 )
 REQUIRE_ON_CONFLICT = bool_option(
-    "table.exec.sink.require-on-conflict", True, "whether INSERT must say ON CONFLICT when the query's key is not the sink's primary key"
+    "table.exec.sink.require-on-conflict",
+    True,
+    "whether INSERT must say ON CONFLICT when the query's key is not the sink's primary key",
 )
 
 
@@ -62,7 +70,8 @@ def _changes_for(plan: n.Sink, run: Lowering) -> PhysicalNode:
     if key is None:
         if not wants_before:
             raise PlanningError(
-                f"table {_short(plan.name)} takes updates by key, but has no primary key", code="E1704",
+                f"table {_short(plan.name)} takes updates by key, but has no primary key",
+                code="E1704",
                 hint="declare PRIMARY KEY (...) NOT ENFORCED in CREATE TABLE",
             )
         return _rows(plan, FULL_IMAGES, run)
@@ -129,7 +138,8 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
         return
     if plan.on_conflict is not None:
         raise UnsupportedError(
-            f"ON CONFLICT DO {plan.on_conflict} is not supported", code="E1617",
+            f"ON CONFLICT DO {plan.on_conflict} is not supported",
+            code="E1617",
             hint="ON CONFLICT DO DEDUPLICATE keeps the row that came last, and goes back to the one before when it is removed",
         )
     if not run.context.options.get(REQUIRE_ON_CONFLICT):
@@ -139,7 +149,8 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
     keys = [", ".join(columns[c] for c in sorted(k)) for k in upsert_keys(plan.input, run.traits)]
     its_own = f"its rows are told apart by ({keys[0]})" if keys and keys[0] else "its rows have no key"
     raise PlanningError(
-        f"rows of the query may clash on the primary key ({names}) of {_short(plan.name)}: {its_own}", code="E1703",
+        f"rows of the query may clash on the primary key ({names}) of {_short(plan.name)}: {its_own}",
+        code="E1703",
         hint="say what a clash means with ON CONFLICT DO DEDUPLICATE, or make the primary key the key of the query",
     )
 
@@ -147,7 +158,9 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
 def _updates_into_append_sink(plan: n.Sink, run: Lowering) -> PlanningError:
     origin = updating_origin(plan.input, run.traits)
     what = describe(origin)
-    hint = "write to a table with a primary key that takes updates, or aggregate by window so that each result comes once"
+    hint = (
+        "write to a table with a primary key that takes updates, or aggregate by window so that each result comes once"
+    )
     if isinstance(origin, n.Scan):
         hint = "write to a table that takes updates"
     return PlanningError(

@@ -40,8 +40,13 @@ def _(plan: n.WindowTable, run: Lowering, demand: Demand) -> Lowered:
     fields = [f if i != time else type(f)(f.name, f.type.materialized()) for i, f in enumerate(source.node.schema)]
     added = (plan.start, plan.end, plan.window_time)
     node = WindowTableExec(
-        source.node, plan.window, time, source.positions_of(plan.partition), zone_of(plan.time.type, run),
-        Schema((*fields, *schema_of(added).fields)), source.node.mode,
+        source.node,
+        plan.window,
+        time,
+        source.positions_of(plan.partition),
+        zone_of(plan.time.type, run),
+        Schema((*fields, *schema_of(added).fields)),
+        source.node.mode,
     )
     return Lowered(node, source.ids + tuple(c.id for c in added))
 
@@ -53,13 +58,21 @@ def _(plan: n.WindowAggregate, run: Lowering, demand: Demand) -> Lowered:
         run, run.input(plan, 0), [*plan.group, *windows], [call for _, call in plan.calls], run.retracts(plan.input)
     )
     keys = positions[: len(plan.group)]
-    at = dict(zip((r.id for r in windows), positions[len(plan.group):], strict=True))
+    at = dict(zip((r.id for r in windows), positions[len(plan.group) :], strict=True))
     attached = isinstance(plan.window, AttachedWindow)
     time_type = window_time_type(plan.input, run.traits) if plan.time is None else plan.time.type
     node = WindowAggregateExec(
-        source.node, plan.window, -1 if plan.time is None or attached else at[plan.time.id], keys, specs,
-        tuple(kind for _, kind in plan.properties), zone_of(time_type, run), schema_of(plan.columns), APPEND,
-        -1 if plan.start is None else at[plan.start.id], -1 if plan.end is None else at[plan.end.id],
+        source.node,
+        plan.window,
+        -1 if plan.time is None or attached else at[plan.time.id],
+        keys,
+        specs,
+        tuple(kind for _, kind in plan.properties),
+        zone_of(time_type, run),
+        schema_of(plan.columns),
+        APPEND,
+        -1 if plan.start is None else at[plan.start.id],
+        -1 if plan.end is None else at[plan.end.id],
         time_type is not None and time_type.is_proctime,
     )
     return Lowered(node, tuple(c.id for c in plan.columns))

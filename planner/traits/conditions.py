@@ -80,8 +80,8 @@ def split_equalities(condition: Expr, left: LogicalNode, right: LogicalNode) -> 
 
 
 def equated_columns(condition: Expr, left: LogicalNode, right: LogicalNode) -> tuple[frozenset[int], frozenset[int]]:
-    """The columns of the left and of the right side that a row of the other side fixes: each is equal to some expression over that side,
-    by itself or through a one-to-one image (`CAST(k AS BIGINT)`)."""
+    """The columns of the left and of the right side that a row of the other side fixes: each is equal to some
+    expression over that side, by itself or through a one-to-one image (`CAST(k AS BIGINT)`)."""
     pairs, _ = split_equalities(condition, left, right)
 
     def fixed(exprs: Iterable[Expr]) -> frozenset[int]:

@@ -1,9 +1,8 @@
 """What all traits share: the functions and options of a planning run, and a memory of what was derived.
 
 A trait is a fact about a plan that follows from the plan alone: its keys, the kinds of change it gives, its time
-columns. Each trait is
-a function `trait(plan, context)`; the context remembers its answers, so that asking is cheap however often rules and
-lowering do.
+columns. Each trait is a function `trait(plan, context)`; the context remembers its answers, so that asking is cheap
+however often rules and lowering do.
 """
 
 from __future__ import annotations

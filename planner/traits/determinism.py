@@ -2,8 +2,8 @@
 row (reference 7.5).
 
 A row of an updating stream passes an expression twice, when it comes and when it is taken back. RAND(), NOW() or a
-lookup of a table that
-changes may answer differently, and the retraction then cancels nothing. Insert-only streams have no such problem.
+lookup of a table that changes may answer differently, and the retraction then cancels nothing. Insert-only streams have
+no such problem.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from runtime.expr.nodes import Call, Expr, walk
 __all__ = ["NON_DETERMINISTIC_UPDATE", "Finding", "check_determinism", "is_deterministic", "non_deterministic_updates"]
 
 NON_DETERMINISTIC_UPDATE = text_option(
-    "table.optimizer.non-deterministic-update.strategy", "IGNORE",
+    "table.optimizer.non-deterministic-update.strategy",
+    "IGNORE",
     "what to do about expressions that may retract another value than they sent: IGNORE, or TRY_RESOLVE to refuse them",
     ("IGNORE", "TRY_RESOLVE"),
 )
@@ -87,7 +88,9 @@ def check_determinism(plan: LogicalNode, context: TraitContext) -> list[Finding]
     found = non_deterministic_updates(plan, context)
     if found and context.options.get(NON_DETERMINISTIC_UPDATE).upper() == "TRY_RESOLVE":
         raise PlanningError(
-            found[0].message, code="E1706", span=found[0].span,
+            found[0].message,
+            code="E1706",
+            span=found[0].span,
             hint="compute the value before the rows become updates, or SET 'table.optimizer.non-deterministic-update.strategy' = 'IGNORE'",
         )
     return found

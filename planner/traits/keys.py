@@ -8,8 +8,7 @@ follow it. A source
 The empty set is the key of a plan with at most one row. Keys are given smallest first, without supersets of one
 another, at most 12.
 Flink's rules (reference 7.4) also drop keys whose rows change tasks between two operators; epochs are complete at every
-edge here, so that
-a removal never overtakes an insertion and such keys stay.
+edge here, so that a removal never overtakes an insertion and such keys stay.
 """
 
 from __future__ import annotations
@@ -120,7 +119,13 @@ def _(plan: n.Join, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 
 def _join_keys(
-    left: LogicalNode, right: LogicalNode, kind: JoinKind, left_on: Key, right_on: Key, context: TraitContext, upsert: bool
+    left: LogicalNode,
+    right: LogicalNode,
+    kind: JoinKind,
+    left_on: Key,
+    right_on: Key,
+    context: TraitContext,
+    upsert: bool,
 ) -> list[Key]:
     lefts, rights = _of(left, context, upsert), _of(right, context, upsert)
     if kind.left_only:
@@ -132,7 +137,8 @@ def _join_keys(
         found.extend(rights)
     both = [a | b for a in lefts for b in rights]
     if kind is JoinKind.FULL:
-        # Unmatched rows of both sides are padded with NULL; only keys that are never NULL keep them apart. Without columns nothing does:
+        # Unmatched rows of both sides are padded with NULL; only keys that are never NULL keep them apart. Without
+        # columns nothing does:
         # two sides of one row each may give two rows.
         never_null = {c.id for side in (left, right) for c in side.columns if not c.type.nullable}
         both = [key for key in both if key and key <= never_null]
@@ -180,12 +186,18 @@ def _(plan: n.Over, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 @_keys.register
 def _(plan: n.Sort, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    return [*_of(plan.input, context, upsert), *([frozenset[int]()] if plan.limit is not None and plan.limit <= 1 else [])]
+    return [
+        *_of(plan.input, context, upsert),
+        *([frozenset[int]()] if plan.limit is not None and plan.limit <= 1 else []),
+    ]
 
 
 @_keys.register
 def _(plan: n.Limit, context: TraitContext, upsert: bool) -> Iterable[Key]:
-    return [*_of(plan.input, context, upsert), *([frozenset[int]()] if plan.limit is not None and plan.limit <= 1 else [])]
+    return [
+        *_of(plan.input, context, upsert),
+        *([frozenset[int]()] if plan.limit is not None and plan.limit <= 1 else []),
+    ]
 
 
 @_keys.register

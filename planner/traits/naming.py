@@ -44,13 +44,25 @@ def describe(plan: LogicalNode) -> str:
 
 
 _JOINS = {
-    JoinKind.INNER: "inner", JoinKind.LEFT: "left outer", JoinKind.RIGHT: "right outer", JoinKind.FULL: "full outer",
-    JoinKind.SEMI: "semi (IN or EXISTS)", JoinKind.ANTI: "anti (NOT IN or NOT EXISTS)",
+    JoinKind.INNER: "inner",
+    JoinKind.LEFT: "left outer",
+    JoinKind.RIGHT: "right outer",
+    JoinKind.FULL: "full outer",
+    JoinKind.SEMI: "semi (IN or EXISTS)",
+    JoinKind.ANTI: "anti (NOT IN or NOT EXISTS)",
 }
 _NAMES: dict[type, str] = {
-    n.Sort: "the sort", n.Limit: "the limit", n.Intersect: "INTERSECT", n.Except: "EXCEPT", n.Union: "UNION ALL",
-    n.TemporalJoin: "the temporal join", n.LookupJoin: "the lookup join", n.WindowJoin: "the window join",
-    n.IntervalJoin: "the interval join", n.WindowTopN: "the top rows of each window", n.WindowAggregate: "the window aggregation",
+    n.Sort: "the sort",
+    n.Limit: "the limit",
+    n.Intersect: "INTERSECT",
+    n.Except: "EXCEPT",
+    n.Union: "UNION ALL",
+    n.TemporalJoin: "the temporal join",
+    n.LookupJoin: "the lookup join",
+    n.WindowJoin: "the window join",
+    n.IntervalJoin: "the interval join",
+    n.WindowTopN: "the top rows of each window",
+    n.WindowAggregate: "the window aggregation",
     n.WindowTable: "the window function",
 }
 

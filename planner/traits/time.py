@@ -51,8 +51,7 @@ def window_time_type(plan: LogicalNode, context: TraitContext) -> DataType | Non
     """The type of the time attribute by which the rows of a plan were cut into windows; None when they were not.
 
     Window columns are plain timestamps. Who waits for a window's end must know whether it is one of processing time,
-    and whether it is
-    local time (TIMESTAMP_LTZ), so that it can be turned into an instant.
+    and whether it is local time (TIMESTAMP_LTZ), so that it can be turned into an instant.
     """
     return context.derive(_window_time, plan)
 

@@ -1,15 +1,13 @@
 """Who needs old images, and who may do without: the second and third pass of changelog inference (reference 0.3).
 
 A consumer asks each input for a `Demand`: whether `-U` must come before each `+U`, and whether a `-D` must carry the
-whole row. The demand
-goes down the plan; where a source cannot meet it, a ChangelogNormalize stands above it (`planner/lower/scan.py`).
+whole row. The demand goes down the plan; where a source cannot meet it, a ChangelogNormalize stands above it
+(`planner/lower/scan.py`).
 
 A plan can be followed by after-images alone when `follows_by_after(plan)`: its rows keep an upsert key for life, and
-nothing on the way
-lets a row drop out because of a column that may change. Aggregates, top-n, deduplications and sources are such; a
-filter on a column
-outside the key, a join, a union, a window function are not, so they ask for full images below and give full images
-above.
+nothing on the way lets a row drop out because of a column that may change. Aggregates, top-n, deduplications and
+sources are such; a filter on a column outside the key, a join, a union, a window function are not, so they ask for full
+images below and give full images above.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 Laws of a batch, checked by `runtime/operators/guards.py` around every operator in every test:
 order within a batch is the order of the changes of a key; folding the signs never goes below zero for a row (retract)
-or a
-key (upsert); `-U` stands right before its `+U` when both are there, but no consumer relies on pairs; a batch whose rows
-are
-all `+I` has no kinds array.
+or a key (upsert); `-U` stands right before its `+U` when both are there, but no consumer relies on pairs; a batch whose
+rows are all `+I` has no kinds array.
 """
 
 from __future__ import annotations
@@ -21,7 +19,15 @@ from runtime.core.node import Node, node
 from runtime.core.schema import Schema
 
 __all__ = [
-    "DELETE", "INSERT", "KIND_NAMES", "UPDATE_AFTER", "UPDATE_BEFORE", "ChangelogBatch", "ChangelogMode", "Kinds", "Signs",
+    "DELETE",
+    "INSERT",
+    "KIND_NAMES",
+    "UPDATE_AFTER",
+    "UPDATE_BEFORE",
+    "ChangelogBatch",
+    "ChangelogMode",
+    "Kinds",
+    "Signs",
 ]
 
 INSERT: Final = 0
@@ -119,7 +125,7 @@ class ChangelogBatch:
         return ChangelogBatch(self.rows.select(list(positions)), self.kinds)
 
     def slice(self, offset: int, length: int) -> ChangelogBatch:
-        kinds = None if self.kinds is None else self.kinds[offset:offset + length]
+        kinds = None if self.kinds is None else self.kinds[offset : offset + length]
         return ChangelogBatch(self.rows.slice(offset, length), kinds)
 
     @property

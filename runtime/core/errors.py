@@ -13,9 +13,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 __all__ = [
-    "BindError", "CatalogError", "ConnectorError", "ExpressionError", "ExternalError", "FormatError", "InternalError",
-    "OptionError", "PlanningError", "Span", "SqlEngineError", "SqlSyntaxError", "TypeMismatchError", "UnsupportedError",
-    "UserError", "did_you_mean", "display_width", "pointing_at", "render",
+    "BindError",
+    "CatalogError",
+    "ConnectorError",
+    "ExpressionError",
+    "ExternalError",
+    "FormatError",
+    "InternalError",
+    "OptionError",
+    "PlanningError",
+    "Span",
+    "SqlEngineError",
+    "SqlSyntaxError",
+    "TypeMismatchError",
+    "UnsupportedError",
+    "UserError",
+    "did_you_mean",
+    "display_width",
+    "pointing_at",
+    "render",
 ]
 
 
@@ -45,8 +61,15 @@ class SqlEngineError(Exception):
 
     code = "E9000"
 
-    def __init__(self, message: str, *, code: str | None = None, span: Span | None = None, hint: str | None = None,
-                 text: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        span: Span | None = None,
+        hint: str | None = None,
+        text: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code or type(self).code
@@ -190,7 +213,7 @@ def _pointed_at(gutter: str, text: str, span: Span) -> list[str]:
     """The line of a place, cut where it is long, and carets below it, aligned as a terminal shows wide characters."""
     begin = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", span.start)
-    shown = text[begin:end if end >= 0 else len(text)].rstrip("\r")
+    shown = text[begin : end if end >= 0 else len(text)].rstrip("\r")
     start = min(span.start - begin, len(shown))
     stop = max(start + 1, min(span.end - begin, len(shown)))
     left = start - _BEFORE_CARET if start > _SHOWN else 0

@@ -117,9 +117,9 @@ class Node:
 def node(cls: type[_T]) -> type[_T]:
     """Class decorator: the annotations of the class are its fields, slotted and immutable.
 
-    Fields are declared as in a dataclass; of `dataclasses.field` the default, `compare` and `kw_only` count. Made by hand
-    because `dataclass(frozen=True, slots=True)` compiles four methods for each of some two hundred classes, which is a
-    tenth of the time that the engine takes to start.
+    Fields are declared as in a dataclass; of `dataclasses.field` the default, `compare` and `kw_only` count. Made by
+    hand because `dataclass(frozen=True, slots=True)` compiles four methods for each of some two hundred classes, which
+    is a tenth of the time that the engine takes to start.
     """
     namespace = dict(cls.__dict__)
     inherited: tuple[NodeField, ...] = getattr(cls, "_fields", ())
@@ -151,7 +151,9 @@ def node_fields(thing: Node | type[Node]) -> tuple[NodeField, ...]:
 
 def _field(name: str, declared: Any) -> NodeField:
     if isinstance(declared, dataclasses.Field):
-        default, factory = (REQUIRED if v is dataclasses.MISSING else v for v in (declared.default, declared.default_factory))
+        default, factory = (
+            REQUIRED if v is dataclasses.MISSING else v for v in (declared.default, declared.default_factory)
+        )
         return NodeField(name, default, factory, declared.compare is not False, declared.kw_only is True)
     return NodeField(name, declared)
 

@@ -1,8 +1,7 @@
 """Configuration: declared options, their types and defaults, and a set of values for them.
 
 An option is declared once, where it is used. `Options` holds text values by key, as `SET` and `-D` give them, and reads
-them
-through the declaration. Unknown keys under our own prefixes are errors with a "did you mean".
+them through the declaration. Unknown keys under our own prefixes are errors with a "did you mean".
 """
 
 from __future__ import annotations
@@ -13,7 +12,16 @@ from typing import Generic, TypeVar
 
 from runtime.core.errors import OptionError, did_you_mean
 
-__all__ = ["Option", "Options", "bool_option", "duration_option", "int_option", "parse_duration", "parse_memory", "text_option"]
+__all__ = [
+    "Option",
+    "Options",
+    "bool_option",
+    "duration_option",
+    "int_option",
+    "parse_duration",
+    "parse_memory",
+    "text_option",
+]
 
 T = TypeVar("T")
 
@@ -21,7 +29,9 @@ T = TypeVar("T")
 class Option(Generic[T]):
     """A named option with a reader from text; `choices` limits the values."""
 
-    def __init__(self, key: str, default: T, read: type[T] | object, description: str, choices: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, key: str, default: T, read: type[T] | object, description: str, choices: tuple[str, ...] = ()
+    ) -> None:
         self.key = key
         self.default = default
         self.description = description
@@ -32,7 +42,8 @@ class Option(Generic[T]):
         """The value of a text; raises OptionError when it is not one."""
         if self.choices and text.lower() not in {c.lower() for c in self.choices}:
             raise OptionError(
-                f"option '{self.key}' cannot be '{text}'", hint="it is one of: " + ", ".join(f"'{c}'" for c in self.choices)
+                f"option '{self.key}' cannot be '{text}'",
+                hint="it is one of: " + ", ".join(f"'{c}'" for c in self.choices),
             )
         try:
             return self._read(text)  # type: ignore[operator, no-any-return]
@@ -118,9 +129,13 @@ def _read_bool(text: str) -> bool:
 _DURATION = re.compile(r"(\d+)\s*([a-zA-Zµ]*)")
 _UNITS: dict[str, float] = {"": 1}
 for _names, _factor in (
-    ("ns nano nanos nanosecond nanoseconds", 1e-6), ("us µs micro micros microsecond microseconds", 1e-3),
-    ("ms milli millis millisecond milliseconds", 1), ("s sec secs second seconds", 1000), ("m min mins minute minutes", 60_000),
-    ("h hour hours", 3_600_000), ("d day days", 86_400_000),
+    ("ns nano nanos nanosecond nanoseconds", 1e-6),
+    ("us µs micro micros microsecond microseconds", 1e-3),
+    ("ms milli millis millisecond milliseconds", 1),
+    ("s sec secs second seconds", 1000),
+    ("m min mins minute minutes", 60_000),
+    ("h hour hours", 3_600_000),
+    ("d day days", 86_400_000),
 ):
     _UNITS.update(dict.fromkeys(_names.split(), _factor))
 

@@ -1,9 +1,8 @@
 """SQL data types: what a column may hold, how Flink spells it, and the Arrow type that carries it.
 
 An Arrow type alone cannot tell `CHAR(4)` from `STRING`, or `TIMESTAMP(3)` from `TIMESTAMP(6)`, and both differences
-show in
-results (padding, casts to text, time attributes). So a type of ours is the SQL type, and names the Arrow type that
-carries its values:
+show in results (padding, casts to text, time attributes). So a type of ours is the SQL type, and names the Arrow type
+that carries its values:
 
     CHAR VARCHAR STRING         string              DATE               date32
     BINARY VARBINARY BYTES      binary              TIME(p)            time32[ms]
@@ -24,9 +23,37 @@ import pyarrow as pa
 from runtime.core.node import Node, node
 
 __all__ = [
-    "BIGINT", "BINARY", "BOOLEAN", "BYTES", "DATE", "DOUBLE", "FLOAT", "INT", "INTERVAL_MONTH", "INTERVAL_SECOND", "NULL",
-    "SMALLINT", "STRING", "STRING_LENGTH", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TINYINT", "DataType", "RowField",
-    "TimeAttribute", "TypeRoot", "array", "char", "decimal", "map_of", "multiset", "row", "timestamp", "timestamp_ltz", "varchar",
+    "BIGINT",
+    "BINARY",
+    "BOOLEAN",
+    "BYTES",
+    "DATE",
+    "DOUBLE",
+    "FLOAT",
+    "INT",
+    "INTERVAL_MONTH",
+    "INTERVAL_SECOND",
+    "NULL",
+    "SMALLINT",
+    "STRING",
+    "STRING_LENGTH",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "TINYINT",
+    "DataType",
+    "RowField",
+    "TimeAttribute",
+    "TypeRoot",
+    "array",
+    "char",
+    "decimal",
+    "map_of",
+    "multiset",
+    "row",
+    "timestamp",
+    "timestamp_ltz",
+    "varchar",
 ]
 
 STRING_LENGTH = 2147483647
@@ -83,8 +110,8 @@ class DataType(Node):
     """A SQL type with its nullability.
 
     `precision` is the length of character and binary types, the precision of DECIMAL, TIME and TIMESTAMP; `scale`
-    belongs
-    to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to ROW.
+    belongs to DECIMAL; `children` are the element type (ARRAY, MULTISET), key and value types (MAP); `fields` belong to
+    ROW.
     `time_attribute` marks rowtime and proctime columns: it travels with bare column references and is lost by any
     function.
     """

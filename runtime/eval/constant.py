@@ -42,7 +42,9 @@ def literal_value(scalar: pa.Scalar, type_: DataType) -> Any:
         case TypeRoot.MAP | TypeRoot.MULTISET:
             value_type = type_.children[-1] if type_.root is TypeRoot.MAP else DataType(TypeRoot.INT)
             pairs = scalar.values
-            return tuple((literal_value(p["key"], type_.children[0]), literal_value(p["value"], value_type)) for p in pairs)
+            return tuple(
+                (literal_value(p["key"], type_.children[0]), literal_value(p["value"], value_type)) for p in pairs
+            )
         case TypeRoot.ROW:
             return tuple(literal_value(scalar[i], f.type) for i, f in enumerate(type_.fields))
         case _:

@@ -58,5 +58,13 @@ class BatchContext:
 
     def for_call(self, result_type: DataType, arg_types: tuple[DataType, ...], num_rows: int) -> BatchContext:
         """The same surroundings as one call sees them."""
-        return BatchContext(num_rows, self.time_zone, self.processing_time, self.watermark, self.seed, result_type, arg_types,
-                            self.draws)
+        return BatchContext(
+            num_rows,
+            self.time_zone,
+            self.processing_time,
+            self.watermark,
+            self.seed,
+            result_type,
+            arg_types,
+            self.draws,
+        )

@@ -1,8 +1,7 @@
 """Functions that DuckDB computes: one SELECT for all of them over the batch.
 
 One in-memory connection per thread, opened when the first such function is called; `import duckdb` is left until then
-because it is
-the slowest import of the engine.
+because it is the slowest import of the engine.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Expressions over a batch: columns in, columns out, no loop over rows.
 
 An `Evaluator` computes several expressions over the same rows: a sub-expression that occurs twice is computed once,
-all functions
-that DuckDB computes go to it in one call per level of nesting, and what may fail (CAST, division) is computed only on
-the rows that
-reach it through AND, OR, CASE, COALESCE and IF. A `Stage` is a filter and a projection: the projection sees the
-surviving rows.
+all functions that DuckDB computes go to it in one call per level of nesting, and what may fail (CAST, division) is
+computed only on the rows that reach it through AND, OR, CASE, COALESCE and IF. A `Stage` is a filter and a projection:
+the projection sees the surviving rows.
 """
 
 from __future__ import annotations
@@ -94,7 +92,9 @@ class _Compiled:
         for level in levels:
             calls = [c for c in level if frame.known(c) is None]
             if calls:
-                results = evaluate_in_duckdb([self._duck_call(c, frame) for c in calls], frame.num_rows, frame.context.time_zone)
+                results = evaluate_in_duckdb(
+                    [self._duck_call(c, frame) for c in calls], frame.num_rows, frame.context.time_zone
+                )
                 frame.memo.update(zip(calls, results, strict=True))
 
     def _duckdb_levels(self, expressions: tuple[Expr, ...]) -> list[list[Call]]:
@@ -189,8 +189,9 @@ class _Compiled:
             raise
         except pa.ArrowException as error:
             shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
-            raise ExpressionError(f"{call.function} cannot be computed for these values of ({shown})", code="E2001",
-                                  span=call.span) from error
+            raise ExpressionError(
+                f"{call.function} cannot be computed for these values of ({shown})", code="E2001", span=call.span
+            ) from error
         return self._ask_duckdb(call, frame) if result is NotImplemented else result
 
     def _ask_duckdb(self, call: Call, frame: Frame) -> Value:
@@ -223,8 +224,9 @@ class Stage:
         every = self._projections if self._condition is None else (self._condition, *self._projections)
         self._compiled = _Compiled(every, functions)
 
-    def run(self, rows: pa.RecordBatch, context: BatchContext
-            ) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, list[pa.Array]]:
+    def run(
+        self, rows: pa.RecordBatch, context: BatchContext
+    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, list[pa.Array]]:
         """The positions of the rows for which the condition is TRUE (None: all of them), and the projected columns of
         those rows."""
         frame = Frame.of(rows, context)

@@ -20,8 +20,7 @@ class Frame:
     """Columns by position, values of shared sub-expressions, and lambda variables.
 
     A sub-frame is a selection of the rows of its parent; columns and shared values are selected when they are first
-    asked for, so
-    a branch pays only for what it reads.
+    asked for, so a branch pays only for what it reads.
     """
 
     __slots__ = ("_cache", "_columns", "_parent", "_selection", "context", "memo", "num_rows", "variables")

@@ -1,8 +1,7 @@
 """AND, OR, CASE, IF, COALESCE, IFNULL: parts that may fail are computed only on the rows that reach them.
 
 `CASE WHEN x <> 0 THEN 1 / x END` must not fail where x is 0. When nothing can fail, all parts are computed on all
-rows, which is
-faster; the result is the same.
+rows, which is faster; the result is the same.
 """
 
 from __future__ import annotations
@@ -38,8 +37,11 @@ def is_guard(expr: Expr, values: _Values) -> bool:
         case Call(function=function, args=args) if function in _GUARDS:
             return any(values.can_fail(a) for a in args[1:])
         case Case(branches=branches, otherwise=otherwise):
-            return (values.can_fail(otherwise) or any(values.can_fail(v) for _, v in branches)
-                    or any(values.can_fail(c) for c, _ in branches[1:]))
+            return (
+                values.can_fail(otherwise)
+                or any(values.can_fail(v) for _, v in branches)
+                or any(values.can_fail(c) for c, _ in branches[1:])
+            )
         case _:
             return False
 
@@ -166,7 +168,9 @@ def plain_case(expr: Case, frame: Frame, values: _Values) -> Value:
     result = _choice(values.value(expr.otherwise, frame), type_)
     for condition, value in reversed(expr.branches):
         chosen = values.value(condition, frame)
-        result = pc.if_else(pc.fill_null(as_array(chosen, length), False), _choice(values.value(value, frame), type_), result)
+        result = pc.if_else(
+            pc.fill_null(as_array(chosen, length), False), _choice(values.value(value, frame), type_), result
+        )
     return result
 
 

@@ -30,7 +30,9 @@ def in_list(value: Value, items: Sequence[Value], length: int) -> Value:
 
 def _in_constants(value: pa.Array, items: Sequence[pa.Scalar], length: int) -> pa.Array:
     known = [i for i in items if i.is_valid]
-    candidates = pa.concat_arrays([pa.repeat(i, 1).cast(value.type) for i in known]) if known else pa.array([], value.type)
+    candidates = (
+        pa.concat_arrays([pa.repeat(i, 1).cast(value.type) for i in known]) if known else pa.array([], value.type)
+    )
     found = pc.is_in(value, value_set=candidates)
     unknown = pa.scalar(None, pa.bool_())
     if len(known) < len(items):

@@ -27,9 +27,25 @@ from runtime.expr.nodes import (
 )
 
 __all__ = [
-    "can_fail", "cast_can_fail", "columns_of", "conjuncts", "contains", "contains_aggregate", "contains_subquery", "contains_window_call",
-    "disjuncts", "input_refs", "is_constant", "is_deterministic", "is_dynamic", "is_false", "is_null_literal", "is_true",
-    "outer_columns_of", "rejects_nulls", "rejects_nulls_at",
+    "can_fail",
+    "cast_can_fail",
+    "columns_of",
+    "conjuncts",
+    "contains",
+    "contains_aggregate",
+    "contains_subquery",
+    "contains_window_call",
+    "disjuncts",
+    "input_refs",
+    "is_constant",
+    "is_deterministic",
+    "is_dynamic",
+    "is_false",
+    "is_null_literal",
+    "is_true",
+    "outer_columns_of",
+    "rejects_nulls",
+    "rejects_nulls_at",
 ]
 
 T = TypeVar("T", bound=Expr)
@@ -238,6 +254,7 @@ def _is_null(e: Expr, null: Callable[[Expr], bool], functions: FunctionRegistry)
             return strict and any(_is_null(a, null, functions) for a in args if not isinstance(a, Lambda))
         case Case(branches=branches, otherwise=otherwise):
             return _is_null(otherwise, null, functions) and all(
-                _is_null(v, null, functions) or _never_true(c, null, functions) for c, v in branches)
+                _is_null(v, null, functions) or _never_true(c, null, functions) for c, v in branches
+            )
         case _:
             return False

@@ -1,8 +1,8 @@
 """Between Arrow values and numpy: views in, arrays out, without a loop over rows.
 
 A `Value` is an Arrow array or a scalar that stands for a constant column. The functions here give numpy views of
-either, and build
-Arrow arrays of an exact type from numpy results and a validity mask (`valid[i]` false is NULL; None means no NULLs).
+either, and build Arrow arrays of an exact type from numpy results and a validity mask (`valid[i]` false is NULL; None
+means no NULLs).
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 
 from runtime.expr.function import Value
 
-__all__ = ["as_array", "combine_valid", "from_numpy", "integers_of", "is_null_scalar", "numbers", "validity", "with_nulls"]
+__all__ = [
+    "as_array",
+    "combine_valid",
+    "from_numpy",
+    "integers_of",
+    "is_null_scalar",
+    "numbers",
+    "validity",
+    "with_nulls",
+]
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -64,8 +73,11 @@ def integers_of(array: pa.Array) -> Any:
     """
     type_ = array.type
     if pa.types.is_boolean(type_):
-        return pc.fill_null(array, False).to_numpy(zero_copy_only=False) if array.null_count else array.to_numpy(
-            zero_copy_only=False)
+        return (
+            pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+            if array.null_count
+            else array.to_numpy(zero_copy_only=False)
+        )
     if pa.types.is_floating(type_):
         dtype: Any = np.dtype(type_.to_pandas_dtype())
     else:
@@ -73,7 +85,7 @@ def integers_of(array: pa.Array) -> Any:
     buffer = array.buffers()[1]
     if buffer is None:
         return np.zeros(len(array), dtype)
-    return np.frombuffer(buffer, dtype=dtype)[array.offset:array.offset + len(array)]
+    return np.frombuffer(buffer, dtype=dtype)[array.offset : array.offset + len(array)]
 
 
 def numbers(value: Value, length: int) -> tuple[Any, Mask | None]:

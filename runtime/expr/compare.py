@@ -1,9 +1,8 @@
 """Comparison of Arrow values as SQL compares them, nested values and NaN included.
 
 Java's order of numbers: NaN equals NaN only where values are keys; `=` on NaN is false as in IEEE 754. Texts and
-bytes compare by
-code point and unsigned byte, shorter first. Nested values are equal when their parts are, NULL parts equal to NULL
-parts.
+bytes compare by code point and unsigned byte, shorter first. Nested values are equal when their parts are, NULL parts
+equal to NULL parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Texts to times by Java's patterns: the pattern becomes a regular expression, its fields columns of numbers.
 
 SimpleDateFormat is lenient: numbers of any width, days and months beyond the end run over into the next, and what
-follows
-the pattern is ignored. DateTimeFormatter takes the whole text and exact widths; a day that the month lacks is its last
-("smart" resolution). Fields that the pattern does not have are those of 1970-01-01 00:00:00.
+follows the pattern is ignored. DateTimeFormatter takes the whole text and exact widths; a day that the month lacks is
+its last ("smart" resolution). Fields that the pattern does not have are those of 1970-01-01 00:00:00.
 """
 
 from __future__ import annotations
@@ -61,7 +60,11 @@ def _expression(pattern: str, dialect: Dialect) -> tuple[str, tuple[Piece, ...]]
 def _field(piece: Piece, dialect: Dialect, abuts: bool) -> str:
     letter, count = piece.letter, piece.count
     if letter in "ML" and count > 2:
-        names = [m for full in MONTHS for m in ((full, full[:3]) if dialect is Dialect.SIMPLE else (full if count == 4 else full[:3],))]
+        names = [
+            m
+            for full in MONTHS
+            for m in ((full, full[:3]) if dialect is Dialect.SIMPLE else (full if count == 4 else full[:3],))
+        ]
         return "|".join(names)
     if letter == "E" or (letter in "ec" and count > 2):
         return "|".join(n for full in WEEKDAYS for n in (full, full[:3]))
@@ -132,7 +135,9 @@ class _Fields:
         for letter in "ML":
             if letter in self.found:
                 piece, texts = self.found[letter]
-                return np.where(pc.fill_null(pc.equal(texts, ""), True).to_numpy(zero_copy_only=False), 1, _month(piece, texts))
+                return np.where(
+                    pc.fill_null(pc.equal(texts, ""), True).to_numpy(zero_copy_only=False), 1, _month(piece, texts)
+                )
         return np.ones(self.rows, np.int64)
 
     def hour(self) -> Any:
@@ -146,7 +151,11 @@ class _Fields:
     def _afternoon(self) -> Any:
         if "a" not in self:
             return np.zeros(self.rows, np.int64)
-        return pc.fill_null(pc.equal(pc.utf8_upper(self.texts("a")), "PM"), False).to_numpy(zero_copy_only=False).astype(np.int64)
+        return (
+            pc.fill_null(pc.equal(pc.utf8_upper(self.texts("a")), "PM"), False)
+            .to_numpy(zero_copy_only=False)
+            .astype(np.int64)
+        )
 
     def offset(self) -> Any | None:
         for letter in "XxzZVO":
@@ -168,7 +177,11 @@ def parse_lenient(texts: pa.Array, pattern: str, now: int) -> ParsedTimes:
             year = np.where(short.to_numpy(zero_copy_only=False), moved, year)
     good = fields.matched & (year >= 0) & (year <= 9_999_999)
     year, month = np.where(good, year, 1970), np.where(good, fields.month(), 1)
-    days = days_of(year, np.ones_like(month), fields.number("D", 1)) if "D" in fields else days_of(year, month, fields.number("d", 1))
+    days = (
+        days_of(year, np.ones_like(month), fields.number("D", 1))
+        if "D" in fields
+        else days_of(year, month, fields.number("d", 1))
+    )
     millis = ((fields.hour() * 60 + fields.number("m", 0)) * 60 + fields.number("s", 0)) * 1000 + fields.number("S", 0)
     return ParsedTimes(days * _MILLIS_DAY + millis, good, fields.offset())
 

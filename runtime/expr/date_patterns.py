@@ -1,10 +1,9 @@
 """Java's patterns for dates and times: reading a pattern, and writing columns of times with it.
 
 A pattern is read once into pieces. Written are digits of fixed width, all rows at once as one matrix of bytes; names
-and
-numbers of varying width are joined in as columns. Two dialects differ: DateTimeFormatter (DATE_FORMAT of a TIMESTAMP,
-TO_TIMESTAMP) and SimpleDateFormat (DATE_FORMAT of a text, FROM_UNIXTIME, UNIX_TIMESTAMP, TO_DATE). Names and weeks are
-those of the US: a week starts on Sunday, the first is that of 1 January.
+and numbers of varying width are joined in as columns. Two dialects differ: DateTimeFormatter (DATE_FORMAT of a
+TIMESTAMP, TO_TIMESTAMP) and SimpleDateFormat (DATE_FORMAT of a text, FROM_UNIXTIME, UNIX_TIMESTAMP, TO_DATE). Names and
+weeks are those of the US: a week starts on Sunday, the first is that of 1 January.
 """
 
 from __future__ import annotations
@@ -27,7 +26,20 @@ from runtime.expr.zones import instant_to_local
 
 __all__ = ["MONTHS", "WEEKDAYS", "Dialect", "Piece", "format_times", "read_pattern"]
 
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
@@ -61,8 +73,11 @@ def read_pattern(pattern: str, dialect: Dialect) -> tuple[Piece, ...]:
             pieces.append(Piece("", 0, text, depth))
         elif char.isascii() and char.isalpha():
             if char not in dialect.value:
-                raise ExpressionError(f"the pattern '{pattern}' has an unknown letter {char}", code="E2002",
-                                      hint="quote plain text: 'yyyy-MM-dd''T''HH:mm'")
+                raise ExpressionError(
+                    f"the pattern '{pattern}' has an unknown letter {char}",
+                    code="E2002",
+                    hint="quote plain text: 'yyyy-MM-dd''T''HH:mm'",
+                )
             end = position
             while end < len(pattern) and pattern[end] == char:
                 end += 1
@@ -79,7 +94,7 @@ def read_pattern(pattern: str, dialect: Dialect) -> tuple[Piece, ...]:
 
 def _quoted(pattern: str, position: int) -> tuple[str, int]:
     """The text up to the closing quote; two quotes are one."""
-    if pattern[position:position + 1] == "'":
+    if pattern[position : position + 1] == "'":
         return "'", position + 1
     parts: list[str] = []
     while True:
@@ -87,7 +102,7 @@ def _quoted(pattern: str, position: int) -> tuple[str, int]:
         if end < 0:
             raise ExpressionError(f"the pattern {pattern} has an open quote", code="E2002")
         parts.append(pattern[position:end])
-        if pattern[end + 1:end + 2] != "'":
+        if pattern[end + 1 : end + 2] != "'":
             return "".join(parts), end + 1
         parts.append("'")
         position = end + 2
@@ -161,7 +176,9 @@ class _Moments:
         return (self.values - self.instants) // self.per_second
 
 
-def format_times(values: Any, unit: str, pattern: str, dialect: Dialect, zone: str = "UTC", *, instants: bool = False) -> pa.Array:
+def format_times(
+    values: Any, unit: str, pattern: str, dialect: Dialect, zone: str = "UTC", *, instants: bool = False
+) -> pa.Array:
     """Times as texts. `values` are units since the epoch: local times, or with `instants` points in time seen in
     `zone`.
 
@@ -222,10 +239,10 @@ def _from_iso(local: Any, unit: str, pieces: tuple[Piece, ...], dialect: Dialect
         if not piece.letter:
             runs.append((-1, piece.text))
         elif piece.letter == "S" and (piece.count == 3 or (piece.count < 6 and dialect is Dialect.FORMATTER)):
-            runs.append((20, _ISO[20:20 + piece.count]))
+            runs.append((20, _ISO[20 : 20 + piece.count]))
         elif (piece.letter, piece.count) in _ISO_PLACES and not (piece.letter == "u" and dialect is Dialect.SIMPLE):
             place = _ISO_PLACES[piece.letter, piece.count]
-            runs.append((place, _ISO[place:place + piece.count]))
+            runs.append((place, _ISO[place : place + piece.count]))
         else:
             return None
     if unit != "us" or not runs or not "".join(t for _, t in runs).isascii():
@@ -234,12 +251,14 @@ def _from_iso(local: Any, unit: str, pieces: tuple[Piece, ...], dialect: Dialect
     data = texts.buffers()[2]
     if data is None or data.size < 26 * len(local) or pc.max(pc.binary_length(texts)).as_py() != 26:
         return None
-    source = np.frombuffer(data, np.uint8)[:26 * len(local)].reshape(-1, 26)
+    source = np.frombuffer(data, np.uint8)[: 26 * len(local)].reshape(-1, 26)
     matrix = np.empty((len(local), sum(len(t) for _, t in runs)), np.uint8)
     column = 0
     for place, text in _merged(runs):
         end = column + len(text)
-        matrix[:, column:end] = np.frombuffer(text.encode(), np.uint8) if place < 0 else source[:, place:place + len(text)]
+        matrix[:, column:end] = (
+            np.frombuffer(text.encode(), np.uint8) if place < 0 else source[:, place : place + len(text)]
+        )
         column = end
     return _flushed([matrix])[0]
 
@@ -250,7 +269,7 @@ def _merged(runs: list[tuple[int, str]]) -> list[tuple[int, str]]:
     for place, text in runs[1:]:
         last, before = merged[-1]
         behind = last + len(before)
-        if last >= 0 and (place == behind or (place < 0 and _ISO[behind:behind + len(text)] == text)):
+        if last >= 0 and (place == behind or (place < 0 and _ISO[behind : behind + len(text)] == text)):
             merged[-1] = (last, before + text)
         else:
             merged.append((place, text))
@@ -271,7 +290,9 @@ def _digits(values: Any, width: int) -> Any:
     """Numbers of at most `width` digits as a matrix of bytes; as a column of texts where one has more."""
     if len(values) and (int(values.max()) >= 10**width or int(values.min()) < 0):
         sign = pc.if_else(pa.array(values < 0), "-", "")
-        return pc.binary_join_element_wise(sign, pc.utf8_lpad(pc.cast(pa.array(np.abs(values)), pa.string()), width, "0"), "")
+        return pc.binary_join_element_wise(
+            sign, pc.utf8_lpad(pc.cast(pa.array(np.abs(values)), pa.string()), width, "0"), ""
+        )
     matrix = np.empty((len(values), width), np.uint8)
     rest = values.astype(np.int64)
     for column in range(width - 1, -1, -1):
@@ -298,14 +319,20 @@ def _write(piece: Piece, at: _Moments, dialect: Dialect, zoned: bool, pattern: s
     simple = dialect is Dialect.SIMPLE
     match letter:
         case "":
-            return np.broadcast_to(np.frombuffer(piece.text.encode(), np.uint8), (len(at.values), len(piece.text.encode())))
+            return np.broadcast_to(
+                np.frombuffer(piece.text.encode(), np.uint8), (len(at.values), len(piece.text.encode()))
+            )
         case "y" | "Y" | "u" if not (simple and letter == "u"):
             years = at.week_year if letter == "Y" else at.year
             return _digits(years % 100, 2) if count == 2 else _number(years, count)
         case "u":
             return _number((at.weekday - 1) % 7 + 1, count)
         case "M" | "L":
-            return _number(at.month, count) if count <= 2 else _name(MONTHS, at.month - 1, 4 if simple and count > 4 else count)
+            return (
+                _number(at.month, count)
+                if count <= 2
+                else _name(MONTHS, at.month - 1, 4 if simple and count > 4 else count)
+            )
         case "E":
             return _name(WEEKDAYS, at.weekday, 4 if simple and count > 4 else count)
         case "e" | "c":
@@ -318,7 +345,9 @@ def _write(piece: Piece, at: _Moments, dialect: Dialect, zoned: bool, pattern: s
             quarter = (at.month - 1) // 3
             if count <= 2:
                 return _number(quarter + 1, count)
-            names = ("Q1", "Q2", "Q3", "Q4") if count == 3 else ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+            names = (
+                ("Q1", "Q2", "Q3", "Q4") if count == 3 else ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+            )
             return pa.array(names).take(pa.array(quarter))
         case "S" if not simple:
             digits = 6 if at.per_second == 10**6 else 9
@@ -328,7 +357,9 @@ def _write(piece: Piece, at: _Moments, dialect: Dialect, zoned: bool, pattern: s
             return _number(at.fraction // (at.per_second // 1000), count)
         case "z" | "Z" | "X" | "x" | "V" | "O":
             if not zoned:
-                raise ExpressionError(f"the pattern '{pattern}' asks for a zone, which a time without one does not have", code="E2002")
+                raise ExpressionError(
+                    f"the pattern '{pattern}' asks for a zone, which a time without one does not have", code="E2002"
+                )
             return _zone(letter, count, at)
         case _:
             return _number(_plain_field(letter, at), count)
@@ -370,7 +401,9 @@ def _zone(letter: str, count: int, at: _Moments) -> pa.Array:
     if letter in "zV":
         seconds = from_numpy(np.floor_divide(at.instants, at.per_second), None, pa.int64())
         zone = zoneinfo.ZoneInfo(at.zone) if at.zone[0] not in "+-" else dt.timezone(_offset_of(at.zone))
-        return map_distinct(lambda s: dt.datetime.fromtimestamp(s, zone).tzname() or at.zone, [seconds], pa.string(), len(at.values))
+        return map_distinct(
+            lambda s: dt.datetime.fromtimestamp(s, zone).tzname() or at.zone, [seconds], pa.string(), len(at.values)
+        )
     offset = at.offset
     sign = pc.if_else(pa.array(offset < 0), "-", "+")
     hours, minutes = np.divmod(np.abs(offset) // 60, 60)

@@ -1,10 +1,8 @@
 """Exact decimal arithmetic on columns.
 
 A DECIMAL column is a numpy array of its unscaled integers: int64 while all values and intermediate results fit, else
-arbitrary
-integers (dtype object: exact, slower). Results that do not fit the target's precision are NULL, as in Flink; rounding
-is half up
-(away from zero).
+arbitrary integers (dtype object: exact, slower). Results that do not fit the target's precision are NULL, as in Flink;
+rounding is half up (away from zero).
 """
 
 from __future__ import annotations
@@ -17,7 +15,16 @@ import pyarrow as pa
 from runtime.expr.columns import Mask, as_array, combine_valid, from_numpy, validity
 from runtime.expr.function import Value
 
-__all__ = ["Unscaled", "divide_half_up", "divide_truncating", "from_unscaled", "rescaled", "scaled_up", "unscaled", "widest"]
+__all__ = [
+    "Unscaled",
+    "divide_half_up",
+    "divide_truncating",
+    "from_unscaled",
+    "rescaled",
+    "scaled_up",
+    "unscaled",
+    "widest",
+]
 
 Unscaled = Any
 """A numpy array of int64, or of Python integers."""
@@ -46,7 +53,7 @@ def unscaled(value: Value, length: int) -> tuple[Unscaled, Mask | None]:
         return np.zeros(len(array), np.int64), valid
     if pa.types.is_decimal256(array.type):
         return _four_words(array, buffer, valid), valid
-    words = np.frombuffer(buffer, dtype=np.int64)[2 * array.offset:2 * (array.offset + len(array))]
+    words = np.frombuffer(buffer, dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
     low, high = words[0::2], words[1::2]
     if valid is not None:
         low, high = np.where(valid, low, 0), np.where(valid, high, 0)
@@ -56,7 +63,7 @@ def unscaled(value: Value, length: int) -> tuple[Unscaled, Mask | None]:
 
 
 def _four_words(array: pa.Array, buffer: pa.Buffer, valid: Mask | None) -> Unscaled:
-    words = np.frombuffer(buffer, dtype=np.uint64)[4 * array.offset:4 * (array.offset + len(array))]
+    words = np.frombuffer(buffer, dtype=np.uint64)[4 * array.offset : 4 * (array.offset + len(array))]
     result = words[3::4].view(np.int64).astype(object)
     for lower in (2, 1, 0):
         result = result * _WORD + words[lower::4].astype(object)
@@ -115,7 +122,9 @@ def rescaled(values: Unscaled, scale: int, target: int) -> Unscaled:
     """Values of one scale in another, rounded half up."""
     if target >= scale:
         return scaled_up(values, target - scale)
-    return divide_half_up(values, 10 ** (scale - target) if scale - target < 19 else _big(10 ** (scale - target), values))
+    return divide_half_up(
+        values, 10 ** (scale - target) if scale - target < 19 else _big(10 ** (scale - target), values)
+    )
 
 
 def _big(factor: int, values: Unscaled) -> Unscaled:

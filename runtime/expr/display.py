@@ -33,12 +33,37 @@ from runtime.expr.nodes import (
 __all__ = ["show", "show_literal", "show_sort_key"]
 
 _BINARY = {
-    "OR": 1, "AND": 2, "=": 4, "<>": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "IS DISTINCT FROM": 4, "IS NOT DISTINCT FROM": 4,
-    "LIKE": 4, "SIMILAR TO": 4, "+": 5, "-": 5, "||": 5, "*": 6, "/": 6, "%": 6,
+    "OR": 1,
+    "AND": 2,
+    "=": 4,
+    "<>": 4,
+    "<": 4,
+    "<=": 4,
+    ">": 4,
+    ">=": 4,
+    "IS DISTINCT FROM": 4,
+    "IS NOT DISTINCT FROM": 4,
+    "LIKE": 4,
+    "SIMILAR TO": 4,
+    "+": 5,
+    "-": 5,
+    "||": 5,
+    "*": 6,
+    "/": 6,
+    "%": 6,
 }
-_POSTFIX = frozenset({
-    "IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE", "IS UNKNOWN", "IS NOT UNKNOWN",
-})
+_POSTFIX = frozenset(
+    {
+        "IS NULL",
+        "IS NOT NULL",
+        "IS TRUE",
+        "IS NOT TRUE",
+        "IS FALSE",
+        "IS NOT FALSE",
+        "IS UNKNOWN",
+        "IS NOT UNKNOWN",
+    }
+)
 _TIGHT = 9
 
 
@@ -166,15 +191,15 @@ def show_literal(value: Any, type_: DataType) -> str:
             return "NULL"
         case _, bool():
             return "TRUE" if value else "FALSE"
-        case (TypeRoot.CHAR | TypeRoot.VARCHAR), str():
+        case ((TypeRoot.CHAR | TypeRoot.VARCHAR), str()):
             return "'" + value.replace("'", "''") + "'"
-        case (TypeRoot.BINARY | TypeRoot.VARBINARY), bytes():
+        case ((TypeRoot.BINARY | TypeRoot.VARBINARY), bytes()):
             return f"X'{value.hex().upper()}'"
         case TypeRoot.DATE, datetime.date():
             return f"DATE '{value.isoformat()}'"
         case TypeRoot.TIME, datetime.time():
             return f"TIME '{value.isoformat()}'"
-        case (TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ), datetime.datetime():
+        case ((TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ), datetime.datetime()):
             text = value.replace(tzinfo=None).isoformat(sep=" ")
             return f"{type_.root.value} '{text}'"
         case TypeRoot.INTERVAL_MONTH, int():
@@ -183,7 +208,7 @@ def show_literal(value: Any, type_: DataType) -> str:
             return f"INTERVAL '{_seconds(value)}' SECOND"
         case TypeRoot.DECIMAL, decimal.Decimal():
             return format(value, "f")
-        case (TypeRoot.FLOAT | TypeRoot.DOUBLE), float():
+        case ((TypeRoot.FLOAT | TypeRoot.DOUBLE), float()):
             return repr(value) if "e" in repr(value) else f"{value!r}E0"
         case _:
             return str(value)

@@ -24,8 +24,9 @@ def all_constant(values: Sequence[Value]) -> bool:
     return all(isinstance(v, pa.Scalar) for v in values)
 
 
-def map_distinct(function: Callable[..., Any], values: Sequence[Value], type_: pa.DataType, length: int, *,
-                 sees_nulls: bool = False) -> Value:
+def map_distinct(
+    function: Callable[..., Any], values: Sequence[Value], type_: pa.DataType, length: int, *, sees_nulls: bool = False
+) -> Value:
     """`function(*values)` for each row, called once per distinct combination; the result has the Arrow type `type_`.
 
     NULL where an argument is NULL, unless the function `sees_nulls` (as None). Constants stay constants.
@@ -37,7 +38,9 @@ def map_distinct(function: Callable[..., Any], values: Sequence[Value], type_: p
     results: list[Any] = []
     for row in distinct:
         given = iter(row)
-        results.append(_call(function, [v.as_py() if isinstance(v, pa.Scalar) else next(given) for v in values], sees_nulls))
+        results.append(
+            _call(function, [v.as_py() if isinstance(v, pa.Scalar) else next(given) for v in values], sees_nulls)
+        )
     return pa.array(results, type_).take(pa.array(codes))
 
 

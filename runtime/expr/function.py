@@ -29,8 +29,22 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Literal
 
 __all__ = [
-    "AggregateFunction", "AnyFunction", "ArgumentType", "CallRule", "CallTypes", "EvalContext", "FunctionRegistry",
-    "Nulls", "ReturnType", "ScalarFunction", "Signature", "Value", "WindowFunction", "family", "null_scalar", "optional",
+    "AggregateFunction",
+    "AnyFunction",
+    "ArgumentType",
+    "CallRule",
+    "CallTypes",
+    "EvalContext",
+    "FunctionRegistry",
+    "Nulls",
+    "ReturnType",
+    "ScalarFunction",
+    "Signature",
+    "Value",
+    "WindowFunction",
+    "family",
+    "null_scalar",
+    "optional",
 ]
 
 Value = Any
@@ -78,8 +92,7 @@ class CallTypes(tuple[DataType, ...]):
     """The types of a call's arguments, as a type rule sees them, with the values of those that are literals.
 
     `literal(i)` is the Python value of argument i when it is a literal (None for NULL and for anything else);
-    `is_literal(i)` tells the
-    two apart.
+    `is_literal(i)` tells the two apart.
     """
 
     literals: tuple[Literal | None, ...]
@@ -131,9 +144,8 @@ CallRule = Callable[[CallTypes], tuple[tuple[DataType, ...], DataType] | None]
 class Signature:
     """One way to call a function. `variadic` repeats the last argument. `returns` is a type, or a rule over the coerced
     argument types; its nullability is set by the function's `nulls`. `unify` asks that all arguments of the family
-    `ANY` (or, when there
-    are none, all arguments) get one common type. A `rule`, where given, decides alone: `args` then only stand in
-    messages."""
+    `ANY` (or, when there are none, all arguments) get one common type. A `rule`, where given, decides alone: `args`
+    then only stand in messages."""
 
     args: tuple[ArgumentType, ...]
     returns: ReturnType
@@ -158,8 +170,7 @@ class Nulls(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalarFunction:
     """A function of one row. `evaluate` or `duckdb` is given; with both, `evaluate` returns NotImplemented for the
-    arguments that it
-    leaves to DuckDB (a pattern that is not constant).
+    arguments that it leaves to DuckDB (a pattern that is not constant).
 
     `evaluate(context, *args)`: arrays in, array out. `duckdb`: an expression template, `{0}` for the first argument,
     `{args}` for all.

@@ -1,12 +1,9 @@
 """Java's regular expressions: read once, run by RE2 (Arrow) over columns, or by Python's `re` where RE2 cannot.
 
 RE2 and Java agree on nearly everything that queries use (leftmost match, alternatives in order, ASCII classes). A
-pattern
-that RE2 refuses (look-around, back references, possessive quantifiers) runs in `re`, once per distinct text.
-Differences
-that stay: `.` excludes only line feeds, `$` under RE2 matches at the very end only, and classes with `&&` or a class
-inside
-a class are refused.
+pattern that RE2 refuses (look-around, back references, possessive quantifiers) runs in `re`, once per distinct text.
+Differences that stay: `.` excludes only line feeds, `$` under RE2 matches at the very end only, and classes with `&&`
+or a class inside a class are refused.
 """
 
 from __future__ import annotations
@@ -24,8 +21,18 @@ from runtime.core.errors import ExpressionError
 __all__ = ["JavaRegex", "java_regex"]
 
 _POSIX = {
-    "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7f", "Alpha": "a-zA-Z", "Digit": "0-9", "Alnum": "a-zA-Z0-9",
-    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t", "Cntrl": r"\x00-\x1f\x7f", "XDigit": "0-9a-fA-F",
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "ASCII": r"\x00-\x7f",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": r"!-/:-@\[-`{-~",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Blank": r" \t",
+    "Cntrl": r"\x00-\x1f\x7f",
+    "XDigit": "0-9a-fA-F",
     "Space": r" \t\n\x0b\f\r",
 }
 _CLASSES = {"s": r" \t\n\x0b\f\r", "h": r" \t\u00a0", "v": r"\n\x0b\f\r\u0085"}
@@ -47,7 +54,9 @@ class JavaRegex:
 
     def re2(self, group: int | None = None) -> str:
         """The pattern for Arrow; with `group`, that one (0: all) is captured under the name `g`, the others are not."""
-        parts = [_spelled(text) if not number else "(?P<g>" if number == group else "(?:" for number, text in self.tokens]
+        parts = [
+            _spelled(text) if not number else "(?P<g>" if number == group else "(?:" for number, text in self.tokens
+        ]
         whole = "".join(parts)
         return f"(?P<g>{whole})" if group == 0 else whole
 
@@ -60,7 +69,9 @@ class JavaRegex:
 def _spelled(text: str) -> str:
     """A piece as RE2 spells it: the end of the text is `\\z` there and `\\Z` in `re`, characters beyond Latin-1 have
     braces."""
-    return text.replace("\\Z", "\\z") if text in (r"\Z", r"(?:\n?\Z)") else re.sub(r"\\u([0-9a-f]{4})", r"\\x{\1}", text)
+    return (
+        text.replace("\\Z", "\\z") if text in (r"\Z", r"(?:\n?\Z)") else re.sub(r"\\u([0-9a-f]{4})", r"\\x{\1}", text)
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -92,15 +103,15 @@ def _tokens(pattern: str) -> list[tuple[int, str]]:
             text, position = _escape(pattern, position + 1, inside=False)
         elif char == "[":
             text, position = _class(pattern, position + 1)
-        elif char == "(" and pattern[position + 1:position + 2] != "?":
+        elif char == "(" and pattern[position + 1 : position + 2] != "?":
             groups += 1
             tokens.append((groups, "("))
             position += 1
             continue
-        elif pattern.startswith("(?<", position) and pattern[position + 3:position + 4] not in ("=", "!"):
+        elif pattern.startswith("(?<", position) and pattern[position + 3 : position + 4] not in ("=", "!"):
             groups += 1
             end = pattern.index(">", position) if ">" in pattern[position:] else len(pattern)
-            tokens.append((groups, f"(?P<{pattern[position + 3:end]}>"))
+            tokens.append((groups, f"(?P<{pattern[position + 3 : end]}>"))
             position = end + 1
             continue
         elif pattern.startswith("(?P", position):
@@ -122,7 +133,7 @@ def _escape(pattern: str, position: int, inside: bool) -> tuple[str, int]:
     if char in "pP":
         negative = char == "P"
         end = pattern.index("}", following) if pattern[following] == "{" else following
-        name = pattern[following + 1:end] if pattern[following] == "{" else pattern[following]
+        name = pattern[following + 1 : end] if pattern[following] == "{" else pattern[following]
         ranges = _POSIX.get(name)
         if ranges is None:
             ranges = _category("L" if name == "IsAlphabetic" else name.removeprefix("Is"))
@@ -132,10 +143,10 @@ def _escape(pattern: str, position: int, inside: bool) -> tuple[str, int]:
     if char in _CLASSES:
         return _CLASSES[char] if inside else f"[{_CLASSES[char]}]", following
     if char == "u":
-        return re.escape(chr(int(pattern[following:following + 4], 16))), following + 4
+        return re.escape(chr(int(pattern[following : following + 4], 16))), following + 4
     if char == "x":
         end = pattern.index("}", following) if pattern[following] == "{" else following + 1
-        digits = pattern[following:end + 1].strip("{}")
+        digits = pattern[following : end + 1].strip("{}")
         return re.escape(chr(int(digits, 16))), end + 1
     if char == "0":
         digits = re.match(r"[0-3]?[0-7]{1,2}", pattern[following:])
@@ -144,7 +155,7 @@ def _escape(pattern: str, position: int, inside: bool) -> tuple[str, int]:
         return re.escape(chr(int(digits[0], 8))), following + digits.end()
     if char == "k":
         end = pattern.index(">", following)
-        return f"(?P={pattern[following + 1:end]})", end + 1
+        return f"(?P={pattern[following + 1 : end]})", end + 1
     if char == "e":
         return r"\x1b", following
     if char == "z":
@@ -160,8 +171,11 @@ def _escape(pattern: str, position: int, inside: bool) -> tuple[str, int]:
 def _category(name: str) -> str:
     """The characters of a Unicode category, `L` or `Lu`, as ranges inside a class."""
     if not re.fullmatch(r"[LMNPSZC][a-z]?", name):
-        raise ExpressionError(f"the character class {name} is not supported in regular expressions", code="E2003",
-                              hint="Unicode categories (L, Lu, Nd, ...) and POSIX classes (Alpha, Digit, ...) are")
+        raise ExpressionError(
+            f"the character class {name} is not supported in regular expressions",
+            code="E2003",
+            hint="Unicode categories (L, Lu, Nd, ...) and POSIX classes (Alpha, Digit, ...) are",
+        )
     inside = [c for c in range(0x110000) if unicodedata.category(chr(c)).startswith(name) and not 0xD800 <= c <= 0xDFFF]
     ranges: list[list[int]] = []
     for code in inside:
@@ -185,8 +199,11 @@ def _class(pattern: str, position: int) -> tuple[str, int]:
             text, position = _escape(pattern, position + 1, inside=True)
             parts.append(text)
         elif char == "[" or pattern.startswith("&&", position):
-            raise ExpressionError(f"the regular expression '{pattern}' combines character classes, which is not supported", code="E2003",
-                                  hint="write one class, for example [a-df-z] for [a-z&&[^e]]")
+            raise ExpressionError(
+                f"the regular expression '{pattern}' combines character classes, which is not supported",
+                code="E2003",
+                hint="write one class, for example [a-df-z] for [a-z&&[^e]]",
+            )
         else:
             parts.append("\\]" if char == "]" else char)
             position += 1

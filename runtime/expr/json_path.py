@@ -1,9 +1,8 @@
 """JSON documents and paths, as Flink reads them (Jackson and Jayway's JsonPath).
 
 A path is `$` with `.name`, `['name']`, `[n]` (negative from the end), `[*]`, `.*`, `[1,3]`, `[1:3]` and `..name` behind
-it,
-after an optional mode: in `strict` mode, the default, a missing part is an error, in `lax` mode nothing. A path with
-wildcards, slices or `..` gives the list of what it finds. Filters `[?(..)]` and functions are refused.
+it, after an optional mode: in `strict` mode, the default, a missing part is an error, in `lax` mode nothing. A path
+with wildcards, slices or `..` gives the list of what it finds. Filters `[?(..)]` and functions are refused.
 """
 
 from __future__ import annotations
@@ -62,7 +61,9 @@ def write_json(value: Any) -> str:
         case list():
             return f"[{','.join(write_json(v) for v in value)}]"
         case dict():
-            return f"{{{','.join(f'{json.dumps(k, ensure_ascii=False)}:{write_json(value[k])}' for k in sorted(value))}}}"
+            return (
+                f"{{{','.join(f'{json.dumps(k, ensure_ascii=False)}:{write_json(value[k])}' for k in sorted(value))}}}"
+            )
         case _:
             return str(value)
 
@@ -179,19 +180,19 @@ def json_path(text: str) -> JsonPath | None:
 def _step(path: str, position: int) -> tuple[_Step | None, int]:
     deep = path.startswith("..", position)
     position += 2 if deep else 0
-    if path[position:position + 1] == "[":
+    if path[position : position + 1] == "[":
         step, end = _bracket(path, position + 1)
         return (None if step is None else _Step(step.names, step.indexes, step.part, deep)), end
     if not deep:
         if path[position] != ".":
             return None, position
         position += 1
-    if path[position:position + 1] == "*":
+    if path[position : position + 1] == "*":
         return _Step(deep=deep), position + 1
     name = _NAME.match(path, position)
     if name is None:
         return None, position
-    if path[name.end():name.end() + 1] == "(":
+    if path[name.end() : name.end() + 1] == "(":
         _refuse(path, "functions")
     return _Step((name[0],), deep=deep), name.end()
 
@@ -206,7 +207,7 @@ def _bracket(path: str, position: int) -> tuple[_Step | None, int]:
         names.append(re.sub(r"\\(.)", r"\1", quoted[1] if quoted[1] is not None else quoted[2]))
         at = quoted.end()
         if not quoted[3]:
-            return (_Step(tuple(names)), at + 1) if path[at:at + 1] == "]" else (None, at)
+            return (_Step(tuple(names)), at + 1) if path[at : at + 1] == "]" else (None, at)
     if end < 0 or names:
         return None, position
     inside = path[position:end]
@@ -221,5 +222,8 @@ def _bracket(path: str, position: int) -> tuple[_Step | None, int]:
 
 
 def _refuse(path: str, what: str) -> NoReturn:
-    raise ExpressionError(f"the JSON path '{path}' has {what}, which are not supported", code="E2002",
-                          hint="names, indexes, slices, wildcards and .. are")
+    raise ExpressionError(
+        f"the JSON path '{path}' has {what}, which are not supported",
+        code="E2002",
+        hint="names, indexes, slices, wildcards and .. are",
+    )

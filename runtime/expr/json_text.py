@@ -1,10 +1,8 @@
 """Values of columns as JSON text, as Flink writes them, whole columns at a time.
 
 Numbers and booleans bare (DOUBLE and FLOAT as a Java BigDecimal of their digits: `1.0E+10`), texts quoted, bytes in
-Base64,
-dates and times in ISO 8601 (`2024-01-01T00:00:00.5`, TIMESTAMP_LTZ in UTC with `Z`), ARRAY as array, MAP, MULTISET and
-ROW
-as objects with their keys in order.
+Base64, dates and times in ISO 8601 (`2024-01-01T00:00:00.5`, TIMESTAMP_LTZ in UTC with `Z`), ARRAY as array, MAP,
+MULTISET and ROW as objects with their keys in order.
 """
 
 from __future__ import annotations
@@ -48,7 +46,9 @@ def quoted(texts: pa.Array) -> pa.Array:
     special = pc.fill_null(pc.match_substring_regex(texts, _SPECIAL), False)
     if not pc.any(special).as_py():
         return plain
-    return pc.replace_with_mask(plain, special, map_distinct(_escaped, [texts.filter(special)], pa.string(), len(texts)))
+    return pc.replace_with_mask(
+        plain, special, map_distinct(_escaped, [texts.filter(special)], pa.string(), len(texts))
+    )
 
 
 def json_text(array: pa.Array, type_: DataType) -> pa.Array:
@@ -116,7 +116,9 @@ def _object(array: pa.Array, type_: DataType) -> pa.Array:
     rows = pa.array(parts.rows)
     keys = array.keys.take(rows)
     pairs = pc.binary_join_element_wise(_shown(keys, STRING), _shown(array.items.take(rows), value_type), ":")
-    order = pc.sort_indices(pa.table({"row": parts.parents(), "key": keys}), sort_keys=[("row", "ascending"), ("key", "ascending")])
+    order = pc.sort_indices(
+        pa.table({"row": parts.parents(), "key": keys}), sort_keys=[("row", "ascending"), ("key", "ascending")]
+    )
     lists = built(pairs.take(order), parts.lengths, parts.valid, pa.list_(pa.string()))
     return pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
 
@@ -124,8 +126,9 @@ def _object(array: pa.Array, type_: DataType) -> pa.Array:
 def _row(array: pa.Array, type_: DataType) -> pa.Array:
     fields = sorted(range(len(type_.fields)), key=lambda i: type_.fields[i].name)
     shown = [_shown(array.field(i), type_.fields[i].type) for i in fields]
-    pieces = [pc.binary_join_element_wise(_escaped(type_.fields[i].name), s, ":") for i, s in zip(fields, shown, strict=True)]
+    pieces = [
+        pc.binary_join_element_wise(_escaped(type_.fields[i].name), s, ":") for i, s in zip(fields, shown, strict=True)
+    ]
     inside = pc.binary_join_element_wise(*pieces, ",") if pieces else pa.repeat(pa.scalar(""), len(array))
     texts = pc.binary_join_element_wise("{", inside, "}", "")
     return pc.if_else(array.is_valid(), texts, None) if array.null_count else texts
-

@@ -47,7 +47,7 @@ def lengths_of(array: pa.Array) -> Any:
 def parts_of(array: pa.Array) -> Parts:
     if len(array) == 0:
         return Parts(np.zeros(0, np.int64), np.zeros(0, np.int64), None)
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset:array.offset + len(array) + 1]
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
     valid = validity(array)
     lengths = np.diff(offsets).astype(np.int64)
     starts = offsets[:-1].astype(np.int64)
@@ -149,7 +149,9 @@ def by_row(compute: Callable[..., pa.Array]) -> Callable[..., Value]:
     def evaluate(context: EvalContext, *values: Value) -> Value:
         constant = bool(values) and all_constant(values)
         length = 1 if constant else context.num_rows
-        result = compute(context, length, *(as_array(v, length, t.arrow) for v, t in zip(values, context.arg_types, strict=True)))
+        result = compute(
+            context, length, *(as_array(v, length, t.arrow) for v, t in zip(values, context.arg_types, strict=True))
+        )
         return result[0] if constant else result
 
     return evaluate

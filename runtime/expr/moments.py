@@ -1,8 +1,7 @@
 """Arithmetic on points in time: adding intervals, the time between two of them.
 
 A DATE takes whole days of an interval (rounded down), a TIME wraps at midnight. Months clamp to the month's last day.
-Days and smaller units
-are added to a TIMESTAMP_LTZ as exact lengths; months in the session's time zone, on local time.
+Days and smaller units are added to a TIMESTAMP_LTZ as exact lengths; months in the session's time zone, on local time.
 """
 
 from __future__ import annotations
@@ -59,7 +58,9 @@ def plus_months(days: Any, months: Any) -> Any:
     return days_of(year + 1970, month + 1, np.minimum(day, last_day_of(year + 1970, month + 1)))
 
 
-def add_to_moment(context: EvalContext, moment: Value, type_: DataType, interval: Value, interval_type: DataType, sign: int) -> Value:
+def add_to_moment(
+    context: EvalContext, moment: Value, type_: DataType, interval: Value, interval_type: DataType, sign: int
+) -> Value:
     """A point in time plus (`sign` 1) or less (-1) an interval; the result has the point's type."""
     values, valid = numbers(moment, context.num_rows)
     amount, valid_amount = numbers(interval, context.num_rows)

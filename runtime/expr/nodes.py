@@ -1,9 +1,8 @@
 """Bound expressions: small, frozen, typed. What stands behind the binder.
 
 Every expression knows its type. Functions are named; what a name means (types, evaluation, determinism) is its
-declaration in
-`runtime/expr/library`. AND and OR are n-ary calls. In a logical plan columns are `ColumnRef` (by unique id, so that
-predicates move freely); in a physical plan they are `InputRef` (by position).
+declaration in `runtime/expr/library`. AND and OR are n-ary calls. In a logical plan columns are `ColumnRef` (by unique
+id, so that predicates move freely); in a physical plan they are `InputRef` (by position).
 """
 
 from __future__ import annotations
@@ -19,9 +18,31 @@ from runtime.core.node import Node, node
 from runtime.core.types import BOOLEAN, DataType
 
 __all__ = [
-    "AggregateCall", "Call", "Case", "Cast", "Column", "ColumnRef", "Expr", "Frame", "FrameBound", "InList", "InputRef",
-    "Lambda", "Literal", "LambdaVariable", "OuterRef", "SortKey", "SubqueryExpr", "SubqueryKind", "TRUE", "WindowCall", "children", "fresh_column",
-    "map_children", "transform", "walk",
+    "AggregateCall",
+    "Call",
+    "Case",
+    "Cast",
+    "Column",
+    "ColumnRef",
+    "Expr",
+    "Frame",
+    "FrameBound",
+    "InList",
+    "InputRef",
+    "Lambda",
+    "Literal",
+    "LambdaVariable",
+    "OuterRef",
+    "SortKey",
+    "SubqueryExpr",
+    "SubqueryKind",
+    "TRUE",
+    "WindowCall",
+    "children",
+    "fresh_column",
+    "map_children",
+    "transform",
+    "walk",
 ]
 
 _ids = itertools.count(1)
@@ -92,8 +113,7 @@ class Literal(Expr):
     """A constant. `value` is the Python value that `pyarrow.scalar(value, type.arrow)` takes; None is NULL.
 
     TIMESTAMP and TIMESTAMP_LTZ literals are `datetime` (LTZ in UTC, tz-aware or naive), DATE `date`, TIME `time`,
-    DECIMAL
-    `decimal.Decimal`, INTERVAL MONTH an int of months, INTERVAL SECOND an int of milliseconds.
+    DECIMAL `decimal.Decimal`, INTERVAL MONTH an int of months, INTERVAL SECOND an int of milliseconds.
     """
 
     value: Any

@@ -1,10 +1,8 @@
 """The commonest expression over URLs and key-value texts without a regular expression: `(&|^)key=([^&]*)`.
 
 A literal, before it nothing, the start of the text or one of a few characters, behind it a group of everything up to
-one
-character: found by substring search and byte arithmetic, several times faster than RE2 with groups. Rows in which the
-first
-occurrence of the literal does not stand behind what it should are left to the caller.
+one character: found by substring search and byte arithmetic, several times faster than RE2 with groups. Rows in which
+the first occurrence of the literal does not stand behind what it should are left to the caller.
 """
 
 from __future__ import annotations
@@ -23,8 +21,10 @@ from runtime.expr.texts import text_bytes
 __all__ = ["Scan", "scan_of"]
 
 _PLAIN = r"(?:[A-Za-z0-9_=&;,:/ %@!#~'\"<>-]|\\[^A-Za-z0-9])"
-_FORM = re.compile(rf"(?P<before>\((?:\?:)?(?:{_PLAIN}|\^)(?:\|(?:{_PLAIN}|\^))*\)|\^)?(?P<literal>{_PLAIN}{{2,}})"
-                   rf"\(\[\^(?P<stop>{_PLAIN})\]\*\)")
+_FORM = re.compile(
+    rf"(?P<before>\((?:\?:)?(?:{_PLAIN}|\^)(?:\|(?:{_PLAIN}|\^))*\)|\^)?(?P<literal>{_PLAIN}{{2,}})"
+    rf"\(\[\^(?P<stop>{_PLAIN})\]\*\)"
+)
 
 
 def _plain(text: str) -> str:
@@ -81,7 +81,9 @@ def scan_of(pattern: str, group: int) -> Scan | None:
     if group != (2 if before.startswith("(") and not before.startswith("(?:") else 1):
         return None
     stop = _plain(form["stop"])
-    options = re.findall(rf"{_PLAIN}|\^", before.removeprefix("(").removeprefix("?:").removesuffix(")")) if before else []
+    options = (
+        re.findall(rf"{_PLAIN}|\^", before.removeprefix("(").removeprefix("?:").removesuffix(")")) if before else []
+    )
     marks = [_plain(o) for o in options if o != "^"]
     if not all(c.isascii() for c in (*marks, stop)):
         return None

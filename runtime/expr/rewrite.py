@@ -8,8 +8,17 @@ from runtime.core.types import BOOLEAN
 from runtime.expr.nodes import TRUE, Call, Column, ColumnRef, Expr, InputRef, Literal, map_children, transform
 
 __all__ = [
-    "FALSE", "conjunction", "disjunction", "negation", "remap_columns", "remap_inputs", "shift_inputs", "substitute", "substitute_inputs",
-    "to_column_refs", "to_input_refs",
+    "FALSE",
+    "conjunction",
+    "disjunction",
+    "negation",
+    "remap_columns",
+    "remap_inputs",
+    "shift_inputs",
+    "substitute",
+    "substitute_inputs",
+    "to_column_refs",
+    "to_input_refs",
 ]
 
 FALSE = Literal(False, BOOLEAN.not_null())

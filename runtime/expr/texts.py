@@ -24,16 +24,22 @@ def nothing(value: Value) -> bool:
 def text_bytes(texts: pa.Array) -> tuple[Any, Any]:
     """The bytes of all rows (a view, uint8) and the rows' offsets in them (length + 1; the first is 0)."""
     buffers = texts.buffers()
-    offsets = np.frombuffer(buffers[1], np.int32)[texts.offset:texts.offset + len(texts) + 1] if len(texts) else np.zeros(1, np.int32)
+    offsets = (
+        np.frombuffer(buffers[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        if len(texts)
+        else np.zeros(1, np.int32)
+    )
     if buffers[2] is None:
         return np.zeros(0, np.uint8), offsets - offsets[0]
-    return np.frombuffer(buffers[2], np.uint8)[offsets[0]:offsets[-1]], offsets - offsets[0]
+    return np.frombuffer(buffers[2], np.uint8)[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
 def with_bytes(texts: pa.Array, data: Any) -> pa.Array:
     """The texts with other bytes in the same places."""
     _, offsets = text_bytes(texts)
-    made = pa.StringArray.from_buffers(len(texts), pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data)))
+    made = pa.StringArray.from_buffers(
+        len(texts), pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))
+    )
     return pc.if_else(texts.is_valid(), made, None) if texts.null_count else made
 
 
@@ -59,7 +65,9 @@ def on_rows(compute: Callable[[pa.Array], pa.Array], value: Value, length: int) 
     return compute(as_array(value, length))
 
 
-def change_text(value: Value, length: int, ascii_kernel: Callable[[pa.Array], pa.Array], otherwise: Callable[[str], str]) -> Value:
+def change_text(
+    value: Value, length: int, ascii_kernel: Callable[[pa.Array], pa.Array], otherwise: Callable[[str], str]
+) -> Value:
     """Texts changed by a kernel where they are ASCII, and by a Python function per distinct text where not."""
 
     def change(texts: pa.Array) -> pa.Array:

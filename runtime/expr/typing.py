@@ -1,8 +1,8 @@
 """Typing rules: common types, comparisons, implicit and explicit casts, and which signature a call means.
 
 The binder asks this module for every call and makes the casts it answers with explicit. The rules are Flink's
-(Calcite's
-least restrictive type, Flink's LogicalTypeCasts). A type that does not fit is None here; `resolve_call` raises.
+(Calcite's least restrictive type, Flink's LogicalTypeCasts). A type that does not fit is None here; `resolve_call`
+raises.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from runtime.expr.function import AnyFunction, CallTypes, Nulls, Signature
 from runtime.expr.nodes import Literal
 
 __all__ = [
-    "as_decimal", "common_type", "comparison_type", "explicit_cast", "implicit_cast", "integer_digits", "resolve_call",
+    "as_decimal",
+    "common_type",
+    "comparison_type",
+    "explicit_cast",
+    "implicit_cast",
+    "integer_digits",
+    "resolve_call",
     "signature_text",
 ]
 
@@ -129,8 +135,7 @@ def comparison_type(a: DataType, b: DataType) -> DataType | None:
     """The type to compare two values in; None when they cannot be compared.
 
     Numbers meet in their common type, texts and times of a point in that of the time, DATE and TIMESTAMP in
-    TIMESTAMP. Text and
-    number do not meet: Flink wants a CAST there.
+    TIMESTAMP. Text and number do not meet: Flink wants a CAST there.
     """
     nullable = a.nullable or b.nullable
     common = common_type((a, b))
@@ -232,13 +237,18 @@ def _castable_child(source: DataType, target: DataType, rules: dict[TypeRoot, fr
     return explicit_cast(source, target) if rules is _EXPLICIT else _castable(source, target, rules)
 
 
-def resolve_call(function: AnyFunction, arg_types: Sequence[DataType], literals: Sequence[Literal | None] = (), *,
-                 span: Span | None = None) -> tuple[tuple[DataType, ...], DataType]:
+def resolve_call(
+    function: AnyFunction,
+    arg_types: Sequence[DataType],
+    literals: Sequence[Literal | None] = (),
+    *,
+    span: Span | None = None,
+) -> tuple[tuple[DataType, ...], DataType]:
     """The types to cast the arguments to, and the type of the result.
 
     `literals` has the literal arguments (None where an argument is not one): some results depend on them, `ROUND(x,
-    2)`. The first
-    signature that takes the types as they are wins, else the first that takes them after implicit casts. Raises
+    2)`. The first signature that takes the types as they are wins, else the first that takes them after implicit casts.
+    Raises
     TypeMismatchError
     (E1301) with what was given and what would fit.
     """
@@ -256,8 +266,9 @@ def resolve_call(function: AnyFunction, arg_types: Sequence[DataType], literals:
                 return coerced, _nullability(function, coerced, result)
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
     shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
-    raise TypeMismatchError(f"{function.name.upper()} does not take ({shown})", code="E1301", span=span,
-                            hint=f"it takes: {takes}")
+    raise TypeMismatchError(
+        f"{function.name.upper()} does not take ({shown})", code="E1301", span=span, hint=f"it takes: {takes}"
+    )
 
 
 def _match(signature: Signature, given: CallTypes, exact: bool) -> tuple[tuple[DataType, ...], DataType] | None:
@@ -326,5 +337,3 @@ def signature_text(name: str, signature: Signature) -> str:
     if signature.variadic:
         text += ", ..."
     return f"{name.upper()}({text})"
-
-

@@ -67,8 +67,7 @@ def instant_to_local(values: Numbers, time_zone: str, unit: str) -> Numbers:
 
 def local_to_instant(values: Numbers, time_zone: str, unit: str, *, ambiguous: str = "earliest") -> Numbers:
     """Local times of a zone (units since the local epoch) as instants. Of a time that happens twice it is the
-    `earliest`
-    instant, as java.time has it, or the `latest`, as java.util.Calendar has it."""
+    `earliest` instant, as java.time has it, or the `latest`, as java.util.Calendar has it."""
     if time_zone in _UTC:
         return values
     cycle = _cycle(values, unit)

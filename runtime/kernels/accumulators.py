@@ -14,7 +14,14 @@ from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 
 __all__ = [
-    "DecimalAccumulator", "count_by", "first_row_by", "group_ids", "last_row_by", "max_by", "min_by", "sum_by",
+    "DecimalAccumulator",
+    "count_by",
+    "first_row_by",
+    "group_ids",
+    "last_row_by",
+    "max_by",
+    "min_by",
+    "sum_by",
 ]
 
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -129,8 +136,10 @@ class DecimalAccumulator:
         weights = None if signs is None else np.asarray(signs).astype(np.int64)
         # Sums of 32-bit limbs cannot overflow 64 bits within a batch; carries are passed on once, at the end.
         limbs = (
-            (low & _LOW_32).view(np.int64), (low >> _SHIFT_32).view(np.int64),
-            (high.view(np.uint64) & _LOW_32).view(np.int64), high >> 32,
+            (low & _LOW_32).view(np.int64),
+            (low >> _SHIFT_32).view(np.int64),
+            (high.view(np.uint64) & _LOW_32).view(np.int64),
+            high >> 32,
         )
         sums = [sum_by(group, limb if weights is None else limb * weights, count) for limb in limbs]
         carry = np.zeros(count, dtype=np.int64)

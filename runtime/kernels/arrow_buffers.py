@@ -11,8 +11,19 @@ import pyarrow.types as pt
 from runtime.core.errors import InternalError
 
 __all__ = [
-    "binary_array", "byte_lengths", "byte_spans", "fixed_array", "fixed_dtype", "fixed_values", "is_bytes_like",
-    "is_fixed", "large_binary", "list_lengths", "map_as_list", "null_mask", "single_array",
+    "binary_array",
+    "byte_lengths",
+    "byte_spans",
+    "fixed_array",
+    "fixed_dtype",
+    "fixed_values",
+    "is_bytes_like",
+    "is_fixed",
+    "large_binary",
+    "list_lengths",
+    "map_as_list",
+    "null_mask",
+    "single_array",
 ]
 
 
@@ -36,13 +47,21 @@ def null_mask(array: pa.Array) -> np.ndarray | None:
 def is_fixed(type_: pa.DataType) -> bool:
     """Whether values of the type have a fixed number of bytes (booleans included) and stand alone."""
     return pt.is_boolean(type_) or (
-        (pt.is_primitive(type_) or pt.is_decimal(type_) or pt.is_interval(type_)) and type_.bit_width % 8 == 0)
+        (pt.is_primitive(type_) or pt.is_decimal(type_) or pt.is_interval(type_)) and type_.bit_width % 8 == 0
+    )
 
 
 def is_bytes_like(type_: pa.DataType) -> bool:
     """Whether values are strings of characters or bytes of any length."""
-    return (pt.is_string(type_) or pt.is_binary(type_) or pt.is_large_string(type_) or pt.is_large_binary(type_)
-            or pt.is_string_view(type_) or pt.is_binary_view(type_) or pt.is_fixed_size_binary(type_))
+    return (
+        pt.is_string(type_)
+        or pt.is_binary(type_)
+        or pt.is_large_string(type_)
+        or pt.is_large_binary(type_)
+        or pt.is_string_view(type_)
+        or pt.is_binary_view(type_)
+        or pt.is_fixed_size_binary(type_)
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -72,7 +91,7 @@ def fixed_values(array: pa.Array) -> np.ndarray:
     if dtype == np.bool_:
         first = offset // 8
         bits = np.frombuffer(data, np.uint8, count=(offset + count + 7) // 8 - first, offset=first)
-        return np.unpackbits(bits, count=offset % 8 + count, bitorder="little")[offset % 8:].view(np.bool_)
+        return np.unpackbits(bits, count=offset % 8 + count, bitorder="little")[offset % 8 :].view(np.bool_)
     words = shape[0] if shape else 1
     values = np.frombuffer(data, dtype, count=count * words, offset=offset * words * dtype.itemsize)
     return values.reshape(count, *shape)
@@ -166,4 +185,5 @@ def map_as_list(array: pa.Array) -> pa.Array:
     """A map array as a list of structs of key and value, sharing all memory."""
     entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     return pa.Array.from_buffers(
-        pa.list_(entries.type), len(array), array.buffers()[:2], offset=array.offset, children=[entries])
+        pa.list_(entries.type), len(array), array.buffers()[:2], offset=array.offset, children=[entries]
+    )

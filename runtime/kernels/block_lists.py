@@ -119,8 +119,7 @@ class BlockLists:
         return index, values
 
     def probe_chunks(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order.
-        """
+        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order."""
         if len(keys) == 0:
             return
         ends = np.cumsum(self._known(keys)[1])
@@ -190,7 +189,8 @@ class BlockLists:
             self._place[values] = place
 
     def _places(self) -> np.ndarray:
-        """Where each value of all lists stands. Cost follows the size of the lists: once, what noting it while they grew would have."""
+        """Where each value of all lists stands. Cost follows the size of the lists: once, what noting it while they
+        grew would have."""
         _, place = expand_ranges(self._start, self._used)
         values = self._arena[place]
         place, values = place[values != _DEAD], values[values != _DEAD]
@@ -204,7 +204,7 @@ class BlockLists:
         reused = min(count, height)
         starts = np.empty(count, np.int64)
         if reused:
-            starts[:reused] = stack[height - reused:height]
+            starts[:reused] = stack[height - reused : height]
             self._free[size_class] = (stack, height - reused)
         size = 1 << size_class
         fresh = count - reused
@@ -220,7 +220,7 @@ class BlockLists:
             starts = self._start[keys[classes == size_class]]
             stack, height = self._free.get(int(size_class), (np.empty(16, np.int64), 0))
             stack = grown(stack, height + len(starts))
-            stack[height:height + len(starts)] = starts
+            stack[height : height + len(starts)] = starts
             self._free[int(size_class)] = (stack, height + len(starts))
         self._class[keys] = -1
         self._used[keys] = 0

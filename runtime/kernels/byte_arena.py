@@ -44,16 +44,16 @@ class ByteArena:
         first, count = self._count, len(starts)
         end = self.used_bytes
         grow(self, "_data", end + total)
-        self._data[end:end + total] = data
+        self._data[end : end + total] = data
         grow(self, "_offsets", first + count + 1)
-        np.cumsum(lengths, out=self._offsets[first + 1:first + count + 1])
-        self._offsets[first + 1:first + count + 1] += end
+        np.cumsum(lengths, out=self._offsets[first + 1 : first + count + 1])
+        self._offsets[first + 1 : first + count + 1] += end
         self._count = first + count
         return np.arange(first, first + count, dtype=np.int64)
 
     def array(self, type_: pa.DataType | None = None) -> pa.Array:
         """The whole store as a large_binary (or large_string) array: a view, valid until the next append."""
-        return binary_array(self._offsets[:self._count + 1], self._data, type_ or pa.large_binary())
+        return binary_array(self._offsets[: self._count + 1], self._data, type_ or pa.large_binary())
 
     def lengths(self, positions: np.ndarray) -> np.ndarray:
         """The length of each string in bytes, int64."""

@@ -279,8 +279,10 @@ class _BytesColumn(_Column):
             by_slot[slots] = -1
 
     def _reclaim(self, by_slot: np.ndarray) -> None:
-        if (len(self._arena) > 2 * self._live + _GARBAGE_ROWS
-                or self._arena.used_bytes > 2 * self._live_bytes + _GARBAGE_BYTES):
+        if (
+            len(self._arena) > 2 * self._live + _GARBAGE_ROWS
+            or self._arena.used_bytes > 2 * self._live_bytes + _GARBAGE_BYTES
+        ):
             live = np.flatnonzero(by_slot >= 0)
             kept = ByteArena()
             by_slot[live] = kept.append(self._arena.take(by_slot[live]))
@@ -342,7 +344,7 @@ class _LogColumn(_Column):
         bounds = np.searchsorted(owner[order], np.arange(len(self._chunks) + 1))
         parts: list[pa.Array] = []
         for i, chunk in enumerate(self._chunks):
-            rows = order[bounds[i]:bounds[i + 1]]
+            rows = order[bounds[i] : bounds[i + 1]]
             if len(rows):
                 local = positions[rows] - (ends[i] - len(chunk))
                 parts.append(chunk.take(pa.array(local, mask=None if mask is None else mask[rows])))

@@ -14,8 +14,10 @@ def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
     """The array itself if its first axis already has `size` entries, else a longer copy (at least doubled), rest =
     `fill`.
 
-    Doubling makes a long sequence of calls cost amortised O(1) per entry. A large array becomes four times as long where the rest is
-    zero: the system gives memory when it is first written, so that what is not used costs nothing, and less is copied. The other axes
+    Doubling makes a long sequence of calls cost amortised O(1) per entry. A large array becomes four times as long
+    where the rest is zero: the system gives memory when it is first written, so that what is not used costs nothing,
+    and less is copied.
+    The other axes
     keep their extent.
     """
     have = len(array)
@@ -35,7 +37,8 @@ def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
 def grow(owner: object, name: str, size: int) -> None:
     """Makes the array in an attribute as long as `grown` would, the rest zero.
 
-    A huge array that nothing else refers to is lengthened where it stands, by a quarter: the system moves its pages without copying them.
+    A huge array that nothing else refers to is lengthened where it stands, by a quarter: the system moves its pages
+    without copying them.
     """
     array: np.ndarray = getattr(owner, name)
     if len(array) >= size:

@@ -116,7 +116,7 @@ class HashIndex:
 
     def live_slots(self) -> np.ndarray:
         """All live slots, ascending, int64. Cost follows the size of the index: for snapshots and full scans."""
-        return np.flatnonzero(self._live[:self._slots.high])
+        return np.flatnonzero(self._live[: self._slots.high])
 
     def rekey(self, words: np.ndarray) -> None:
         """Replaces the keys of all live slots (`words` in the order of `live_slots`), slots unchanged.
@@ -146,8 +146,7 @@ class HashIndex:
         self._tombstones = 0
 
     def _locate(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place).
-        """
+        """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place)."""
         places = (hashes >> self._shift).view(np.int64)
         tags = hashes & _HIGH
         entry = self._table[places]
@@ -220,8 +219,9 @@ class HashIndex:
         fresh_of_row[first] = fresh
         slots[missing] = fresh_of_row[-2 - slots[missing]]
 
-    def _claim(self, words: np.ndarray, hashes: np.ndarray, places: np.ndarray, missing: np.ndarray,
-               slots: np.ndarray) -> np.ndarray:
+    def _claim(
+        self, words: np.ndarray, hashes: np.ndarray, places: np.ndarray, missing: np.ndarray, slots: np.ndarray
+    ) -> np.ndarray:
         """Finds an empty place for every absent key; returns the rows of first occurrences, ascending.
 
         All missing rows advance one place a round. Equal keys share their hash, so they stand at the same place in

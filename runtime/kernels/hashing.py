@@ -90,8 +90,7 @@ def padded_words(strings: pa.Array, width: int) -> np.ndarray:
 
     `width` is a multiple of 8 and no string is longer.
     """
-    text = pa.Array.from_buffers(
-        pa.large_string(), len(strings), [None, *strings.buffers()[1:]], offset=strings.offset)
+    text = pa.Array.from_buffers(pa.large_string(), len(strings), [None, *strings.buffers()[1:]], offset=strings.offset)
     data = pc.ascii_rpad(text, width, padding="\0").buffers()[2]
     count = len(strings) * (width // 8)
     return np.frombuffer(data, "<u8", count=count).reshape(len(strings), width // 8)

@@ -64,9 +64,7 @@ class WordLayout:
 
     def unpack(self, words: np.ndarray) -> list[np.ndarray]:
         """The fields again, one uint64 array each."""
-        return [
-            (words[:, word] >> np.uint64(shift)) & np.uint64((1 << size) - 1) for word, shift, size in self._fields
-        ]
+        return [(words[:, word] >> np.uint64(shift)) & np.uint64((1 << size) - 1) for word, shift, size in self._fields]
 
 
 class KeyCodec(Protocol):
@@ -278,7 +276,7 @@ class _StructCodec:
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         kept: list[np.ndarray] = []
         for codec in self._codecs:
-            kept.extend(codec.retain(pieces[len(kept):len(kept) + len(codec.bits)]))
+            kept.extend(codec.retain(pieces[len(kept) : len(kept) + len(codec.bits)]))
         return [*kept, pieces[-1]]
 
 
@@ -340,11 +338,11 @@ class _ListCodec:
         inner = self._layout.unpack(words)
         kept: list[np.ndarray] = []
         for codec in self._codecs:
-            kept.extend(codec.retain(inner[len(kept):len(kept) + len(codec.bits)]))
+            kept.extend(codec.retain(inner[len(kept) : len(kept) + len(codec.bits)]))
         recoded = self._layout.pack(kept, len(words))
         if self._is_map:
             # New codes sort differently: put the entries of each map back in the order of their key words.
-            keys = self._key_layout.pack(kept[:len(self._codecs[0].bits)], len(words))
+            keys = self._key_layout.pack(kept[: len(self._codecs[0].bits)], len(words))
             owner = np.repeat(np.arange(len(codes)), lengths // (8 * self._layout.width))
             recoded = recoded[np.lexsort((*(keys[:, i] for i in range(keys.shape[1])), owner))]
         offsets = np.append(starts, len(data)).astype(np.int64) if len(codes) else np.zeros(1, dtype=np.int64)

@@ -98,7 +98,7 @@ class KeyEncoder:
         pieces = self._layout.unpack(words)
         kept: list[np.ndarray] = []
         for codec in self._codecs:
-            kept.extend(codec.retain(pieces[len(kept):len(kept) + len(codec.bits)]))
+            kept.extend(codec.retain(pieces[len(kept) : len(kept) + len(codec.bits)]))
         self._pool_limit = max(_SMALLEST_POOL, 2 * self.pooled)
         return self._layout.pack(kept, len(words))
 

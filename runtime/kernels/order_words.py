@@ -35,8 +35,9 @@ _ONES = np.uint64((1 << 64) - 1)
 _ZERO = np.uint64(0)
 
 
-def order_words(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool],
-                nulls_last: Sequence[bool]) -> np.ndarray:
+def order_words(
+    columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool], nulls_last: Sequence[bool]
+) -> np.ndarray:
     """The order words of one batch, uint64 (n, k): comparable among themselves only, see `OrderEncoder` for state."""
     return OrderEncoder([column.type for column in columns], descending, nulls_last).encode(columns)
 
@@ -57,8 +58,13 @@ class OrderEncoder:
         UnsupportedError: a column of a type without an order (array, map); `encode` raises it for strings above 64 KiB.
     """
 
-    def __init__(self, types: Sequence[pa.DataType], descending: Sequence[bool], nulls_last: Sequence[bool],
-                 nullable: Sequence[bool] | None = None) -> None:
+    def __init__(
+        self,
+        types: Sequence[pa.DataType],
+        descending: Sequence[bool],
+        nulls_last: Sequence[bool],
+        nullable: Sequence[bool] | None = None,
+    ) -> None:
         flags = [True] * len(types) if nullable is None else list(nullable)
         self._types = list(types)
         self._codecs = [
@@ -99,7 +105,7 @@ class OrderEncoder:
         parts: list[np.ndarray] = []
         start = 0
         for codec, width in zip(self._codecs, layout, strict=True):
-            parts.append(codec.adapt(words[:, start:start + width]))
+            parts.append(codec.adapt(words[:, start : start + width]))
             start += width
         return np.concatenate(parts, axis=1)
 
@@ -189,8 +195,10 @@ class _BytesOrder(_OrderCodec):
         lengths = byte_lengths(strings)
         longest = int(lengths.max()) if len(lengths) else 0
         if longest > _LONGEST:
-            raise UnsupportedError(f"a value of {longest:,} bytes is too long to sort by",
-                                   hint="sort by a prefix of it, for example SUBSTRING(x, 1, 1000)")
+            raise UnsupportedError(
+                f"a value of {longest:,} bytes is too long to sort by",
+                hint="sort by a prefix of it, for example SUBSTRING(x, 1, 1000)",
+            )
         self.width = max(self.width, (longest + 7) // 8 + 1)
         words = np.empty((len(array), self.width), dtype=np.uint64)
         # Big-endian words compare like the bytes they are made of.
@@ -207,9 +215,9 @@ class _BytesOrder(_OrderCodec):
         if missing <= 0:
             return words
         wider = np.empty((len(words), self.width), dtype=np.uint64)
-        wider[:, :words.shape[1] - 1] = words[:, :-1]
+        wider[:, : words.shape[1] - 1] = words[:, :-1]
         # Padding is zero bytes (negated when descending); a NULL stays all zeros or all ones.
-        wider[:, words.shape[1] - 1:-1] = np.where(words[:, -1] == self._null, self._null, self._flip)[:, None]
+        wider[:, words.shape[1] - 1 : -1] = np.where(words[:, -1] == self._null, self._null, self._flip)[:, None]
         wider[:, -1] = words[:, -1]
         return wider
 

@@ -40,19 +40,19 @@ class SlotAllocator:
         if not reused:
             return fresh
         self._free_count -= reused
-        taken = self._free[self._free_count:self._free_count + reused][::-1]
+        taken = self._free[self._free_count : self._free_count + reused][::-1]
         return np.concatenate((taken, fresh))
 
     def free(self, slots: np.ndarray) -> None:
         """Gives back live slots (each once; freeing a slot that is not live corrupts the allocator)."""
         needed = self._free_count + len(slots)
         self._free = grown(self._free, needed)
-        self._free[self._free_count:needed] = slots
+        self._free[self._free_count : needed] = slots
         self._free_count = needed
 
     def free_slots(self) -> np.ndarray:
         """The ids below `high` that are not live, in no particular order (a view: do not keep)."""
-        return self._free[:self._free_count]
+        return self._free[: self._free_count]
 
     def clear(self) -> None:
         """Forgets everything: the next slot is 0."""

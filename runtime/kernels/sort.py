@@ -14,8 +14,9 @@ from runtime.kernels.radix import radix_argsort
 __all__ = ["first_per_key", "last_per_key", "run_starts", "sort_indices", "sort_words"]
 
 
-def sort_indices(columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool],
-                 nulls_last: Sequence[bool]) -> np.ndarray:
+def sort_indices(
+    columns: Sequence[pa.Array | pa.ChunkedArray], descending: Sequence[bool], nulls_last: Sequence[bool]
+) -> np.ndarray:
     """The stable permutation (int64) that puts the rows in ORDER BY order; `nulls_last` is meant after `descending`.
 
     Strings compare by their bytes (UTF-8 order), NaN is the greatest number, -0.0 equals 0.0.
@@ -48,8 +49,7 @@ def last_per_key(words: np.ndarray) -> np.ndarray:
 
 
 def run_starts(words: np.ndarray) -> np.ndarray:
-    """Where a new run of equal neighbours begins: ascending row numbers, int64, the first of them 0 (none for no rows).
-    """
+    """Where a new run of equal neighbours begins: ascending row numbers, int64, the first of them 0 (none for no rows)."""
     if len(words) == 0:
         return np.empty(0, dtype=np.int64)
     changes = np.zeros(len(words), dtype=np.bool_)

@@ -64,8 +64,9 @@ class SortedRun:
         """For each key the position before ("left") or after ("right") all entries equal to it."""
         return np.searchsorted(self.keys, keys, side=side)
 
-    def collect(self, low: np.ndarray, high: np.ndarray, limit: np.ndarray | None,
-                backward: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def collect(
+        self, low: np.ndarray, high: np.ndarray, limit: np.ndarray | None, backward: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The first `limit` live positions of each range [low, high), or the last ones, nearest first; all if no limit.
 
         Returns `(range_index, position)`, ordered by neither.

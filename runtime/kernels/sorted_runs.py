@@ -1,5 +1,4 @@
-"""An ordered multimap for top-n, MIN and MAX under retraction, OVER windows, versions of temporal tables, and timers.
-"""
+"""An ordered multimap for top-n, MIN and MAX under retraction, OVER windows, versions of temporal tables, and timers."""
 
 from __future__ import annotations
 
@@ -60,8 +59,9 @@ class SortedRuns:
     def nbytes(self) -> int:
         return self._run_of.nbytes + self._place.nbytes + sum(run.nbytes for run in self._runs)
 
-    def insert(self, partitions: np.ndarray, order_words: np.ndarray, seqs: np.ndarray | None,
-               values: np.ndarray) -> None:
+    def insert(
+        self, partitions: np.ndarray, order_words: np.ndarray, seqs: np.ndarray | None, values: np.ndarray
+    ) -> None:
         """Adds entries; `seqs` None numbers them in order of arrival.
 
         Raises:
@@ -124,8 +124,14 @@ class SortedRuns:
         """
         return self._ends(partitions, limit, backward=True)
 
-    def range(self, partitions: np.ndarray, low_words: np.ndarray | None, high_words: np.ndarray | None,
-              low_inclusive: bool = True, high_inclusive: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def range(
+        self,
+        partitions: np.ndarray,
+        low_words: np.ndarray | None,
+        high_words: np.ndarray | None,
+        low_inclusive: bool = True,
+        high_inclusive: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The entries of each partition with order words between the bounds of its request: `(partition_index,
         values)`.
 
@@ -231,8 +237,14 @@ class SortedRuns:
             self._run_of[values] = number
             self._place[values] = live
 
-    def _bounds(self, partitions: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, low_inclusive: bool,
-                high_inclusive: bool) -> _Bounds:
+    def _bounds(
+        self,
+        partitions: np.ndarray,
+        low: np.ndarray | None,
+        high: np.ndarray | None,
+        low_inclusive: bool,
+        high_inclusive: bool,
+    ) -> _Bounds:
         """Per run the positions [from, to) of each request."""
         if not self._runs or self._width is None:
             return []
@@ -263,14 +275,16 @@ class SortedRuns:
             found.append((run, start, end))
         return found
 
-    def _ends(self, partitions: np.ndarray, limit: int | np.ndarray, *,
-              backward: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _ends(
+        self, partitions: np.ndarray, limit: int | np.ndarray, *, backward: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         bounds = self._bounds(partitions, None, None, True, True)
         limits = np.broadcast_to(np.asarray(limit, dtype=np.int64), (len(partitions),))
         return self._gather(bounds, len(partitions), limits, backward=backward)
 
-    def _gather(self, bounds: _Bounds, count: int, limits: np.ndarray | None, *,
-                backward: bool) -> tuple[np.ndarray, np.ndarray]:
+    def _gather(
+        self, bounds: _Bounds, count: int, limits: np.ndarray | None, *, backward: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The live entries in the bounds of each request, by request and key; at most `limits` from an end."""
         indexes: list[np.ndarray] = []
         values: list[np.ndarray] = []

@@ -1,8 +1,7 @@
 """The embedded executor: takes one epoch at a time through all operators of a plan, in topological order.
 
 Equal subtrees of the plan run once. Each vertex keeps the watermark behind it; an operator with several inputs sees the
-least of
-those that are not idle.
+least of those that are not idle.
 """
 
 from __future__ import annotations
@@ -63,12 +62,22 @@ class Dataflow:
         checked: wrap every operator in the guards of `runtime/operators/guards.py`.
     """
 
-    def __init__(self, roots: Sequence[PhysicalNode], options: Options, functions: FunctionRegistry, time_zone: str,
-                 rejections: Rejections, *, checked: bool = False) -> None:
+    def __init__(
+        self,
+        roots: Sequence[PhysicalNode],
+        options: Options,
+        functions: FunctionRegistry,
+        time_zone: str,
+        rejections: Rejections,
+        *,
+        checked: bool = False,
+    ) -> None:
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
         self._epoch = 0
-        self._make = lambda node, name: build_operator(node, OperatorContext(name, options, functions, time_zone, rejections))
+        self._make = lambda node, name: build_operator(
+            node, OperatorContext(name, options, functions, time_zone, rejections)
+        )
         self._checked = checked
         try:
             self._roots = tuple(self._add(root) for root in roots)

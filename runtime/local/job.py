@@ -60,15 +60,16 @@ class Job:
     """Runs plans until their input ends or somebody stops it.
 
     `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a
-    finished or
-    cancelled one has committed them.
+    finished or cancelled one has committed them.
     """
 
     def __init__(self, name: str, roots: Sequence[PhysicalNode], settings: JobSettings) -> None:
         self.name = name
         self._settings = settings
         rejections = settings.rejected.for_job(name, settings.time_zone)
-        self.dataflow = Dataflow(roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked)
+        self.dataflow = Dataflow(
+            roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked
+        )
         self._cancelled = threading.Event()
         self._ended = False
         self.status = "CREATED"

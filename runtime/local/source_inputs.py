@@ -33,10 +33,8 @@ class SourceInputs:
     begin.
 
     `read_ahead` has a worker read the next input while operators compute: decoding then takes the other core. It does
-    so only for bounded
-    tables without idleness, where it makes no difference to a result when a row is read. Whoever reads, only one thread
-    at a time does, and
-    what counts as given, `finished` included, is what `poll` has returned.
+    so only for bounded tables without idleness, where it makes no difference to a result when a row is read. Whoever
+    reads, only one thread at a time does, and what counts as given, `finished` included, is what `poll` has returned.
     """
 
     def __init__(self, node: SourceExec, context: ReadContext, clock: Clock) -> None:

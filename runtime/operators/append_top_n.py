@@ -27,7 +27,10 @@ MOST_KEPT = 128
 def keeps_few(node: TopNExec) -> bool:
     """Whether this operator can run the node: ROW_NUMBER up to a small n, over rows that are never taken back."""
     return (
-        node.input.mode.is_append_only and node.function is RankFunction.ROW_NUMBER and node.end is not None and node.end <= MOST_KEPT
+        node.input.mode.is_append_only
+        and node.function is RankFunction.ROW_NUMBER
+        and node.end is not None
+        and node.end <= MOST_KEPT
     )
 
 
@@ -82,7 +85,11 @@ class AppendTopNOperator(Operator):
         before = self._best[touched]
         after, gone = self._merged(batch, rows, owner, words, before)
         self._best[touched] = after
-        output = self._ranks_that_changed(before, after) if self._node.rank_column else self._rows_that_changed(before, after)
+        output = (
+            self._ranks_that_changed(before, after)
+            if self._node.rank_column
+            else self._rows_that_changed(before, after)
+        )
         self._free(gone)
         if self._idle is not None:
             self._idle.touch(touched, time.processing_time)
@@ -141,7 +148,7 @@ class AppendTopNOperator(Operator):
         place = np.empty(len(order), dtype=np.int64)
         place[order] = _place_in_run(owners[order])
         kept = place < self._n
-        new = kept[len(old):]
+        new = kept[len(old) :]
         slots = self._slots.allocate(int(new.sum()))
         self._words = grown(self._words, self._slots.high)
         self._words[slots] = words[new]
@@ -149,7 +156,7 @@ class AppendTopNOperator(Operator):
         after = np.full_like(before, -1)
         old_kept = kept[: len(old)]
         after[old_owner[old_kept], place[: len(old)][old_kept]] = old[old_kept]
-        after[owner[new], place[len(old):][new]] = slots
+        after[owner[new], place[len(old) :][new]] = slots
         return after, old[~old_kept]
 
     def _ranks_that_changed(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
@@ -176,7 +183,9 @@ class AppendTopNOperator(Operator):
         slots = np.concatenate((old[left], new[entered]))
         if not len(slots):
             return None
-        kinds = np.concatenate((np.full(int(left.sum()), DELETE, np.int8), np.full(int(entered.sum()), INSERT, np.int8)))
+        kinds = np.concatenate(
+            (np.full(int(left.sum()), DELETE, np.int8), np.full(int(entered.sum()), INSERT, np.int8))
+        )
         owner = np.concatenate((np.nonzero(left)[0], np.nonzero(entered)[0]))
         order = np.argsort(owner, kind="stable")
         return self._batch(slots[order], kinds[order], None)

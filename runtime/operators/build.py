@@ -67,5 +67,7 @@ def build_operator(node: plan.PhysicalNode, context: OperatorContext) -> Operato
     """The operator of a node; InternalError for a node class that has none."""
     make = _OPERATORS.get(type(node))
     if make is None:
-        raise InternalError(f"no operator runs {type(node).__name__}", hint="this is a bug of the engine; please report the query")
+        raise InternalError(
+            f"no operator runs {type(node).__name__}", hint="this is a bug of the engine; please report the query"
+        )
     return make(node, context)

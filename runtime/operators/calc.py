@@ -16,8 +16,7 @@ class CalcOperator(Operator):
     """Rows for which the condition is true, projected; row kinds pass unchanged.
 
     An update of which only one half passes the filter leaves a lone `-U` or `+U`, as in Flink; the planner asks for
-    both halves
-    wherever the filter looks at more than the key.
+    both halves wherever the filter looks at more than the key.
     """
 
     def __init__(self, node: CalcExec, context: OperatorContext) -> None:

@@ -55,10 +55,14 @@ class ChangelogNormalizeOperator(Operator):
         if not len(changed):
             return None
         columns = self._rows.take(changed)
-        key_ids, _ = KeyIndex.of(self._node.schema, self._node.keys).insert([columns[k] for k in self._node.keys], len(changed))
+        key_ids, _ = KeyIndex.of(self._node.schema, self._node.keys).insert(
+            [columns[k] for k in self._node.keys], len(changed)
+        )
         gone = self._rows.delta[changed] < 0
         updated = np.isin(key_ids, key_ids[gone]) & np.isin(key_ids, key_ids[~gone])
-        kinds = np.where(gone, np.where(updated, UPDATE_BEFORE, DELETE), np.where(updated, UPDATE_AFTER, INSERT)).astype(np.int8)
+        kinds = np.where(
+            gone, np.where(updated, UPDATE_BEFORE, DELETE), np.where(updated, UPDATE_AFTER, INSERT)
+        ).astype(np.int8)
         order = np.lexsort((~gone, key_ids))
         if not self._node.mode.update_before:
             order = order[kinds[order] != UPDATE_BEFORE]

@@ -73,7 +73,9 @@ class KeepFirstByTimeOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        return StateSize(self._keys.rows, self._keys.nbytes + self._waiting.nbytes + self._timers.nbytes + self._times.nbytes)
+        return StateSize(
+            self._keys.rows, self._keys.nbytes + self._waiting.nbytes + self._timers.nbytes + self._times.nbytes
+        )
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
@@ -180,9 +182,9 @@ class KeepLastOperator(Operator):
             kinds = np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8)
             old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, kinds)
             place = np.concatenate((np.flatnonzero(~new) * 2, np.arange(len(best)) * 2 + 1))
-            output = ChangelogBatch.concat([old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]).take(
-                np.argsort(place, kind="stable")
-            )
+            output = ChangelogBatch.concat(
+                [old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]
+            ).take(np.argsort(place, kind="stable"))
         self._rows.put(slot, rows.columns)
         self._times[slot] = when
         if self._idle is not None:

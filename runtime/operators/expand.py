@@ -30,5 +30,5 @@ class ExpandOperator(Operator):
             return None
         schema, times = self._node.schema, len(self._node.projections)
         values = self._evaluator.evaluate(batch.rows, BatchContext.at(time, len(batch), self._time_zone))
-        columns = [pa.concat_arrays(values[i::len(schema)]) for i in range(len(schema))]
+        columns = [pa.concat_arrays(values[i :: len(schema)]) for i in range(len(schema))]
         return ChangelogBatch.of(columns, schema, None if batch.kinds is None else np.tile(batch.kinds, times))

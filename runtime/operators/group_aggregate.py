@@ -23,7 +23,6 @@ from runtime.plan.nodes import GroupAggregateExec
 __all__ = ["GroupAggregateOperator"]
 
 
-
 class GroupAggregateOperator(Operator):
     """Key columns, then one column per call.
 
@@ -33,7 +32,7 @@ class GroupAggregateOperator(Operator):
         row is taken back. An unchanged result is not sent again, unless state expires (`ttl`): then downstream state
         must stay fresh. Without calls (DISTINCT) a group only appears and vanishes. A row taken back from a group
         that is not there (it expired) is ignored, as in Flink.
-        """
+    """
 
     def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
         source = node.input.schema
@@ -79,8 +78,9 @@ class GroupAggregateOperator(Operator):
         parts = (self._index, self._encoder, self._key_store, self._aggregates)
         return StateSize(len(self._index), live + sum(part.nbytes for part in parts))
 
-    def _apply(self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, columns: list[pa.Array],
-               time: EpochTime) -> ChangelogBatch | None:
+    def _apply(
+        self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, columns: list[pa.Array], time: EpochTime
+    ) -> ChangelogBatch | None:
         first = first_rows(slots)
         touched, fresh = slots[first], is_new[first]
         if fresh.any():
@@ -103,8 +103,9 @@ class GroupAggregateOperator(Operator):
             self._idle.touch(touched[~gone], time.processing_time)
         return output
 
-    def _changes(self, touched: np.ndarray, fresh: np.ndarray, gone: np.ndarray, old: list[pa.Array],
-                 new: list[pa.Array]) -> ChangelogBatch | None:
+    def _changes(
+        self, touched: np.ndarray, fresh: np.ndarray, gone: np.ndarray, old: list[pa.Array], new: list[pa.Array]
+    ) -> ChangelogBatch | None:
         """The rows to send. `old` holds results of the touched groups that are not fresh."""
         if fresh.all() and not gone.any():
             return ChangelogBatch.of([*self._key_store.take(touched), *new], self._node.schema)
@@ -113,7 +114,8 @@ class GroupAggregateOperator(Operator):
         if not self._node.ttl:
             known = np.flatnonzero(changed)
             same = equal_columns(
-                [c.take(pa.array(place[known])) for c in old], [c.take(pa.array(known)) for c in new], len(known))
+                [c.take(pa.array(place[known])) for c in old], [c.take(pa.array(known)) for c in new], len(known)
+            )
             changed[known[same]] = False
         appears, vanishes = fresh & ~gone, ~fresh & gone
         before = vanishes | (changed if self._node.mode.update_before else np.zeros(len(touched), np.bool_))
@@ -128,8 +130,11 @@ class GroupAggregateOperator(Operator):
             return None
         row = np.where(image == 0, place[group], len(old[0]) + group) if old else group
         pick = pa.array(row)
-        values = [pa.concat_arrays([o, n]).take(pick) for o, n in zip(old, new, strict=True)] if old else [
-            n.take(pick) for n in new]
+        values = (
+            [pa.concat_arrays([o, n]).take(pick) for o, n in zip(old, new, strict=True)]
+            if old
+            else [n.take(pick) for n in new]
+        )
         return ChangelogBatch.of([*self._key_store.take(touched[group]), *values], self._node.schema, kinds[sent])
 
     def _forget(self, slots: np.ndarray) -> None:
@@ -167,4 +172,3 @@ def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.
     kept = np.ones(len(slots), np.bool_)
     kept[rows[(running < 0) & (running < np.minimum(before, 0))]] = False
     return kept
-

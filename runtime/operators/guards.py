@@ -58,7 +58,10 @@ class GuardedOperator(Operator):
         self.inner.close()
 
     def _broken(self, law: str) -> InternalError:
-        return InternalError(f"{type(self.inner).__name__} broke a law: {law}", hint="this is a bug of the engine; please report the query")
+        return InternalError(
+            f"{type(self.inner).__name__} broke a law: {law}",
+            hint="this is a bug of the engine; please report the query",
+        )
 
     def _check_schema(self, output: ChangelogBatch) -> None:
         wanted = [f.type.arrow for f in self._node.schema]

@@ -58,7 +58,15 @@ class HashJoinOperator(Operator):
         inserts = node.left.mode.is_append_only and node.right.mode.is_append_only and kind is JoinKind.INNER
         plain = inserts and not self._expires
         self._left = _Side(
-            node.left.schema, node.left.mode, node.left_keys, node.left_unique, flags, left_kept, totals, node.left_ttl, plain
+            node.left.schema,
+            node.left.mode,
+            node.left_keys,
+            node.left_unique,
+            flags,
+            left_kept,
+            totals,
+            node.left_ttl,
+            plain,
         )
         self._right = _Side(
             node.right.schema,
@@ -154,8 +162,9 @@ class HashJoinOperator(Operator):
             shows_old, shows_now = (old > 0, now > 0) if self._kind is JoinKind.SEMI else (old == 0, now == 0)
             add(slots, count * shows_now - before * shows_old)
 
-    def _changed_pairs(self, left_changed: np.ndarray, right_changed: np.ndarray,
-                       time: EpochTime) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _changed_pairs(
+        self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Each pair of rows that match, now or before, of which one has changed, once: in pieces of `(left slots,
         right slots)`."""
         left, right = self._left.rows, self._right.rows
@@ -183,7 +192,7 @@ class HashJoinOperator(Operator):
         columns = list(rows.columns)
         if not self._kind.left_only:
             width = len(self._schema) - len(columns)
-            rest = self._schema.types[len(columns):] if side is self._left else self._schema.types[:width]
+            rest = self._schema.types[len(columns) :] if side is self._left else self._schema.types[:width]
             nulls = [pa.nulls(len(rows), t.arrow) for t in rest]
             columns = columns + nulls if side is self._left else nulls + columns
         return ChangelogBatch.of(columns, self._schema, rows.kinds)
@@ -227,8 +236,18 @@ class _Side:
     other bag. `plain`: rows only come and are read.
     """
 
-    def __init__(self, schema: Schema, mode: ChangelogMode, keys: tuple[int, ...], unique: tuple[int, ...] | None,
-                 null_safe: Sequence[bool], kept: bool, totals: bool, ttl: int, plain: bool) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        mode: ChangelogMode,
+        keys: tuple[int, ...],
+        unique: tuple[int, ...] | None,
+        null_safe: Sequence[bool],
+        kept: bool,
+        totals: bool,
+        ttl: int,
+        plain: bool,
+    ) -> None:
         self.kept = kept
         identity = Identity.of(mode, unique)
         images = mode.is_retract and not mode.key_only_deletes
@@ -245,8 +264,9 @@ class _Side:
     def nbytes(self) -> int:
         return self.rows.nbytes + self._matches.nbytes + self._shift.nbytes
 
-    def keyed(self, batch: ChangelogBatch,
-              index: KeyIndex) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, ChangelogBatch | None]:
+    def keyed(
+        self, batch: ChangelogBatch, index: KeyIndex
+    ) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, ChangelogBatch | None]:
         """The changes to keep, their key slots, the slots that are new, and the changes whose key is NULL where they
         are not kept."""
         missing: np.ndarray | None = None
@@ -303,8 +323,9 @@ class _Side:
         once = self.rows.first_of_each(slots)
         return slots[once], old[once], now[once]
 
-    def flipped_by_total(self, other: _Side, changed: np.ndarray,
-                         theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def flipped_by_total(
+        self, other: _Side, changed: np.ndarray, theirs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same where all rows of the other side's bag match."""
         keys = other.rows.key[theirs]
         now, delta = other.rows.totals(keys)

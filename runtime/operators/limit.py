@@ -16,8 +16,7 @@ __all__ = ["LimitOperator"]
 
 class LimitOperator(Operator):
     """From an append-only input rows number offset+1 to offset+limit pass, and nothing is kept. From an updating input
-    this is the top-n by
-    arrival: a row that is taken back makes room for the next one."""
+    this is the top-n by arrival: a row that is taken back makes room for the next one."""
 
     def __init__(self, node: LimitExec, context: OperatorContext) -> None:
         self._node = node
@@ -25,7 +24,9 @@ class LimitOperator(Operator):
         self._top: TopNOperator | None = None
         if not node.input.mode.is_append_only:
             end = None if node.limit is None else node.offset + node.limit
-            top = TopNExec(node.input, RankFunction.ROW_NUMBER, (), (), node.offset + 1, end, False, None, node.schema, node.mode)
+            top = TopNExec(
+                node.input, RankFunction.ROW_NUMBER, (), (), node.offset + 1, end, False, None, node.schema, node.mode
+            )
             self._top = TopNOperator(top, context)
 
     @property

@@ -3,8 +3,7 @@
     step(inputs, time) -> output
 
 It gets all changes of the epoch at once, in columns, updates its state, and returns its changes. After every epoch the
-sum of all
-it has returned equals the batch answer over the input so far.
+sum of all it has returned equals the batch answer over the input so far.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ class EpochTime:
     """The time of one epoch at one operator, milliseconds since the epoch.
 
     `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows);
-    `previous_watermark`: the
-    same after the epoch before, against which rows are late; `input_watermarks`: one per input. `processing_time` is
-    read once per epoch.
+    `previous_watermark`: the same after the epoch before, against which rows are late; `input_watermarks`: one per
+    input. `processing_time` is read once per epoch.
     """
 
     epoch: int
@@ -50,7 +48,9 @@ class StateSize:
 class Rejections(Protocol):
     """Where rows go that cannot be used: counted, and kept in `system.rejected` up to a limit."""
 
-    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None) -> None: ...
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,9 @@ class OperatorContext:
     time_zone: str
     rejections: Rejections
 
-    def reject(self, reason: str, rows: pa.RecordBatch, watermark: int | None = None, event_time: pa.Array | None = None) -> None:
+    def reject(
+        self, reason: str, rows: pa.RecordBatch, watermark: int | None = None, event_time: pa.Array | None = None
+    ) -> None:
         """Rows that cannot be used; `event_time` is their time as a timestamp array where they have one."""
         if rows.num_rows:
             self.rejections.reject(self.name, reason, rows, watermark, event_time)
@@ -75,8 +77,8 @@ class Operator:
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         """The changes that this epoch's changes cause. `inputs` has an entry per input of the plan node, None when
-        nothing came; an
-        operator whose output may follow time alone is called in every epoch, so all of them may be None."""
+        nothing came; an operator whose output may follow time alone is called in every epoch, so all of them may be
+        None."""
         raise NotImplementedError
 
     def output_watermark(self, time: EpochTime) -> int:

@@ -55,19 +55,32 @@ class OverCalls:
             if isinstance(call, ShiftCall):
                 call.look_at(columns)
 
-    def bounds(self, layout: FrameLayout, numbers: np.ndarray | None,
-               missing: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def bounds(
+        self, layout: FrameLayout, numbers: np.ndarray | None, missing: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The frames of all rows; see `frame_bounds`."""
         return frame_bounds(layout, self.frame, numbers, missing)
 
-    def values(self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> list[pa.Array]:
+    def values(
+        self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray, rows: np.ndarray
+    ) -> list[pa.Array]:
         """One column per call for the rows at positions `rows` with the given frames."""
         return [
-            _typed(call, call.values(layout, columns, _kept(call, columns, len(layout)), low, high, rows)) for call in self.calls]
+            _typed(call, call.values(layout, columns, _kept(call, columns, len(layout)), low, high, rows))
+            for call in self.calls
+        ]
 
-    def run(self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray, rows: np.ndarray,
-            slots: np.ndarray, first: np.ndarray, carries: bool) -> list[pa.Array]:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Sequence[pa.Array],
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+        carries: bool,
+    ) -> list[pa.Array]:
         """The same with what partitions carry over: all calls if `carries` (then `low` is at `first`), else only
         those that count positions, because the rows past may be gone."""
         results: list[pa.Array] = []
@@ -112,7 +125,9 @@ def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.nd
     elif pt.is_floating(column.type) or pt.is_decimal(column.type):
         numbers = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
     else:
-        raise UnsupportedError("RANGE with an offset needs a number or a time to order by", hint="use ROWS, or order by another column")
+        raise UnsupportedError(
+            "RANGE with an offset needs a number or a time to order by", hint="use ROWS, or order by another column"
+        )
     if missing is not None:
         # NULLs stand at one end of their partition, at a number that no offset reaches.
         numbers = np.where(missing, np.iinfo(np.int64).min // 2 if numbers.dtype.kind == "i" else -np.inf, numbers)

@@ -43,8 +43,7 @@ class OverTimeOperator(Operator):
 
     State: waiting rows, and of rows past no more than frames still reach: the last n per partition (ROWS n PRECEDING,
     LAG), those of the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions made
-    of
-    all values (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame.
+    of all values (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame.
     """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
@@ -54,13 +53,20 @@ class OverTimeOperator(Operator):
         frame = self._calls.frame
         for spec in node.calls:
             if spec.function.upper() in WHOLE_PARTITION:
-                raise UnsupportedError(f"{spec.function.upper()} over a time attribute needs rows of the future",
-                                       hint="order by a column that is not a time attribute")
+                raise UnsupportedError(
+                    f"{spec.function.upper()} over a time attribute needs rows of the future",
+                    hint="order by a column that is not a time attribute",
+                )
         following = (FrameBound.FOLLOWING, FrameBound.UNBOUNDED_FOLLOWING)
         if frame is not None and (frame.upper in following or frame.lower is FrameBound.FOLLOWING):
-            raise UnsupportedError("a frame over a time attribute cannot end after the current row", hint="end it with CURRENT ROW")
-        self._carries = self._calls.from_start and (frame is None or frame.upper is FrameBound.CURRENT_ROW) and all(
-            call.carries or call.history for call in self._calls.calls)
+            raise UnsupportedError(
+                "a frame over a time attribute cannot end after the current row", hint="end it with CURRENT ROW"
+            )
+        self._carries = (
+            self._calls.from_start
+            and (frame is None or frame.upper is FrameBound.CURRENT_ROW)
+            and all(call.carries or call.history for call in self._calls.calls)
+        )
         self._positions = any(isinstance(call, PositionCall) for call in self._calls.calls)
         self._span = _span(frame)
         if isinstance(self._span, float) and self._calls.history:
@@ -108,7 +114,9 @@ class OverTimeOperator(Operator):
                 late = times <= time.previous_watermark
                 if late.any():
                     mask = pa.array(late)
-                    self._context.reject("late", batch.rows.filter(mask), time.previous_watermark, batch.column(column).filter(mask))
+                    self._context.reject(
+                        "late", batch.rows.filter(mask), time.previous_watermark, batch.column(column).filter(mask)
+                    )
                     batch, times = batch.filter(~late), times[~late]
         else:
             times = np.full(len(batch), time.processing_time, np.int64)
@@ -166,7 +174,9 @@ class OverTimeOperator(Operator):
         """The columns of the input at the rows; those that no call reads are not fetched."""
         nothing = pa.nulls(0)
         needed = set(self._calls.needed)
-        return [self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))]
+        return [
+            self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
+        ]
 
     def _remember(self, due: np.ndarray, partition: np.ndarray, slots: np.ndarray) -> None:
         """Keeps of the rows past what later frames reach."""

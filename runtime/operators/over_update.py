@@ -27,21 +27,17 @@ from runtime.plan.nodes import OverAggregateExec
 __all__ = ["OverUpdateOperator"]
 
 
-
 class OverUpdateOperator(Operator):
     """Input columns, then one column per call. State: all rows in order, with the values that were sent for them.
 
     An epoch computes anew what may change, and sends what differs: `-D` of rows taken back, `-U` and `+U` (only `+U`
-    when nobody
-    needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand as they
-    arrived; a row
-    taken back is the oldest equal one.
+    when nobody needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand
+    as they arrived; a row taken back is the oldest equal one.
 
     Cost: where frames end at the current row and begin at the partition's start, the rows from the first change of a
-    partition
-    on, which are those to send again; with every row is noted what its partition carries after it. Other frames,
-    DISTINCT, LAG,
-    LEAD, NTILE, PERCENT_RANK, CUME_DIST and functions made of all values read the changed partitions whole.
+    partition on, which are those to send again; with every row is noted what its partition carries after it. Other
+    frames, DISTINCT, LAG, LEAD, NTILE, PERCENT_RANK, CUME_DIST and functions made of all values read the changed
+    partitions whole.
     """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
@@ -63,11 +59,17 @@ class OverUpdateOperator(Operator):
         self._order: OrderEncoder | None = None
         if node.order:
             self._order = OrderEncoder(
-                [types[o.index] for o in node.order], [o.descending for o in node.order], [o.nulls_last for o in node.order])
+                [types[o.index] for o in node.order],
+                [o.descending for o in node.order],
+                [o.nulls_last for o in node.order],
+            )
         self._sorted = SortedRuns(self._order.width if self._order is not None else 0)
         frame = node.frame
-        self._resumes = self._calls.from_start and (frame is None or frame.upper is FrameBound.CURRENT_ROW) and all(
-            call.resumable for call in self._calls.calls)
+        self._resumes = (
+            self._calls.from_start
+            and (frame is None or frame.upper is FrameBound.CURRENT_ROW)
+            and all(call.resumable for call in self._calls.calls)
+        )
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
@@ -96,9 +98,21 @@ class OverUpdateOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        parts = (self._partitions, self._partition_index, self._equal, self._equal_index, self._equal_rows, self._rows, self._store,
-                 self._sent, self._sorted, self._calls)
-        return StateSize(len(self._rows), sum(part.nbytes for part in parts) + self._key_of.nbytes + self._partition_of.nbytes)
+        parts = (
+            self._partitions,
+            self._partition_index,
+            self._equal,
+            self._equal_index,
+            self._equal_rows,
+            self._rows,
+            self._store,
+            self._sent,
+            self._sorted,
+            self._calls,
+        )
+        return StateSize(
+            len(self._rows), sum(part.nbytes for part in parts) + self._key_of.nbytes + self._partition_of.nbytes
+        )
 
     def _find(self, words: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """The oldest rows equal to each of the key words, as many as wanted; none for rows that are not there."""
@@ -109,7 +123,8 @@ class OverUpdateOperator(Operator):
     def _add(self, columns: list[pa.Array], words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows.allocate(len(words))
         partitions, _ = self._partition_index.insert(
-            self._partitions.encode([columns[i] for i in self._node.partition], len(rows)))
+            self._partitions.encode([columns[i] for i in self._node.partition], len(rows))
+        )
         keys, _ = self._equal_index.insert(words)
         high = self._rows.high
         self._key_of, self._partition_of = grown(self._key_of, high), grown(self._partition_of, high)
@@ -143,8 +158,9 @@ class OverUpdateOperator(Operator):
         first = order[np.flatnonzero(np.diff(partitions[order], prepend=-1))]
         return partitions[first], words[first]
 
-    def _refresh(self, slots: np.ndarray, low: np.ndarray, gone: list[pa.Array], gone_count: int,
-                 fresh: np.ndarray) -> ChangelogBatch | None:
+    def _refresh(
+        self, slots: np.ndarray, low: np.ndarray, gone: list[pa.Array], gone_count: int, fresh: np.ndarray
+    ) -> ChangelogBatch | None:
         """Computes the values of partitions, from their first change on, and tells what to send."""
         segment, rows = self._sorted.range(slots, low if self._resumes else None, None)
         is_new = np.zeros(self._rows.high, np.bool_)
@@ -171,7 +187,9 @@ class OverUpdateOperator(Operator):
             place = np.empty(self._rows.high, np.int64)
             place[rows] = np.arange(len(rows))
             chosen = pa.array(place[fresh])
-            parts.append(([*self._store.take(fresh), *(v.take(chosen) for v in values)], np.full(len(fresh), INSERT, np.int8)))
+            parts.append(
+                ([*self._store.take(fresh), *(v.take(chosen) for v in values)], np.full(len(fresh), INSERT, np.int8))
+            )
         if not parts:
             return None
         columns = [pa.concat_arrays([part[0][i] for part in parts]) for i in range(len(self._node.schema))]
@@ -184,12 +202,15 @@ class OverUpdateOperator(Operator):
             return [*self._store.take(rows), *new], np.full(count, UPDATE_AFTER, np.int8)
         pairs = pa.array(np.stack((np.arange(count), np.arange(count) + count), axis=1).reshape(-1))
         values = [pa.concat_arrays([o, n]).take(pairs) for o, n in zip(old, new, strict=True)]
-        return [*self._store.take(np.repeat(rows, 2)), *values], np.tile(np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), count)
+        return [*self._store.take(np.repeat(rows, 2)), *values], np.tile(
+            np.array([UPDATE_BEFORE, UPDATE_AFTER], np.int8), count
+        )
 
-    def _values(self, segment: np.ndarray, rows: np.ndarray, slots: np.ndarray, low_words: np.ndarray) -> list[pa.Array]:
+    def _values(
+        self, segment: np.ndarray, rows: np.ndarray, slots: np.ndarray, low_words: np.ndarray
+    ) -> list[pa.Array]:
         """One column per call for rows in order; `segment` numbers the partitions, of which the rows before `low_words`
-        are not
-        among them if values are resumed."""
+        are not among them if values are resumed."""
         new_peer = np.zeros(len(rows), np.bool_)
         if self._order is not None:
             words = self._sorted.order_words_of(rows)
@@ -203,7 +224,9 @@ class OverUpdateOperator(Operator):
         low, high = self._calls.bounds(layout, numbers, missing)
         needed = set(self._calls.needed)
         nothing = pa.nulls(0)
-        columns = [self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))]
+        columns = [
+            self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
+        ]
         every = np.arange(len(rows), dtype=np.int64)
         if not self._resumes:
             return self._calls.values(layout, columns, low, high, every)

@@ -21,7 +21,6 @@ from runtime.plan.nodes import AggregateSpec
 __all__ = ["PaneState", "Slices"]
 
 
-
 class Slices:
     """The open slices: (end, start) in wall-clock milliseconds by slot, and sorted by end."""
 
@@ -89,8 +88,14 @@ class PaneState:
         counted: rows may be taken back, so panes count their live rows.
     """
 
-    def __init__(self, keys: Sequence[DataType], calls: Sequence[AggregateSpec], types: Sequence[DataType],
-                 mergeable: bool, counted: bool) -> None:
+    def __init__(
+        self,
+        keys: Sequence[DataType],
+        calls: Sequence[AggregateSpec],
+        types: Sequence[DataType],
+        mergeable: bool,
+        counted: bool,
+    ) -> None:
         arrow = [t.arrow for t in keys]
         self._encoder = KeyEncoder(arrow, [t.nullable for t in keys])
         self._index = HashIndex(1 + self._encoder.width)
@@ -108,8 +113,9 @@ class PaneState:
         parts = (self._encoder, self._index, self._keys, self._lists, self.aggregates)
         return sum(p.nbytes for p in parts) + (0 if self._live is None else self._live.values.nbytes)
 
-    def add(self, slices: np.ndarray, keys: Sequence[pa.Array], signs: np.ndarray | None,
-            columns: Sequence[pa.Array]) -> None:
+    def add(
+        self, slices: np.ndarray, keys: Sequence[pa.Array], signs: np.ndarray | None, columns: Sequence[pa.Array]
+    ) -> None:
         """Takes in rows: `slices` are slice slots, `keys` the key columns, `columns` all columns of the input."""
         words = np.empty((len(slices), self._index.width), np.uint64)
         words[:, 0] = slices

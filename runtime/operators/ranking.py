@@ -28,7 +28,9 @@ class Ranked:
         return Ranked(self.partition[mask], self.slot[mask], self.rank[mask])
 
 
-def ranked_rows(rows: OrderedRows, partitions: np.ndarray, function: RankFunction, start: int, end: int | None) -> Ranked:
+def ranked_rows(
+    rows: OrderedRows, partitions: np.ndarray, function: RankFunction, start: int, end: int | None
+) -> Ranked:
     """The rows of each partition whose rank is within [start, end] (`end` None: no bound).
 
     Reads as many rows of a partition as have such a rank, and no more than a constant factor above; ties at the end

@@ -28,7 +28,6 @@ from runtime.state.timed import time_words
 __all__ = ["Assigned", "SessionState"]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Assigned:
     """What a batch did: the session of each row (-1: late), and the sessions `joined` that became part of `into`
@@ -119,8 +118,15 @@ class SessionState:
     def key_columns(self, sessions: np.ndarray) -> list[pa.Array]:
         return self._keys.take(self._key_of[sessions])
 
-    def _targets(self, cluster: np.ndarray, known: np.ndarray, late: np.ndarray, first: np.ndarray, key_slots: np.ndarray,
-                 group: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _targets(
+        self,
+        cluster: np.ndarray,
+        known: np.ndarray,
+        late: np.ndarray,
+        first: np.ndarray,
+        key_slots: np.ndarray,
+        group: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The session of each cluster (-1 if late), made where there is none, and the known sessions that join
         another."""
         count = len(known)

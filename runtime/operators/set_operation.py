@@ -60,7 +60,7 @@ class SetOperationOperator(Operator):
         before = self._multiplicity(touched)
         start = 0
         for side, batch in parts:
-            np.add.at(self._counts[:, side], slots[start:start + len(batch)], batch.signs())
+            np.add.at(self._counts[:, side], slots[start : start + len(batch)], batch.signs())
             start += len(batch)
         # What is taken back but was never there is passed over.
         self._counts[touched] = np.maximum(self._counts[touched], 0)
@@ -89,5 +89,5 @@ class SetOperationOperator(Operator):
         if not len(rows):
             return None
         kinds = np.full(len(rows), INSERT, np.int8)
-        kinds[:int(-change[minus].sum())] = self._delete
+        kinds[: int(-change[minus].sum())] = self._delete
         return ChangelogBatch.of(self._store.take(rows), self._schema, kinds)

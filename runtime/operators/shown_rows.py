@@ -31,8 +31,17 @@ class ShownRowsOperator(Operator, Generic[Shown]):
     sent for that. Subclasses say which rows are shown, and what the difference of two such answers is.
     """
 
-    def __init__(self, schema: Schema, partition: Sequence[int], order: Sequence[SortSpec], identity: Identity,
-                 unique: Sequence[int] = (), *, images: bool = False, ttl: int = 0) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        partition: Sequence[int],
+        order: Sequence[SortSpec],
+        identity: Identity,
+        unique: Sequence[int] = (),
+        *,
+        images: bool = False,
+        ttl: int = 0,
+    ) -> None:
         self._partition = tuple(partition)
         self._keys = KeyIndex.of(schema, self._partition)
         self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)

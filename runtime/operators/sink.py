@@ -55,8 +55,9 @@ class SinkOperator(Operator):
                 if self._node.not_null_enforcer != "DROP":
                     name = self._node.schema[position].name
                     raise ExpressionError(
-                        f"column \"{name}\" of {self._node.name} is NOT NULL, but {_counted(column.null_count)} no value for it",
-                        code="E2011", hint="filter them out, or SET 'table.exec.sink.not-null-enforcer' = 'DROP' to reject such rows",
+                        f'column "{name}" of {self._node.name} is NOT NULL, but {_counted(column.null_count)} no value for it',
+                        code="E2011",
+                        hint="filter them out, or SET 'table.exec.sink.not-null-enforcer' = 'DROP' to reject such rows",
                     )
                 broken |= column.is_null().to_numpy(zero_copy_only=False)
         if not broken.any():

@@ -86,7 +86,9 @@ class SlicedWindowAggregateOperator(Operator):
             late = closed(firing_times(last, self._node.zone), time.previous_watermark) & (last >= slice_ends)
         if late.any():
             rows = late[group]
-            self._context.reject("late", batch.rows.filter(pa.array(rows)), time.previous_watermark, self._event_time(batch, rows))
+            self._context.reject(
+                "late", batch.rows.filter(pa.array(rows)), time.previous_watermark, self._event_time(batch, rows)
+            )
         usable = ~late & (last >= slice_ends)
         slots = np.full(len(first), -1, np.int64)
         slots[usable] = self._slices.open(slice_ends[usable], slice_starts[usable])
@@ -100,7 +102,9 @@ class SlicedWindowAggregateOperator(Operator):
         columns = batch.columns
         self._panes.add(slices, [columns[i] for i in self._node.keys], signs, columns)
 
-    def _locate(self, batch: ChangelogBatch, time: EpochTime) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, int] | None:
+    def _locate(
+        self, batch: ChangelogBatch, time: EpochTime
+    ) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, int] | None:
         """The rows that have a time, the end and start of the slice of each, and what divides all differences of
         ends."""
         node = self._node
@@ -127,7 +131,7 @@ class SlicedWindowAggregateOperator(Operator):
     def _fire_single(self, watermark: int) -> ChangelogBatch | None:
         """Windows that are one slice each."""
         ends = self._slices.ends
-        due = self._slices.slots[:_due(ends, watermark, self._node.zone)]
+        due = self._slices.slots[: _due(ends, watermark, self._node.zone)]
         if not len(due):
             return None
         index, panes = self._panes.panes(due)
@@ -138,8 +142,11 @@ class SlicedWindowAggregateOperator(Operator):
         if len(panes):
             slices = due[index]
             output = self._output(
-                self._panes.key_columns(panes), self._panes.aggregates.results(panes), self._slices.start(slices),
-                self._slices.end(slices))
+                self._panes.key_columns(panes),
+                self._panes.aggregates.results(panes),
+                self._slices.start(slices),
+                self._slices.end(slices),
+            )
         self._panes.drop(due)
         self._slices.close(due)
         return output
@@ -222,7 +229,9 @@ class SlicedWindowAggregateOperator(Operator):
     def _shown(self, end: np.int64) -> bool:
         return bool(closed(firing_times(np.array([end]), self._node.zone), self._fired)[0])
 
-    def _output(self, keys: list[pa.Array], results: list[pa.Array], starts: np.ndarray, ends: np.ndarray) -> ChangelogBatch:
+    def _output(
+        self, keys: list[pa.Array], results: list[pa.Array], starts: np.ndarray, ends: np.ndarray
+    ) -> ChangelogBatch:
         schema = self._node.schema
         properties = property_columns(self._node.properties, schema, starts, ends, self._node.zone)
         return ChangelogBatch.of([*keys, *results, *properties], schema)
@@ -234,6 +243,10 @@ def _due(ends: np.ndarray, watermark: int, zone: str | None) -> int:
         return 0
     # No zone is more than 15 hours from UTC: only ends in that span need their instant looked up.
     span = 15 * 3_600_000
-    near = len(ends) if watermark > MAX_WATERMARK - 2 * span else int(np.searchsorted(ends, watermark + span, side="right"))
+    near = (
+        len(ends)
+        if watermark > MAX_WATERMARK - 2 * span
+        else int(np.searchsorted(ends, watermark + span, side="right"))
+    )
     sure = int(np.searchsorted(ends, max(watermark, MIN_WATERMARK + 2 * span) - span, side="right"))
     return sure + int(np.count_nonzero(firing_times(ends[sure:near], zone) <= watermark))

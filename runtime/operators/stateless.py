@@ -33,9 +33,11 @@ class ValuesOperator(Operator):
         columns = len(self._node.schema)
         cells = [row[i] for i in range(columns) for row in self._node.rows]
         one = pa.RecordBatch.from_arrays([pa.array([True])], names=["one"])
-        values = Evaluator(cells, self._context.functions).evaluate(one, BatchContext.at(time, 1, self._context.time_zone))
+        values = Evaluator(cells, self._context.functions).evaluate(
+            one, BatchContext.at(time, 1, self._context.time_zone)
+        )
         height = len(self._node.rows)
-        arrays = [pa.concat_arrays(values[i * height:(i + 1) * height]) for i in range(columns)]
+        arrays = [pa.concat_arrays(values[i * height : (i + 1) * height]) for i in range(columns)]
         return ChangelogBatch.of(arrays, self._node.schema)
 
 
@@ -54,8 +56,8 @@ class DropUpdateBeforeOperator(Operator):
     """All changes but `-U`. By `keys`: per key of which at most one row lives, what became of it in the epoch.
 
     Rows that came and went within the epoch are left out first, because the order of changes that the operator below
-    gives is that of its own
-    key, not of these. Then a key has at most one old and one new row: new only `+I`, both `+U`, old only `-D`.
+    gives is that of its own key, not of these. Then a key has at most one old and one new row: new only `+I`, both
+    `+U`, old only `-D`.
     """
 
     def __init__(self, node: DropUpdateBeforeExec, context: OperatorContext) -> None:

@@ -1,8 +1,7 @@
 """Top-n: the rows of each partition whose rank lies within bounds, kept up to date.
 
 State: the rows of each partition in order. From an append-only input only the rows within the bounds are kept, since no
-other can come back; from
-an updating one all rows, because a deletion lets the next one move up.
+other can come back; from an updating one all rows, because a deletion lets the next one move up.
 """
 
 from __future__ import annotations
@@ -43,8 +42,13 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         mode = node.input.mode
         images = mode.is_retract and not mode.key_only_deletes
         super().__init__(
-            node.input.schema, node.partition, node.order, Identity.of(mode, node.unique), node.unique or (),
-            images=images, ttl=node.ttl,
+            node.input.schema,
+            node.partition,
+            node.order,
+            Identity.of(mode, node.unique),
+            node.unique or (),
+            images=images,
+            ttl=node.ttl,
         )
         self._node = node
         self._append_only = mode.is_append_only
@@ -127,9 +131,12 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         width = int(max(old.rank.max(initial=0), new.rank.max(initial=0))) + 1
         old_rows, new_rows = old.slot * width + old.rank, new.slot * width + new.rank
         gone, come = _surplus(old_rows, new_rows), _surplus(new_rows, old_rows)
-        return self._placed([
-            (old.partition[gone], old.slot[gone], old.rank[gone], DELETE), (new.partition[come], new.slot[come], new.rank[come], INSERT),
-        ])
+        return self._placed(
+            [
+                (old.partition[gone], old.slot[gone], old.rank[gone], DELETE),
+                (new.partition[come], new.slot[come], new.rank[come], INSERT),
+            ]
+        )
 
     def _placed(self, parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, int]]) -> ChangelogBatch | None:
         """Changes in order of their place; at one place in the order of the parts."""
@@ -152,7 +159,7 @@ class TopNOperator(ShownRowsOperator[Ranked]):
 def _surplus(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """The positions in `ours` of values that stand more often there than in `theirs`: the last of them, ascending."""
     values, inverse = np.unique(np.concatenate((ours, theirs)), return_inverse=True)
-    mine, other = inverse[: len(ours)], inverse[len(ours):]
+    mine, other = inverse[: len(ours)], inverse[len(ours) :]
     surplus = np.bincount(mine, minlength=len(values)) - np.bincount(other, minlength=len(values))
     order = np.argsort(mine, kind="stable")
     sorted_ids = mine[order]

@@ -48,11 +48,15 @@ class UnnestOperator(Operator):
         columns = batch.rows.take(pa.array(rows)).columns + [c.take(chosen) for c in self._elements(collection)]
         if self._node.ordinality:
             columns.append(pa.array((ordinal + 1).astype(np.int32), mask=padded))
-        columns = [c if c.type == f.type.arrow else c.cast(f.type.arrow) for c, f in zip(columns, self._node.schema, strict=True)]
+        columns = [
+            c if c.type == f.type.arrow else c.cast(f.type.arrow)
+            for c, f in zip(columns, self._node.schema, strict=True)
+        ]
         return ChangelogBatch.of(columns, self._node.schema, None if batch.kinds is None else batch.kinds[rows])
 
-    def _repeated(self, collection: pa.Array, rows: np.ndarray, positions: np.ndarray, ordinal: np.ndarray,
-                  padded: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _repeated(
+        self, collection: pa.Array, rows: np.ndarray, positions: np.ndarray, ordinal: np.ndarray, padded: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         if self._node.collection.type.root is not TypeRoot.MULTISET or not len(rows):
             return rows, positions, ordinal, padded
         times = np.ones(len(rows), dtype=np.int64)

@@ -20,8 +20,7 @@ class WatermarkOperator(Operator):
     """Passes rows unchanged and keeps the greatest value of the watermark expression.
 
     Rows whose rowtime is NULL: `FAIL` stops the job, `DROP` rejects them, `SKIP_WATERMARK` passes them without moving
-    the
-    watermark (option table.exec.source.rowtime-null-handling).
+    the watermark (option table.exec.source.rowtime-null-handling).
     """
 
     def __init__(self, node: WatermarkExec, context: OperatorContext) -> None:
@@ -54,7 +53,8 @@ class WatermarkOperator(Operator):
         name = self._node.schema[self._node.rowtime].name
         if self._node.null_handling == "FAIL":
             raise ExpressionError(
-                f"the event-time column \"{name}\" is NULL in {times.null_count} of {len(batch)} rows", code="E2010",
+                f'the event-time column "{name}" is NULL in {times.null_count} of {len(batch)} rows',
+                code="E2010",
                 hint="SET 'table.exec.source.rowtime-null-handling' = 'DROP' to reject such rows, or 'SKIP_WATERMARK' to keep them",
             )
         return reject_null_times(batch, self._node.rowtime, self._context)

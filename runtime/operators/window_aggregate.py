@@ -19,7 +19,9 @@ class WindowAggregateOperator(Operator):
 
     def __init__(self, node: WindowAggregateExec, context: OperatorContext) -> None:
         session = isinstance(node.window, SessionWindow)
-        self._inner = SessionWindowAggregateOperator(node, context) if session else SlicedWindowAggregateOperator(node, context)
+        self._inner = (
+            SessionWindowAggregateOperator(node, context) if session else SlicedWindowAggregateOperator(node, context)
+        )
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         return self._inner.step(inputs, time)

@@ -21,7 +21,13 @@ from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow, WindowSpec
 
 __all__ = [
-    "SliceAssigner", "firing_times", "milliseconds", "timestamps", "wall_milliseconds", "window_time_column", "windows_of",
+    "SliceAssigner",
+    "firing_times",
+    "milliseconds",
+    "timestamps",
+    "wall_milliseconds",
+    "window_time_column",
+    "windows_of",
 ]
 
 _UTC = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "Etc/UCT", "UCT", "Zulu"})
@@ -121,8 +127,9 @@ class SliceAssigner:
             return _floor(slice_ends - 1, self.offset, self.size) + self.size
         return _floor(slice_ends - self.slice_size, self.offset, self._step) + self.size
 
-    def window_ends(self, slice_ends: np.ndarray, after: int | None = None,
-                    until: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def window_ends(
+        self, slice_ends: np.ndarray, after: int | None = None, until: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The windows of each slice that end after `after` and not after `until` (all when not given): `(index into
         slice_ends, window end)`, ends ascending."""
         last = self.last_ends(slice_ends)

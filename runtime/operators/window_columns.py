@@ -39,8 +39,9 @@ def reject_null_times(batch: ChangelogBatch, column: int, context: OperatorConte
     return batch.filter(~missing)
 
 
-def property_columns(properties: Sequence[WindowProperty], schema: Schema, starts: np.ndarray, ends: np.ndarray,
-                     zone: str | None) -> list[pa.Array]:
+def property_columns(
+    properties: Sequence[WindowProperty], schema: Schema, starts: np.ndarray, ends: np.ndarray, zone: str | None
+) -> list[pa.Array]:
     """The window columns, which stand at the end of a schema, from wall-clock bounds."""
     columns: list[pa.Array] = []
     first = len(schema) - len(properties)

@@ -67,13 +67,17 @@ class WindowTableOperator(Operator):
             return StateSize(0, 0)
         return StateSize(len(self._rows), self._rows.nbytes + self._sessions.nbytes)
 
-    def _output(self, columns: Sequence[pa.Array], starts: np.ndarray, ends: np.ndarray,
-                kinds: np.ndarray | None) -> ChangelogBatch:
+    def _output(
+        self, columns: Sequence[pa.Array], starts: np.ndarray, ends: np.ndarray, kinds: np.ndarray | None
+    ) -> ChangelogBatch:
         schema = self._node.schema
-        return ChangelogBatch.of([*columns, *property_columns(_PROPERTIES, schema, starts, ends, self._node.zone)], schema, kinds)
+        return ChangelogBatch.of(
+            [*columns, *property_columns(_PROPERTIES, schema, starts, ends, self._node.zone)], schema, kinds
+        )
 
-    def _step_sessions(self, state: SessionState, batch: ChangelogBatch | None, times: np.ndarray,
-                       time: EpochTime) -> ChangelogBatch | None:
+    def _step_sessions(
+        self, state: SessionState, batch: ChangelogBatch | None, times: np.ndarray, time: EpochTime
+    ) -> ChangelogBatch | None:
         if batch is not None and len(batch):
             self._keep(state, batch, times, MIN_WATERMARK if self._proctime else time.previous_watermark)
         due = state.pop(clock_watermark(time) if self._proctime else time.watermark)

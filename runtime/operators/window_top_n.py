@@ -27,8 +27,7 @@ class WindowTopNOperator(Operator):
     being append-only).
 
     A window closes when the watermark reaches its end - 1 ms (of processing-time windows, when the clock does); rows of
-    a closed window are
-    late and rejected. Windows come out by end, then in order of arrival of their partitions.
+    a closed window are late and rejected. Windows come out by end, then in order of arrival of their partitions.
     """
 
     def __init__(self, node: WindowTopNExec, context: OperatorContext) -> None:

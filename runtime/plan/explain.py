@@ -5,8 +5,7 @@
         Source bids (item, price)  [I]
 
 Expressions name columns; a name that an edge holds twice gets a number (`id`, `id0`). An operator that several others
-read is written
-once and referred to by its name afterwards.
+read is written once and referred to by its name afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +27,12 @@ Note = Callable[[PhysicalNode], str]
 
 
 def explain(
-    roots: PhysicalNode | Sequence[PhysicalNode], *, modes: bool = True, state: bool = False, names: bool = False, note: Note | None = None
+    roots: PhysicalNode | Sequence[PhysicalNode],
+    *,
+    modes: bool = True,
+    state: bool = False,
+    names: bool = False,
+    note: Note | None = None,
 ) -> str:
     """The text of one plan, or of several that share operators.
 
@@ -66,7 +70,9 @@ class _Writer:
         note = self._note(node) if self._note is not None else ""
         self.lines.append(f"{line}  {note}" if note else line)
         if self._state:
-            self.lines.extend(f"{indent}    state {t.name}: {t.holds}; bounded by {t.bound}" for t in state_tables(node))
+            self.lines.extend(
+                f"{indent}    state {t.name}: {t.holds}; bounded by {t.bound}" for t in state_tables(node)
+            )
         for source in node.inputs:
             self.write(source, depth + 1)
 
@@ -191,7 +197,7 @@ def _expand(node: p.ExpandExec) -> str:
 
 
 def _group(node: p.GroupAggregateExec) -> str:
-    calls = _calls(node.calls, node.input.schema, node.schema.names[len(node.keys):])
+    calls = _calls(node.calls, node.input.schema, node.schema.names[len(node.keys) :])
     return f"{_by(node.keys, node.input.schema).lstrip()} [{calls}]".strip()
 
 
@@ -207,10 +213,12 @@ def _zone(zone: str | None) -> str:
 def _window_aggregate(node: p.WindowAggregateExec) -> str:
     schema = node.input.schema
     of = _columns([node.time] if node.time >= 0 else [node.start, node.end], schema)
-    names = node.schema.names[len(node.keys): len(node.keys) + len(node.calls)]
+    names = node.schema.names[len(node.keys) : len(node.keys) + len(node.calls)]
     more = "".join(f" {x.value}" for x in node.properties)
     calls = _calls(node.calls, schema, names)
-    return f"{_window(node.window)} of {of}{_by(node.keys, schema)} [{calls}]{more and ' with' + more}{_zone(node.zone)}"
+    return (
+        f"{_window(node.window)} of {of}{_by(node.keys, schema)} [{calls}]{more and ' with' + more}{_zone(node.zone)}"
+    )
 
 
 def _hash_join(node: p.HashJoinExec) -> str:
@@ -218,7 +226,10 @@ def _hash_join(node: p.HashJoinExec) -> str:
     pairs = _pairs(node.left_keys, node.right_keys, node.null_safe, node.left.schema, node.right.schema)
     unique = [
         f"{side} unique ({_columns(key, schema)})"
-        for side, key, schema in (("left", node.left_unique, node.left.schema), ("right", node.right_unique, node.right.schema))
+        for side, key, schema in (
+            ("left", node.left_unique, node.left.schema),
+            ("right", node.right_unique, node.right.schema),
+        )
         if key is not None
     ]
     return f"{_kind(node.kind)}{_on(pairs, node.condition, both)}{''.join(f', {u}' for u in unique)}"
@@ -253,7 +264,9 @@ def _lookup_join(node: p.LookupJoinExec) -> str:
 def _window_join(node: p.WindowJoinExec) -> str:
     both = _both(node.left.schema, node.right.schema)
     pairs = _pairs(node.left_keys, node.right_keys, node.null_safe, node.left.schema, node.right.schema)
-    windows = f"windows ({_columns(node.left_window, node.left.schema)}) = ({_columns(node.right_window, node.right.schema)})"
+    windows = (
+        f"windows ({_columns(node.left_window, node.left.schema)}) = ({_columns(node.right_window, node.right.schema)})"
+    )
     return f"{_kind(node.kind)} {windows}{_on(pairs, node.condition, both)}{_zone(node.zone)}"
 
 
@@ -290,7 +303,9 @@ def _over(node: p.OverAggregateExec) -> str:
         unit = "ROWS" if node.frame.rows else "RANGE"
         frame = f" {unit} BETWEEN {low}{node.frame.lower.value} AND {high}{node.frame.upper.value}"
     order = f" order by {_order(node.order, schema)}" if node.order else ""
-    return f"[{_calls(node.calls, schema, node.schema.names[len(schema):])}]{_by(node.partition, schema)}{order}{frame}"
+    return (
+        f"[{_calls(node.calls, schema, node.schema.names[len(schema) :])}]{_by(node.partition, schema)}{order}{frame}"
+    )
 
 
 def _limit(node: p.LimitExec) -> str:
@@ -299,7 +314,7 @@ def _limit(node: p.LimitExec) -> str:
 
 
 def _unnest(node: p.UnnestExec) -> str:
-    added = ", ".join(node.schema.names[len(node.input.schema):])
+    added = ", ".join(node.schema.names[len(node.input.schema) :])
     return f"{_shown(node.collection, node.input.schema)} as ({added}){' keeping empty' if node.outer else ''}"
 
 
@@ -308,13 +323,29 @@ def _drop(node: p.DropUpdateBeforeExec) -> str:
 
 
 _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
-    p.SourceExec: _source, p.ValuesExec: _values, p.CalcExec: _calc, p.WatermarkExec: _watermark, p.ExpandExec: _expand,
-    p.GroupAggregateExec: _group, p.WindowTableExec: _window_table, p.WindowAggregateExec: _window_aggregate,
-    p.HashJoinExec: _hash_join, p.IntervalJoinExec: _interval_join, p.TemporalJoinExec: _temporal_join,
-    p.LookupJoinExec: _lookup_join, p.WindowJoinExec: _window_join, p.TopNExec: _top_n, p.DeduplicateExec: _deduplicate,
-    p.WindowTopNExec: _window_top_n, p.OverAggregateExec: _over, p.SortExec: lambda n: f"by {_order(n.order, n.input.schema)}",
-    p.LimitExec: _limit, p.SetOperationExec: lambda n: f"{n.kind}{' ALL' if n.all else ''}", p.UnnestExec: _unnest,
-    p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})", p.DropUpdateBeforeExec: _drop,
+    p.SourceExec: _source,
+    p.ValuesExec: _values,
+    p.CalcExec: _calc,
+    p.WatermarkExec: _watermark,
+    p.ExpandExec: _expand,
+    p.GroupAggregateExec: _group,
+    p.WindowTableExec: _window_table,
+    p.WindowAggregateExec: _window_aggregate,
+    p.HashJoinExec: _hash_join,
+    p.IntervalJoinExec: _interval_join,
+    p.TemporalJoinExec: _temporal_join,
+    p.LookupJoinExec: _lookup_join,
+    p.WindowJoinExec: _window_join,
+    p.TopNExec: _top_n,
+    p.DeduplicateExec: _deduplicate,
+    p.WindowTopNExec: _window_top_n,
+    p.OverAggregateExec: _over,
+    p.SortExec: lambda n: f"by {_order(n.order, n.input.schema)}",
+    p.LimitExec: _limit,
+    p.SetOperationExec: lambda n: f"{n.kind}{' ALL' if n.all else ''}",
+    p.UnnestExec: _unnest,
+    p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
+    p.DropUpdateBeforeExec: _drop,
     p.SinkMaterializeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
     p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)})",
 }

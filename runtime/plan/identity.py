@@ -1,8 +1,7 @@
 """Names of operators that follow from what they compute, not from where they stand.
 
 State belongs to a name. So an edit somewhere else in a query, another alias, another number of statements in a set
-leave the state of all
-other operators where it is; two processes and two versions give the same names.
+leave the state of all other operators where it is; two processes and two versions give the same names.
 """
 
 from __future__ import annotations
@@ -20,9 +19,20 @@ from runtime.plan.walk import INPUT_FIELDS, walk_all
 
 __all__ = ["short_kind", "uid", "uids"]
 
-_NOT_MEANING = frozenset({
-    *INPUT_FIELDS, "table", "schema", "mode", "ttl", "left_ttl", "right_ttl", "idle_timeout", "not_null_enforcer", "null_handling",
-})
+_NOT_MEANING = frozenset(
+    {
+        *INPUT_FIELDS,
+        "table",
+        "schema",
+        "mode",
+        "ttl",
+        "left_ttl",
+        "right_ttl",
+        "idle_timeout",
+        "not_null_enforcer",
+        "null_handling",
+    }
+)
 """Fields that may change while the state stays right: names, what is emitted, how long it is kept."""
 
 
@@ -40,8 +50,7 @@ def uids(roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, str]:
     """The names of all operators of the plans.
 
     Nodes that compute the same from the same (they differ in column names or in whether old images are sent) get `-2`,
-    `-3`, ... in the
-    order in which they stand, so that names are unique.
+    `-3`, ... in the order in which they stand, so that names are unique.
     """
     digests: dict[PhysicalNode, str] = {}
     taken: dict[str, int] = {}

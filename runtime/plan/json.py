@@ -4,10 +4,8 @@
      "nodes": [{"id": 0, "uid": "Source[...]", "node": "SourceExec@1", "table": {...}, ...}, ...]}
 
 Nodes stand in the order in which they run; an input is the number of a node, so that a shared operator stands once.
-Each kind has a
-version of its own, which grows when its fields change their meaning. A table is its name and what it says of itself
-(`describe()`);
-whoever reads a plan back gives the table for that.
+Each kind has a version of its own, which grows when its fields change their meaning. A table is its name and what it
+says of itself (`describe()`); whoever reads a plan back gives the table for that.
 """
 
 from __future__ import annotations
@@ -44,7 +42,9 @@ def encode_plan(roots: Sequence[PhysicalNode]) -> dict[str, Any]:
     numbers = {node: number for number, node in enumerate(nodes)}
     names = uids(roots)
     return {
-        "format": FORMAT, "version": VERSION, "roots": [numbers[r] for r in roots],
+        "format": FORMAT,
+        "version": VERSION,
+        "roots": [numbers[r] for r in roots],
         "nodes": [{"id": numbers[n], "uid": names[n], **_encode_node(n, numbers)} for n in nodes],
     }
 
@@ -73,7 +73,9 @@ def _encode_node(node: PhysicalNode, numbers: dict[PhysicalNode, int]) -> dict[s
 def decode_plan(plan: dict[str, Any], resolve: TableResolver) -> tuple[PhysicalNode, ...]:
     """The plans of an `encode_plan` object. Raises FormatError for another format or a version that is not known."""
     if plan.get("format") != FORMAT or plan.get("version") != VERSION:
-        raise FormatError("this is not a plan that this version can read", code="E3210", hint="use the version that wrote it")
+        raise FormatError(
+            "this is not a plan that this version can read", code="E3210", hint="use the version that wrote it"
+        )
     done: list[PhysicalNode] = []
     for entry in plan["nodes"]:
         done.append(_decode_node(entry, done, resolve))

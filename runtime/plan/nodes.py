@@ -2,9 +2,8 @@
 changelog mode.
 
 Every node knows its `inputs`, the `schema` of its output and the `mode` (row kinds) it emits. Expressions refer to the
-input's columns with
-`InputRef`; two-input nodes refer to left columns first, then right columns. Two equal subtrees of a plan are one shared
-operator.
+input's columns with `InputRef`; two-input nodes refer to left columns first, then right columns. Two equal subtrees of
+a plan are one shared operator.
 Times are milliseconds since the epoch; lengths of time are milliseconds.
 """
 
@@ -22,10 +21,37 @@ from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, Windo
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
 __all__ = [
-    "AggregateSpec", "CalcExec", "ChangelogNormalizeExec", "DeduplicateExec", "DropUpdateBeforeExec", "ExpandExec", "GroupAggregateExec",
-    "HashJoinExec", "IntervalJoinExec", "JoinKind", "LimitExec", "LookupJoinExec", "OverAggregateExec", "PhysicalNode", "RankFunction",
-    "SetOperationExec", "SinkExec", "SinkMaterializeExec", "SortExec", "SortSpec", "SourceExec", "TemporalJoinExec", "TopNExec",
-    "UnionExec", "UnnestExec", "ValuesExec", "WatermarkExec", "WindowAggregateExec", "WindowJoinExec", "WindowProperty", "WindowTableExec",
+    "AggregateSpec",
+    "CalcExec",
+    "ChangelogNormalizeExec",
+    "DeduplicateExec",
+    "DropUpdateBeforeExec",
+    "ExpandExec",
+    "GroupAggregateExec",
+    "HashJoinExec",
+    "IntervalJoinExec",
+    "JoinKind",
+    "LimitExec",
+    "LookupJoinExec",
+    "OverAggregateExec",
+    "PhysicalNode",
+    "RankFunction",
+    "SetOperationExec",
+    "SinkExec",
+    "SinkMaterializeExec",
+    "SortExec",
+    "SortSpec",
+    "SourceExec",
+    "TemporalJoinExec",
+    "TopNExec",
+    "UnionExec",
+    "UnnestExec",
+    "ValuesExec",
+    "WatermarkExec",
+    "WindowAggregateExec",
+    "WindowJoinExec",
+    "WindowProperty",
+    "WindowTableExec",
     "WindowTopNExec",
 ]
 
@@ -118,13 +144,11 @@ class GroupAggregateExec(PhysicalNode):
     ttl: int = 0
 
 
-
-
 @node
 class HashJoinExec(PhysicalNode):
     """Regular join: both inputs kept as long as they live. Keys are compared pairwise with `=`, or null-safe where
-    `null_safe` is true;
-    `condition` (over left then right columns) must hold besides. No keys: every pair is a candidate.
+    `null_safe` is true; `condition` (over left then right columns) must hold besides. No keys: every pair is a
+    candidate.
 
     `left_unique`, `right_unique`: positions of a unique key of that input, None when rows may repeat.
     """
@@ -150,8 +174,7 @@ class IntervalJoinExec(PhysicalNode):
     true.
 
     Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when
-    the other side's
-    watermark passes their bound. `proctime`: the times are the clock's.
+    the other side's watermark passes their bound. `proctime`: the times are the clock's.
     """
 
     left: PhysicalNode
@@ -175,8 +198,8 @@ class TemporalJoinExec(PhysicalNode):
     LEFT).
 
     The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its
-    event time. A version
-    that is a delete matches nothing. Left rows wait for the watermark of both sides; late left rows are rejected.
+    event time. A version that is a delete matches nothing. Left rows wait for the watermark of both sides; late left
+    rows are rejected.
     """
 
     left: PhysicalNode
@@ -196,8 +219,7 @@ class LookupJoinExec(PhysicalNode):
     """Join each row with the rows that an outside table holds now. INNER or LEFT.
 
     `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
-    left columns, then the
-    table's columns; `condition` over both must hold.
+    left columns, then the table's columns; `condition` over both must hold.
     """
 
     input: PhysicalNode
@@ -210,12 +232,10 @@ class LookupJoinExec(PhysicalNode):
     mode: ChangelogMode
 
 
-
 @node
 class TopNExec(PhysicalNode):
     """The rows of each partition whose rank is within [start, end] (1-based, inclusive; `end` None has no bound). No
-    partition columns: one
-    global partition (ORDER BY ... LIMIT). Ties rank by arrival.
+    partition columns: one global partition (ORDER BY ... LIMIT). Ties rank by arrival.
 
     With `rank_column` the rank is appended as a BIGINT column. `unique`: positions of a unique key of the input, None
     when rows may repeat.
@@ -247,18 +267,15 @@ class DeduplicateExec(PhysicalNode):
     ttl: int = 0
 
 
-
 @node
 class OverAggregateExec(PhysicalNode):
     """Aggregates and window functions with OVER: input columns, then one column per call.
 
     `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them,
-    late ones
-    are rejected.
+    late ones are rejected.
     `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
     `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
-    CUME_DIST, FIRST_VALUE,
-    LAST_VALUE.
+    CUME_DIST, FIRST_VALUE, LAST_VALUE.
     """
 
     input: PhysicalNode
@@ -302,8 +319,7 @@ class SetOperationExec(PhysicalNode):
     `EXCEPT`.
 
     Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT
-    gives 1 where l > 0
-    and r = 0.
+    gives 1 where l > 0 and r = 0.
     """
 
     left: PhysicalNode
@@ -317,9 +333,8 @@ class SetOperationExec(PhysicalNode):
 @node
 class UnnestExec(PhysicalNode):
     """A row per element of the collection: input columns, then the element's columns (array: 1, or the fields of a row
-    element; map: 2),
-    then the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out once, padded with
-    NULL."""
+    element; map: 2), then the 1-based ordinal when `ordinality`. `outer`: rows with a NULL or empty collection come out
+    once, padded with NULL."""
 
     input: PhysicalNode
     collection: Expr
@@ -346,8 +361,7 @@ class DropUpdateBeforeExec(PhysicalNode):
     """Pass all but `-U`: nobody downstream needs old images.
 
     With `keys` (positions of a key that downstream goes by, at most one live row each) the changes of an epoch become
-    after-images by that
-    key: a key that has lost its row and got none gets `-D`, one with a new row gets that alone.
+    after-images by that key: a key that has lost its row and got none gets `-D`, one with a new row gets that alone.
     """
 
     input: PhysicalNode

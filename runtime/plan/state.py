@@ -1,8 +1,7 @@
 """What each physical operator keeps, and what bounds it: for EXPLAIN STATE and for advice.
 
 A bound is a phrase: `the watermark`, `2 h without change`, `the number of keys`, `10 rows a key`, or `nothing` when the
-state follows
-the number of rows ever read.
+state follows the number of rows ever read.
 """
 
 from __future__ import annotations
@@ -88,12 +87,22 @@ _BAGS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_
 
 def _window_aggregate(node: p.WindowAggregateExec) -> tuple[StateTable, ...]:
     bound = "the clock" if node.proctime else WATERMARK
-    return (StateTable("panes", f"accumulators by window and {_by(node.input.schema, node.keys, 'nothing else')}", bound),)
+    return (
+        StateTable("panes", f"accumulators by window and {_by(node.input.schema, node.keys, 'nothing else')}", bound),
+    )
 
 
 def _hash_join(node: p.HashJoinExec) -> tuple[StateTable, ...]:
-    def side(name: str, source: PhysicalNode, keys: tuple[int, ...], unique: tuple[int, ...] | None, ttl: int) -> StateTable:
-        held = "rows with counts" if unique is None else "one row" if not unique else f"rows, one for each {_by(source.schema, unique)},"
+    def side(
+        name: str, source: PhysicalNode, keys: tuple[int, ...], unique: tuple[int, ...] | None, ttl: int
+    ) -> StateTable:
+        held = (
+            "rows with counts"
+            if unique is None
+            else "one row"
+            if not unique
+            else f"rows, one for each {_by(source.schema, unique)},"
+        )
         return StateTable(name, f"{held} by {_by(source.schema, keys, 'nothing')}", _ttl(ttl, NOTHING))
 
     return (
@@ -125,7 +134,11 @@ def _window_join(node: p.WindowJoinExec) -> tuple[StateTable, ...]:
 def _top_n(node: p.TopNExec) -> tuple[StateTable, ...]:
     by = _by(node.input.schema, node.partition, "nothing")
     if node.input.mode.is_append_only and node.end is not None:
-        return (StateTable("rows", f"{node.end} rows by {by}", _ttl(node.ttl, KEYS if node.partition else f"{node.end} rows")),)
+        return (
+            StateTable(
+                "rows", f"{node.end} rows by {by}", _ttl(node.ttl, KEYS if node.partition else f"{node.end} rows")
+            ),
+        )
     return (StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING)),)
 
 
@@ -167,19 +180,38 @@ def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:
 
 
 def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
-    return (StateTable("rows", f"live rows in order of arrival by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, NOTHING)),)
+    return (
+        StateTable(
+            "rows", f"live rows in order of arrival by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, NOTHING)
+        ),
+    )
 
 
 def _window_table(node: p.WindowTableExec) -> tuple[StateTable, ...]:
     if not isinstance(node.window, SessionWindow):
         return ()
-    return (StateTable("sessions", f"rows of open sessions by {_by(node.input.schema, node.partition, 'nothing')}", WATERMARK),)
+    return (
+        StateTable(
+            "sessions", f"rows of open sessions by {_by(node.input.schema, node.partition, 'nothing')}", WATERMARK
+        ),
+    )
 
 
 _TABLES: dict[type[PhysicalNode], Callable[..., tuple[StateTable, ...]]] = {
-    p.GroupAggregateExec: _group, p.WindowAggregateExec: _window_aggregate, p.HashJoinExec: _hash_join,
-    p.IntervalJoinExec: _interval_join, p.TemporalJoinExec: _temporal_join, p.WindowJoinExec: _window_join, p.TopNExec: _top_n,
-    p.DeduplicateExec: _deduplicate, p.WindowTopNExec: _window_top_n, p.OverAggregateExec: _over, p.SortExec: _sort,
-    p.LimitExec: _limit, p.SetOperationExec: _set_operation, p.ChangelogNormalizeExec: _normalize,
-    p.SinkMaterializeExec: _materialize, p.WindowTableExec: _window_table,
+    p.GroupAggregateExec: _group,
+    p.WindowAggregateExec: _window_aggregate,
+    p.HashJoinExec: _hash_join,
+    p.IntervalJoinExec: _interval_join,
+    p.TemporalJoinExec: _temporal_join,
+    p.WindowJoinExec: _window_join,
+    p.TopNExec: _top_n,
+    p.DeduplicateExec: _deduplicate,
+    p.WindowTopNExec: _window_top_n,
+    p.OverAggregateExec: _over,
+    p.SortExec: _sort,
+    p.LimitExec: _limit,
+    p.SetOperationExec: _set_operation,
+    p.ChangelogNormalizeExec: _normalize,
+    p.SinkMaterializeExec: _materialize,
+    p.WindowTableExec: _window_table,
 }

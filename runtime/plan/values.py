@@ -2,8 +2,8 @@
 `json.py`.
 
 A node becomes an object with its class name under `node` and its fields, leaving out those that have their default.
-Places in the SQL text
-are not part of a plan. Constants that JSON does not know are objects with one key that starts with `$`.
+Places in the SQL text are not part of a plan. Constants that JSON does not know are objects with one key that starts
+with `$`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ __all__ = ["class_named", "decode_value", "encode_value"]
 
 _MODULES: tuple[ModuleType, ...] = (nodes, parts, windows, expressions, types, schema, changelog)
 _CLASSES: dict[str, type] = {
-    name: cls for module in _MODULES for name, cls in vars(module).items()
+    name: cls
+    for module in _MODULES
+    for name, cls in vars(module).items()
     if isinstance(cls, type) and issubclass(cls, Node | enum.Enum) and cls.__module__ == module.__name__
 }
 
@@ -35,7 +37,11 @@ def class_named(name: str) -> type:
     """The class of a `node`; raises FormatError for one that this version does not know."""
     found = _CLASSES.get(name)
     if found is None:
-        raise FormatError(f"the plan holds a {name}, which this version does not know", code="E3210", hint="use the version that wrote it")
+        raise FormatError(
+            f"the plan holds a {name}, which this version does not know",
+            code="E3210",
+            hint="use the version that wrote it",
+        )
     return found
 
 

@@ -36,9 +36,8 @@ class WindowAggregateExec(PhysicalNode):
     """Aggregation per window and keys, emitted once when the watermark reaches window_end - 1 ms.
 
     Output: key columns, then one column per call, then `properties`. With `AttachedWindow`, `start` and `end` are the
-    positions of the
-    window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`: the window closes
-    by the clock.
+    positions of the window columns of the input and `time` is unused; else `time` is the time attribute. `proctime`:
+    the window closes by the clock.
     """
 
     input: PhysicalNode
@@ -81,8 +80,7 @@ class WindowTopNExec(PhysicalNode):
     columns.
 
     Ties rank by arrival. `latest`: the last row in this order and, of ties, by arrival; `start` and `end` are 1 then
-    (deduplication
-    that keeps the last row).
+    (deduplication that keeps the last row).
     """
 
     input: PhysicalNode

@@ -1,8 +1,8 @@
 """Where connectors and formats are found by name.
 
 Ours are listed by `connectors/__init__.py`; third parties add theirs under the entry-point groups
-`sqlengine.connectors` and
-`sqlengine.formats`. Options are read through declared `Option`s, and an option nobody declared is an error.
+`sqlengine.connectors` and `sqlengine.formats`. Options are read through declared `Option`s, and an option nobody
+declared is an error.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ class TableRequest:
     """What a connector is told about a table: name, the columns it must give or take, key, options.
 
     `schema` holds physical columns; `metadata` the metadata columns wanted as (column name, metadata key), whose fields
-    come after
-    the physical ones in `schema`. `environment` are the session's options.
+    come after the physical ones in `schema`. `environment` are the session's options.
     """
 
     name: str
@@ -69,7 +68,8 @@ F = TypeVar("F", ConnectorFactory, FormatFactory)
 
 
 class _Shelf(Generic[F]):
-    """Factories by name. A factory's module is loaded when it is first asked for, so that a query pays for what it uses."""
+    """Factories by name. A factory's module is loaded when it is first asked for, so that a query pays for what it
+    uses."""
 
     def __init__(self, what: str, group: str) -> None:
         self._what = what
@@ -128,11 +128,15 @@ class Registry:
         """The format of a table: its own options are those with its name as prefix."""
         factory = self.formats.get(name)
         prefix = name + "."
-        return factory.create({k[len(prefix):]: v for k, v in options.items() if k.startswith(prefix)})
+        return factory.create({k[len(prefix) :]: v for k, v in options.items() if k.startswith(prefix)})
 
 
 def check_options(options: Mapping[str, str], known: set[str], where: str, prefixes: tuple[str, ...] = ()) -> None:
     """Raise OptionError for an option that nobody declared, with near names."""
     for key in options:
         if key not in known and not key.startswith(prefixes or ("\0",)):
-            raise OptionError(f"unknown option '{key}' for {where}", code="E1503", hint=did_you_mean(key, known) or "it takes: " + ", ".join(sorted(known)))
+            raise OptionError(
+                f"unknown option '{key}' for {where}",
+                code="E1503",
+                hint=did_you_mean(key, known) or "it takes: " + ", ".join(sorted(known)),
+            )

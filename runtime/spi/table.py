@@ -1,8 +1,8 @@
 """What a connector implements: tables to read, to write, to look up.
 
 The planning half (`SourceTable`, `SinkTable`, `LookupTable`) is immutable and opens nothing. The run-time half
-(`SourceReader`,
-`SinkWriter`) is made when a job starts. Third parties register factories by entry point (`runtime/spi/registry.py`).
+(`SourceReader`, `SinkWriter`) is made when a job starts. Third parties register factories by entry point
+(`runtime/spi/registry.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 
 __all__ = [
-    "LookupTable", "ReadContext", "RejectedRow", "SinkTable", "SinkWriter", "SourceReader", "SourceTable", "Split", "TableStatistics",
+    "LookupTable",
+    "ReadContext",
+    "RejectedRow",
+    "SinkTable",
+    "SinkWriter",
+    "SourceReader",
+    "SourceTable",
+    "Split",
+    "TableStatistics",
 ]
 
 
@@ -88,8 +96,7 @@ class SourceTable(Protocol):
     """A table that can be read. Two equal tables are read once and shared.
 
     `schema` holds the columns the readers give, in order (after push-down, what is left of them). `primary_key`: column
-    names,
-    empty when there is none.
+    names, empty when there is none.
     """
 
     @property

@@ -17,8 +17,16 @@ __all__ = ["RowMultiset"]
 class RowMultiset(RowStore):
     """Keys, given as slots of a `KeyIndex`, to bags of rows. Rows that are gone are found by probing until `settle`."""
 
-    def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False,
-                 images: bool = False, plain: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        identity: Identity,
+        unique: Sequence[int] = (),
+        *,
+        totals: bool = False,
+        images: bool = False,
+        plain: bool = False,
+    ) -> None:
         super().__init__(schema, identity, unique, totals=totals, images=images, plain=plain)
         self._lists = BlockLists()
 

@@ -30,8 +30,16 @@ class OrderedRows(RowStore):
         identity: what tells rows apart; `unique` holds the positions of the unique key for KEYED.
     """
 
-    def __init__(self, schema: Schema, order: Sequence[SortSpec], identity: Identity, unique: Sequence[int] = (), *,
-                 totals: bool = False, images: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        order: Sequence[SortSpec],
+        identity: Identity,
+        unique: Sequence[int] = (),
+        *,
+        totals: bool = False,
+        images: bool = False,
+    ) -> None:
         super().__init__(schema, identity, unique, totals=totals, images=images)
         self._order = [s.index for s in order]
         types = [schema[i].type.arrow for i in self._order]
@@ -57,8 +65,14 @@ class OrderedRows(RowStore):
         """All entries of each partition: `(partition_index, row_slots)`, by request, then in order."""
         return self._runs.range(partitions, None, None)
 
-    def range(self, partitions: np.ndarray, low: Sequence[pa.Array] | None, high: Sequence[pa.Array] | None,
-              low_inclusive: bool = True, high_inclusive: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def range(
+        self,
+        partitions: np.ndarray,
+        low: Sequence[pa.Array] | None,
+        high: Sequence[pa.Array] | None,
+        low_inclusive: bool = True,
+        high_inclusive: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The entries between two bounds, given as values of the sort columns, a row for each partition; None is no
         bound."""
         low_words = None if low is None else self.words(low)

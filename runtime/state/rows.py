@@ -4,8 +4,8 @@ made of.
 What tells rows apart is the identity:
 
     APPEND   nothing: every row that comes is a new one; nothing is ever taken back; no index over rows
-    FULL     the whole row: `-U` and `-D` take back one equal row
-    KEYED    a unique key: a row replaces the one with its key, a delete needs no more than the key
+    FULL     the whole row: `-U` and `-D` take back one equal row KEYED    a unique key: a row replaces the one with its
+    key, a delete needs no more than the key
 """
 
 from __future__ import annotations
@@ -71,8 +71,16 @@ class RowStore:
         plain: for APPEND: rows only come and are read; no counts are kept, none is ever taken away.
     """
 
-    def __init__(self, schema: Schema, identity: Identity, unique: Sequence[int] = (), *, totals: bool = False,
-                 images: bool = False, plain: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        identity: Identity,
+        unique: Sequence[int] = (),
+        *,
+        totals: bool = False,
+        images: bool = False,
+        plain: bool = False,
+    ) -> None:
         types = [f.type.arrow for f in schema]
         self.identity = identity
         self.count = np.empty(0, np.int64)
@@ -373,5 +381,5 @@ def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarra
     same = np.ones(len(left[0]), np.bool_)
     for ours, theirs in zip(left, right, strict=True):
         words = KeyEncoder([ours.type]).encode([pa.concat_arrays([ours, theirs])])
-        same &= (words[:len(ours)] == words[len(ours):]).all(axis=1)
+        same &= (words[: len(ours)] == words[len(ours) :]).all(axis=1)
     return same

@@ -154,9 +154,8 @@ class OpenTable:
     """A table as the binder needs it: its description and what its connector gives.
 
     `source.schema` has the physical columns in declared order and then the wanted metadata columns in declared order,
-    under the columns'
-    names and with the declared types. `source` is None when the connector cannot be scanned, `lookup` when it cannot be
-    asked by key.
+    under the columns' names and with the declared types. `source` is None when the connector cannot be scanned,
+    `lookup` when it cannot be asked by key.
     """
 
     table: CatalogTable
@@ -182,8 +181,7 @@ class BindContext(Protocol):
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table
-        in memory come
-        as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
+        in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
         ...
 
     def within(self, view: CatalogView) -> BindContext:

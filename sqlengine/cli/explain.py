@@ -1,4 +1,5 @@
-"""`sqlengine explain`: the plans of a file's queries; definitions are carried out, so that names exist, but nothing is read or written."""
+"""`sqlengine explain`: the plans of a file's queries; definitions are carried out, so that names exist, but nothing is
+read or written."""
 
 from __future__ import annotations
 

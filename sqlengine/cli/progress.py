@@ -98,8 +98,8 @@ class _CleanStream:
 class Progress:
     """Draws the figures of the job that has just finished an epoch, at most ten times a second. Thread-safe.
 
-    To be entered: meanwhile what is written to stdout on a terminal wipes the line first. Nothing is drawn when stdout is a pipe,
-    because whatever stands at its other end may write to the same terminal.
+    To be entered: meanwhile what is written to stdout on a terminal wipes the line first. Nothing is drawn when stdout
+    is a pipe, because whatever stands at its other end may write to the same terminal.
     """
 
     def __init__(self) -> None:

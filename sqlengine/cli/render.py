@@ -38,8 +38,7 @@ def render_result(result: Result, form: str, paint: Paint) -> Iterator[str]:
     """The result in pieces of whole lines, each piece as soon as it is known.
 
     `table` and `csv` show the final rows of bounded input; `json` and `changelog` the changes as they come, which is
-    also
-    what `table` does for input without an end. JSON, and CSV of such input, name the row kind `op` unless all are
+    also what `table` does for input without an end. JSON, and CSV of such input, name the row kind `op` unless all are
     inserts.
     """
     endless = result.is_query and not result.bounded

@@ -103,7 +103,8 @@ class _Run:
                     result.wait()
 
     def wait_for_jobs(self) -> None:
-        """Until all jobs in the background have ended, or one has failed; a materialized view that failed is an error, too."""
+        """Until all jobs in the background have ended, or one has failed; a materialized view that failed is an error,
+        too."""
         session = self._environment.session
         session.jobs.wait_for_all()
         self._raise_failed()

@@ -79,7 +79,9 @@ def _rewrite(path: Path, options: dict[str, str]) -> int:
     1."""
     file = read_slt(path)
     outcome: dict[int, list[str]] = {}
-    broken = run_file(file, AS_WRITTEN, options, on_actual=lambda record, lines: outcome.__setitem__(record.line, lines))
+    broken = run_file(
+        file, AS_WRITTEN, options, on_actual=lambda record, lines: outcome.__setitem__(record.line, lines)
+    )
     lines: list[str] = []
     at = 0
     for record in file.records:

@@ -26,6 +26,16 @@ from sqlengine.parse.statements import parse_expression, parse_query, parse_scri
 from sqlengine.parse.types import parse_type, to_type
 
 __all__ = [
-    "FlinkSQL", "interval_value", "nodes", "parse_expression", "parse_query", "parse_script", "parse_statement",
-    "parse_type", "span_of", "statement_nodes", "statement_spans", "to_type",
+    "FlinkSQL",
+    "interval_value",
+    "nodes",
+    "parse_expression",
+    "parse_query",
+    "parse_script",
+    "parse_statement",
+    "parse_type",
+    "span_of",
+    "statement_nodes",
+    "statement_spans",
+    "to_type",
 ]

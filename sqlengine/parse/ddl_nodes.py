@@ -313,8 +313,18 @@ class NewQuery(Node):
 
 
 AlterAction = (
-    AddParts | ModifyParts | DropColumns | DropPart | AddPartitions | DropPartitions | RenameColumn | RenameTo
-    | SetOptions | ResetOptions | SetComment | NewQuery
+    AddParts
+    | ModifyParts
+    | DropColumns
+    | DropPart
+    | AddPartitions
+    | DropPartitions
+    | RenameColumn
+    | RenameTo
+    | SetOptions
+    | ResetOptions
+    | SetComment
+    | NewQuery
 )
 
 

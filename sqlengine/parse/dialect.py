@@ -25,8 +25,12 @@ from sqlengine.parse.writer import FlinkGenerator
 __all__ = ["FlinkSQL"]
 
 _TOKEN_TYPES = {
-    WORD: TokenType.VAR, QUOTED: TokenType.IDENTIFIER, STRING: TokenType.STRING, UNICODE: TokenType.UNICODE_STRING,
-    NUMBER: TokenType.NUMBER, BINARY: TokenType.HEX_STRING,
+    WORD: TokenType.VAR,
+    QUOTED: TokenType.IDENTIFIER,
+    STRING: TokenType.STRING,
+    UNICODE: TokenType.UNICODE_STRING,
+    NUMBER: TokenType.NUMBER,
+    BINARY: TokenType.HEX_STRING,
 }
 
 

@@ -17,19 +17,53 @@ from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstruct
 __all__ = ["ExpressionGrammar"]
 
 _COMPARISONS: dict[str, type[exp.Expr]] = {
-    "=": exp.EQ, "<>": exp.NEQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE,
+    "=": exp.EQ,
+    "<>": exp.NEQ,
+    "!=": exp.NEQ,
+    "<": exp.LT,
+    "<=": exp.LTE,
+    ">": exp.GT,
+    ">=": exp.GTE,
 }
 _TERMS: dict[str, type[exp.Expr]] = {"+": exp.Add, "-": exp.Sub}
 _FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
 _RANGES = ("BETWEEN", "IN", "LIKE", "SIMILAR")
-_WITHOUT_PARENTHESES = frozenset((
-    "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
-    "SYSTEM_USER",
-))
-_CLAUSE_WORDS = frozenset((
-    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "LIMIT", "OFFSET", "FETCH", "UNION", "EXCEPT", "INTERSECT",
-    "JOIN", "ON", "AS", "THEN", "WHEN", "ELSE", "AND", "OR",
-))
+_WITHOUT_PARENTHESES = frozenset(
+    (
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "LOCALTIME",
+        "LOCALTIMESTAMP",
+        "CURRENT_USER",
+        "SESSION_USER",
+        "SYSTEM_USER",
+    )
+)
+_CLAUSE_WORDS = frozenset(
+    (
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "WINDOW",
+        "QUALIFY",
+        "LIMIT",
+        "OFFSET",
+        "FETCH",
+        "UNION",
+        "EXCEPT",
+        "INTERSECT",
+        "JOIN",
+        "ON",
+        "AS",
+        "THEN",
+        "WHEN",
+        "ELSE",
+        "AND",
+        "OR",
+    )
+)
 _RESERVED_FUNCTIONS = frozenset(("LEFT", "RIGHT", "ROW", "GROUPING", "INSERT", "OFFSET", "FULL"))
 
 

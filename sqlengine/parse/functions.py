@@ -115,8 +115,10 @@ class FunctionGrammar(LiteralGrammar):
         arguments = self.comma_separated(self.argument)
         if self.at("ORDER", "BY"):
             raise UnsupportedError(
-                "ORDER BY between the parentheses of an aggregate is not supported", span=self.token.span,
-                text=self.text, hint="Flink does not order the input of aggregates",
+                "ORDER BY between the parentheses of an aggregate is not supported",
+                span=self.token.span,
+                text=self.text,
+                hint="Flink does not order the input of aggregates",
             )
         return [self.place(exp.Distinct(expressions=arguments), start)] if distinct else arguments
 

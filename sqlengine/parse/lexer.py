@@ -138,7 +138,9 @@ def decode_unicode(token: Token, escape: str, text: str) -> str:
         if not digits or int(digits, 16) > 0x10FFFF:
             raise SqlSyntaxError(
                 "an escape in the Unicode text is not followed by four hexadecimal digits",
-                span=token.span, hint=f"write {escape}263A, or {escape}{escape} for the character itself", text=text,
+                span=token.span,
+                hint=f"write {escape}263A, or {escape}{escape} for the character itself",
+                text=text,
             )
         return chr(int(digits, 16))
 
@@ -182,7 +184,9 @@ def _unscannable(text: str, position: int) -> SqlSyntaxError:
         return SqlSyntaxError("a comment is not closed", span=span, hint="close it with */", text=text)
     if rest.startswith('"'):
         return SqlSyntaxError(
-            "double quotes mean nothing here", span=span, text=text,
+            "double quotes mean nothing here",
+            span=span,
+            text=text,
             hint="identifiers stand in `back-ticks`, texts in 'single quotes'",
         )
     return SqlSyntaxError(f"the character {rest[0]!r} does not belong here", span=span, text=text)

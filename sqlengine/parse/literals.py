@@ -25,10 +25,30 @@ _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 
 _WITHIN = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
 _INTERVAL_UNITS = (*_MONTHS, *_MILLIS)
 
-TIME_UNITS = frozenset((
-    "MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW",
-    "ISOYEAR", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH", "FRAC_SECOND",
-))
+TIME_UNITS = frozenset(
+    (
+        "MILLENNIUM",
+        "CENTURY",
+        "DECADE",
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "DOY",
+        "DOW",
+        "ISODOW",
+        "ISOYEAR",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "MILLISECOND",
+        "MICROSECOND",
+        "NANOSECOND",
+        "EPOCH",
+        "FRAC_SECOND",
+    )
+)
 """Units of EXTRACT, FLOOR, CEIL, TIMESTAMPADD and TIMESTAMPDIFF; the prefix SQL_TSI_ may stand before them."""
 
 _TEMPORAL = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
@@ -134,11 +154,14 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
         pattern += r"(?:\.(\d*))?"
     match = re.fullmatch(pattern, text)
     # Every field but the first counts within the one before it: '1-13' has a month too many.
-    too_large = match is not None and any(int(n) >= _WITHIN[u] for n, u in zip(match.groups()[1:], units[1:], strict=False))
+    too_large = match is not None and any(
+        int(n) >= _WITHIN[u] for n, u in zip(match.groups()[1:], units[1:], strict=False)
+    )
     if match is None or too_large:
         shape = first if last is None else f"{first} TO {last}"
         raise SqlSyntaxError(
-            f"'{tree.args['this']}' is no interval of {shape}", span=span_of(tree),
+            f"'{tree.args['this']}' is no interval of {shape}",
+            span=span_of(tree),
             hint=f"for example {_example(units)}",
         )
     if first in _MONTHS:

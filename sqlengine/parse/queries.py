@@ -10,7 +10,9 @@ from sqlengine.parse.relations import RelationGrammar
 __all__ = ["QueryGrammar"]
 
 _SET_OPERATIONS: dict[str, type[exp.SetOperation]] = {
-    "UNION": exp.Union, "EXCEPT": exp.Except, "INTERSECT": exp.Intersect,
+    "UNION": exp.Union,
+    "EXCEPT": exp.Except,
+    "INTERSECT": exp.Intersect,
 }
 
 

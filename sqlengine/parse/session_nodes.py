@@ -5,7 +5,22 @@ from __future__ import annotations
 from runtime.core.node import node
 from sqlengine.parse.ddl_nodes import ExpressionText, Name, ObjectName, Option, PartitionSpec, Statement
 
-__all__ = ["UseCatalog", "UseDatabase", "UseModules", "LoadModule", "UnloadModule", "Set", "Reset", "StopJob", "CompilePlan", "ExecutePlan", "AnalyzeTable", "Call", "AddJar", "RemoveJar"]
+__all__ = [
+    "UseCatalog",
+    "UseDatabase",
+    "UseModules",
+    "LoadModule",
+    "UnloadModule",
+    "Set",
+    "Reset",
+    "StopJob",
+    "CompilePlan",
+    "ExecutePlan",
+    "AnalyzeTable",
+    "Call",
+    "AddJar",
+    "RemoveJar",
+]
 
 
 # Session

@@ -38,12 +38,47 @@ _S = TypeVar("_S", bound=Statement)
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES")
 _STARTERS = (
-    *_QUERY_WORDS, "INSERT", "UPDATE", "DELETE", "REPLACE", "EXPLAIN", "COMPILE", "CALL", *sorted(UTILITY_WORDS),
+    *_QUERY_WORDS,
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "REPLACE",
+    "EXPLAIN",
+    "COMPILE",
+    "CALL",
+    *sorted(UTILITY_WORDS),
 )
 _CLAUSES = (
-    "FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", "JOIN", "LEFT",
-    "RIGHT", "FULL", "INNER", "CROSS", "UNION", "EXCEPT", "INTERSECT", "AS", "ON", "USING", "AND", "OR", "WITH",
-    "COMMENT", "PARTITIONED", "DISTRIBUTED", "LIKE", "BETWEEN",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "WINDOW",
+    "QUALIFY",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "JOIN",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "INNER",
+    "CROSS",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "AS",
+    "ON",
+    "USING",
+    "AND",
+    "OR",
+    "WITH",
+    "COMMENT",
+    "PARTITIONED",
+    "DISTRIBUTED",
+    "LIKE",
+    "BETWEEN",
 )
 _LATER = {"MODEL": "models", "CONNECTION": "connections"}
 
@@ -212,7 +247,9 @@ class StatementGrammar(TableGrammar):
         self.expect("MATERIALIZED")
         if self.match("TABLE"):
             raise UnsupportedError(
-                "materialized tables are not supported", span=self.span_from(start), text=self.text,
+                "materialized tables are not supported",
+                span=self.span_from(start),
+                text=self.text,
                 hint="CREATE MATERIALIZED VIEW name AS query is kept up to date without a schedule",
             )
         self.expect("VIEW")
@@ -247,7 +284,9 @@ class StatementGrammar(TableGrammar):
             return AlterView(name, NewQuery(self.query_text()))
         self._refuse_later(start)
         raise UnsupportedError(
-            "a materialized view cannot be altered", span=self.token.span, text=self.text,
+            "a materialized view cannot be altered",
+            span=self.token.span,
+            text=self.text,
             hint="use CREATE OR REPLACE MATERIALIZED VIEW",
         )
 

@@ -48,7 +48,14 @@ __all__ = ["TableGrammar"]
 
 _STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
 _FEATURES = (
-    "ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS", "GENERATED", "METADATA", "OPTIONS", "WATERMARKS",
+    "ALL",
+    "CONSTRAINTS",
+    "DISTRIBUTION",
+    "PARTITIONS",
+    "GENERATED",
+    "METADATA",
+    "OPTIONS",
+    "WATERMARKS",
 )
 _NEVER_OVERWRITING = ("ALL", "CONSTRAINTS", "DISTRIBUTION", "PARTITIONS")
 
@@ -91,7 +98,6 @@ class TableGrammar(QueryGrammar):
             found.append(self.name(what))
         self.expect(")")
         return tuple(found)
-
 
     def option(self) -> Option:
         """`'key' = 'value'`."""
@@ -172,9 +178,16 @@ class TableGrammar(QueryGrammar):
         elif replace:
             self.fail("AS", hint="REPLACE TABLE takes the rows of a query")
         return CreateTable(
-            name, tuple(elements.columns), tuple(elements.watermarks), elements.primary_key,
-            column_order=tuple(elements.order), temporary=temporary, if_not_exists=if_not_exists, create=create,
-            replace=replace, **fields,
+            name,
+            tuple(elements.columns),
+            tuple(elements.watermarks),
+            elements.primary_key,
+            column_order=tuple(elements.order),
+            temporary=temporary,
+            if_not_exists=if_not_exists,
+            create=create,
+            replace=replace,
+            **fields,
         )
 
     def _elements(self) -> _Elements:

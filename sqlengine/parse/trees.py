@@ -41,7 +41,9 @@ def _table(path: tuple[str, str, str]) -> exp.Table:
     return exp.Table(this=name, db=database, catalog=catalog)
 
 
-def _selected(columns: list[exp.Expr], path: tuple[str, str, str], alias: st.Name | None, where: st.ExpressionText | None) -> exp.Select:
+def _selected(
+    columns: list[exp.Expr], path: tuple[str, str, str], alias: st.Name | None, where: st.ExpressionText | None
+) -> exp.Select:
     source = _table(path)
     name = alias.text if alias is not None else path[2]
     source.set("alias", exp.TableAlias(this=exp.to_identifier(name, quoted=True)))

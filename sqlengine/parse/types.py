@@ -19,19 +19,44 @@ from sqlengine.parse.nodes import TypeSpec
 __all__ = ["TypeGrammar", "parse_type", "to_type"]
 
 _PLAIN: dict[str, DataType] = {
-    "BOOLEAN": types.BOOLEAN, "TINYINT": types.TINYINT, "SMALLINT": types.SMALLINT, "INT": types.INT,
-    "INTEGER": types.INT, "BIGINT": types.BIGINT, "FLOAT": types.FLOAT, "REAL": types.FLOAT, "DOUBLE": types.DOUBLE,
-    "DATE": types.DATE, "STRING": types.STRING, "BYTES": types.BYTES, "NULL": types.NULL,
+    "BOOLEAN": types.BOOLEAN,
+    "TINYINT": types.TINYINT,
+    "SMALLINT": types.SMALLINT,
+    "INT": types.INT,
+    "INTEGER": types.INT,
+    "BIGINT": types.BIGINT,
+    "FLOAT": types.FLOAT,
+    "REAL": types.FLOAT,
+    "DOUBLE": types.DOUBLE,
+    "DATE": types.DATE,
+    "STRING": types.STRING,
+    "BYTES": types.BYTES,
+    "NULL": types.NULL,
 }
 _LATER = {
-    "VARIANT": "VARIANT", "BITMAP": "BITMAP", "RAW": "RAW", "STRUCTURED": "a structured type",
+    "VARIANT": "VARIANT",
+    "BITMAP": "BITMAP",
+    "RAW": "RAW",
+    "STRUCTURED": "a structured type",
     "TIMESTAMP_TZ": "TIMESTAMP WITH TIME ZONE",
 }
 _YEAR_MONTH = ("YEAR", "MONTH")
 _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _KNOWN = (
-    *_PLAIN, "CHAR", "VARCHAR", "BINARY", "VARBINARY", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL",
-    "ARRAY", "MAP", "MULTISET", "ROW",
+    *_PLAIN,
+    "CHAR",
+    "VARCHAR",
+    "BINARY",
+    "VARBINARY",
+    "DECIMAL",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "INTERVAL",
+    "ARRAY",
+    "MAP",
+    "MULTISET",
+    "ROW",
 )
 
 

@@ -24,15 +24,39 @@ if TYPE_CHECKING:
 
 __all__ = ["UTILITY_WORDS", "read_utility"]
 
-UTILITY_WORDS = frozenset((
-    "ADD", "ALTER", "ANALYZE", "BEGIN", "CREATE", "DESC", "DESCRIBE", "DROP", "END", "EXECUTE", "FLUSH", "LOAD",
-    "REMOVE", "RESET", "SET", "SHOW", "STOP", "SUBSCRIBE", "TRUNCATE", "UNLOAD", "USE",
-))
+UTILITY_WORDS = frozenset(
+    (
+        "ADD",
+        "ALTER",
+        "ANALYZE",
+        "BEGIN",
+        "CREATE",
+        "DESC",
+        "DESCRIBE",
+        "DROP",
+        "END",
+        "EXECUTE",
+        "FLUSH",
+        "LOAD",
+        "REMOVE",
+        "RESET",
+        "SET",
+        "SHOW",
+        "STOP",
+        "SUBSCRIBE",
+        "TRUNCATE",
+        "UNLOAD",
+        "USE",
+    )
+)
 """The first words of the statements that are read here."""
 
 _MARKS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", "=": "EQUAL", ".": "DOT"}
 _SPOKEN = {
-    "NAME": "a name", "STRING": "a text in single quotes", "NUMBER": "a number", "$END": "the end of the statement",
+    "NAME": "a name",
+    "STRING": "a text in single quotes",
+    "NUMBER": "a number",
+    "$END": "the end of the statement",
     **{terminal: mark for mark, terminal in _MARKS.items()},
 }
 
@@ -283,13 +307,18 @@ class _Builder:
     def create_catalog(self, absent: Any, name: Any, comment: Any, options: Any) -> nodes.CreateCatalog:
         return nodes.CreateCatalog(self.build(name), self.build(comment), self.build(options) or (), absent is not None)
 
-    def create_function(
-        self, temporary: Any, absent: Any, name: Any, body: Any, options: Any
-    ) -> nodes.CreateFunction:
+    def create_function(self, temporary: Any, absent: Any, name: Any, body: Any, options: Any) -> nodes.CreateFunction:
         identifier, language, files = body.children
         return nodes.CreateFunction(
-            self.build(name), str(identifier), self.build(language), self.build(files) or (),
-            self.build(options) or (), temporary is not None, _system(temporary), absent is not None, _span(identifier),
+            self.build(name),
+            str(identifier),
+            self.build(language),
+            self.build(files) or (),
+            self.build(options) or (),
+            temporary is not None,
+            _system(temporary),
+            absent is not None,
+            _span(identifier),
         )
 
     def language(self, leaf: Any) -> str:
@@ -309,7 +338,11 @@ class _Builder:
         self, temporary: Any, if_exists: Any, name: Any, identifier: Any, language: Any
     ) -> nodes.AlterFunction:
         return nodes.AlterFunction(
-            self.build(name), str(identifier), self.build(language), temporary is not None, _system(temporary),
+            self.build(name),
+            str(identifier),
+            self.build(language),
+            temporary is not None,
+            _system(temporary),
             if_exists is not None,
         )
 

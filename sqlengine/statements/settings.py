@@ -62,7 +62,9 @@ def set_option(statement: st.Set, session: Session) -> Result:
     """`SET 'key' = 'value'`, or the list of what is set."""
     if statement.option is None:
         pairs = sorted(session.options.as_dict().items())
-        return Result.table(Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]])
+        return Result.table(
+            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]]
+        )
     option = statement.option
     with pointing_at(option.span):
         set_value(session, option.key, option.value)
@@ -75,9 +77,15 @@ def set_value(session: Session, key: str, value: str) -> None:
     if key in SESSION_OPTIONS:
         SESSION_OPTIONS[key].read(value)
     elif key not in _ACCEPTED and not key.startswith(_ACCEPTED_PREFIXES):
-        raise OptionError(f"unknown option '{key}'", code="E1503", hint=did_you_mean(key, SESSION_OPTIONS) or "docs/options.md lists all")
+        raise OptionError(
+            f"unknown option '{key}'",
+            code="E1503",
+            hint=did_you_mean(key, SESSION_OPTIONS) or "docs/options.md lists all",
+        )
     if key == TIME_ZONE.key and time_zone_name(value) is None:
-        raise OptionError(f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or '+02:00'")
+        raise OptionError(
+            f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or '+02:00'"
+        )
     session.options.set(key, value)
 
 

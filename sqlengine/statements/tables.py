@@ -34,7 +34,15 @@ from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.queries import insert_query
 
-__all__ = ["catalog_columns", "catalog_watermark", "checked_table", "create_table", "described_table", "drop_table", "get_table"]
+__all__ = [
+    "catalog_columns",
+    "catalog_watermark",
+    "checked_table",
+    "create_table",
+    "described_table",
+    "drop_table",
+    "get_table",
+]
 
 
 def create_table(statement: st.CreateTable, session: Session) -> Result:

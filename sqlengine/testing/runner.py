@@ -211,7 +211,9 @@ def run_file(
     wanted = Expectations(cut.exact)
 
     def differs(record: Record, problem: str, expected: Sequence[str] = (), actual: Sequence[str] = ()) -> None:
-        found.append(Difference(file.path, record.line, cut.name, record.shown, problem, tuple(expected), tuple(actual)))
+        found.append(
+            Difference(file.path, record.line, cut.name, record.shown, problem, tuple(expected), tuple(actual))
+        )
 
     try:
         for record in file.records:

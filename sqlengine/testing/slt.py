@@ -1,8 +1,7 @@
 """`.slt` files: SQL with what it must give, after sqllogictest, with what streams need.
 
 A file is a list of records with blank lines between them; `#` begins a comment line. docs/testing.md describes the
-records for
-users; in short:
+records for users; in short:
 
     statement ok                      the statement (or several, with semicolons) succeeds
     statement error E1201             it fails; what stands below the rule is contained in the message
@@ -12,11 +11,9 @@ users; in short:
     plan                              the physical plan of a query or INSERT, with the changelog mode of each node
     changes v                         the changes of a view or table in memory since the last `changes` of it
     file name                         the lines below become a file in the folder `${dir}`, which is empty when a run
-    begins
-    files path                        the lines of all files at a path in `${dir}`, sorted
-    clock 2024-01-01 00:00:10         move processing time
-    flush                             wait until the views have taken all input
-    set key value                     an option, for the rest of the file
+    begins files path                        the lines of all files at a path in `${dir}`, sorted
+    clock 2024-01-01 00:00:10         move processing time flush                             wait until the views have
+    taken all input set key value                     an option, for the rest of the file
     cuts fixed                        this file is about where epochs are cut: the matrix leaves it as written
 
 Changes are compared exactly where a file runs as written. Where the matrix cuts epochs elsewhere, the folded contents
@@ -43,8 +40,7 @@ class Record:
     """One record.
 
     `kind` is its first word, `words` are the rest of that line, `sql` the lines below, `expected` those below the rule
-    (None: no
-    rule). `line` is where it begins, `end` its last line, both counted from 1.
+    (None: no rule). `line` is where it begins, `end` its last line, both counted from 1.
     """
 
     kind: str
@@ -83,7 +79,9 @@ def read_slt(path: Path) -> SltFile:
         return parse_slt(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise FormatError(f"cannot read {path}: {reason}", code="E3300", hint="check the path of the test file") from error
+        raise FormatError(
+            f"cannot read {path}: {reason}", code="E3300", hint="check the path of the test file"
+        ) from error
 
 
 def parse_slt(text: str, path: Path) -> SltFile:
@@ -132,7 +130,10 @@ def _check(record: Record, path: Path) -> None:
     elif record.kind in _WITH_BODY and record.kind != "file" and not record.sql:
         problem, hint = f"'{record.kind}' has no SQL below it", "a blank line ends a record"
     elif record.kind in _WITH_RULE and record.expected is None:
-        problem, hint = f"'{record.kind}' has no rule", f"write '{RULE}' and below it what must come out (nothing for no rows)"
+        problem, hint = (
+            f"'{record.kind}' has no rule",
+            f"write '{RULE}' and below it what must come out (nothing for no rows)",
+        )
     elif record.kind in ("changes", "file", "files", "clock", "set") and not record.words:
         problem, hint = f"'{record.kind}' lacks a word", "docs/testing.md tells the form of each record"
     if problem is not None:

@@ -17,7 +17,11 @@ VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "man
 
 
 def test_files_are_read_in_one_sitting() -> None:
-    long = {str(p.relative_to(ROOT)): n for p in (*SOURCES, *(ROOT / "tests").rglob("*.py")) if (n := len(p.read_text().splitlines())) > 500}
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in (*SOURCES, *(ROOT / "tests").rglob("*.py"))
+        if (n := len(p.read_text().splitlines())) > 500
+    }
     # The checker of the recorded vectors came with them and stays as it is.
     assert not {k: v for k, v in long.items() if "conformance/vectors" not in k}
 
@@ -27,8 +31,11 @@ def test_no_vague_module_names() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [str(p.relative_to(ROOT)) for p in SOURCES if p.read_text().strip() and ast.get_docstring(ast.parse(p.read_text())) is None
-              and p.name != "__main__.py"]
+    silent = [
+        str(p.relative_to(ROOT))
+        for p in SOURCES
+        if p.read_text().strip() and ast.get_docstring(ast.parse(p.read_text())) is None and p.name != "__main__.py"
+    ]
     assert not silent
 
 
@@ -38,7 +45,13 @@ def test_no_project_import_hides_in_a_function() -> None:
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 for inner in ast.walk(function):
-                    names = [inner.module or ""] if isinstance(inner, ast.ImportFrom) else [a.name for a in inner.names] if isinstance(inner, ast.Import) else []
+                    names = (
+                        [inner.module or ""]
+                        if isinstance(inner, ast.ImportFrom)
+                        else [a.name for a in inner.names]
+                        if isinstance(inner, ast.Import)
+                        else []
+                    )
                     hidden += [f"{path.relative_to(ROOT)}:{inner.lineno}" for n in names if n.split(".")[0] in PACKAGES]
     assert not hidden
 
@@ -47,7 +60,9 @@ def test_every_rule_has_a_spec_and_stands_after_what_it_needs() -> None:
     stages = importlib.import_module("planner.stages").STAGES
     order = [rule for stage in stages for rule in stage.rules]
     position = {rule.name: i for i, rule in reversed(list(enumerate(order)))}
-    wrong = [f"{r.name} stands before {needed}" for r in order for needed in r.after if position[needed] > position[r.name]]
+    wrong = [
+        f"{r.name} stands before {needed}" for r in order for needed in r.after if position[needed] > position[r.name]
+    ]
     assert not wrong
 
 

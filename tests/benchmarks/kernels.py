@@ -52,7 +52,7 @@ def averaged(work: Callable[[], object], repeat: int) -> float:
 def filled_index(keys: np.ndarray) -> HashIndex:
     index = HashIndex(keys.shape[1])
     for start in range(0, len(keys), BATCH):
-        index.insert(keys[start:start + BATCH])
+        index.insert(keys[start : start + BATCH])
     return index
 
 
@@ -87,8 +87,9 @@ def encoding() -> Iterator[Result]:
     rng = np.random.default_rng(2)
     numbers = pa.array(rng.integers(0, STATE, BATCH))
     names = pa.array([f"customer-{i:09d}" for i in rng.integers(0, STATE, BATCH)])
-    urls = pa.array([
-        f"https://example.org/a/path/to/page-no/{i:09d}?ref=stream" for i in rng.integers(0, STATE, BATCH)])
+    urls = pa.array(
+        [f"https://example.org/a/path/to/page-no/{i:09d}?ref=stream" for i in rng.integers(0, STATE, BATCH)]
+    )
     yield "key words: 65,536 BIGINT NOT NULL", timed(lambda: KeyEncoder([pa.int64()], [False]).encode([numbers])), ""
     for label, column in (("18", names), ("56", urls)):
         encoder = KeyEncoder([pa.string()])
@@ -129,7 +130,7 @@ def block_lists() -> Iterator[Result]:
         def fill(k: np.ndarray = keys) -> BlockLists:
             lists = BlockLists()
             for start in range(0, STATE, BATCH):
-                lists.append(k[start:start + BATCH], np.arange(start, min(start + BATCH, STATE)))
+                lists.append(k[start : start + BATCH], np.arange(start, min(start + BATCH, STATE)))
             return lists
 
         label = f"block lists, {STATE // keys_in_all} a key"
@@ -225,8 +226,12 @@ def main() -> None:
     large = "--large" in arguments
     chosen = [a for a in arguments if not a.startswith("--")]
     suites: list[tuple[str, Callable[[], Iterator[Result]]]] = [
-        ("hash_index", lambda: hash_index(STATE)), ("encoding", encoding), ("columns", columns),
-        ("block_lists", block_lists), ("sorted_runs", sorted_runs), ("batches", batches),
+        ("hash_index", lambda: hash_index(STATE)),
+        ("encoding", encoding),
+        ("columns", columns),
+        ("block_lists", block_lists),
+        ("sorted_runs", sorted_runs),
+        ("batches", batches),
     ]
     if large:
         suites.append(("large", lambda: hash_index(10 * STATE)))

@@ -1,7 +1,10 @@
-"""What one row costs: `python -m tests.benchmarks.latency` inserts rows one at a time, an epoch each, into a table with three views.
+"""What one row costs: `python -m tests.benchmarks.latency` inserts rows one at a time, an epoch each, into a table with
+three views.
 
-Printed per statement: the whole of it (parse, plan, run, publish), then the part in which the views follow, and within that each operator.
-Times are of the processor, in milliseconds, the median of the epochs, so that other programs disturb less. Writes nothing.
+Printed per statement: the whole of it (parse, plan, run, publish), then the part in which the views follow, and within
+that each operator.
+Times are of the processor, in milliseconds, the median of the epochs, so that other programs disturb less. Writes
+nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +61,8 @@ def _busy(environment: TableEnvironment) -> dict[str, float]:
     return {
         f"{view.path.name}: {number} {type(vertex.node).__name__}": vertex.busy_seconds
         for view in environment.session.views.jobs()
-        for number, vertex in enumerate(view.job.dataflow.vertices) if vertex.operator is not None
+        for number, vertex in enumerate(view.job.dataflow.vertices)
+        if vertex.operator is not None
     }
 
 

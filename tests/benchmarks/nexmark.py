@@ -1,10 +1,12 @@
 """Every Nexmark query over so many events: `python -m tests.benchmarks.nexmark 1000000 10000000`.
 
-The queries are those of `sql_examples/nexmark`, over the events as files (made once per size), into a sink that forgets. Each runs in a
-fresh process; then DuckDB answers the same query in batch over the same files, with two threads. Printed per query: events a second (of
-all events of the size, also where a query reads only some kinds of them: the benchmark's own way to count), seconds, seconds of processor
-of all threads, peak memory, and how many times faster than DuckDB it was. Nothing is written but the events, in the system's temporary
-folder.
+The queries are those of `sql_examples/nexmark`, over the events as files (made once per size), into a sink that
+forgets. Each runs in a fresh process; then DuckDB answers the same query in batch over the same files, with two
+threads. Printed per query:
+events a second (of
+all events of the size, also where a query reads only some kinds of them: the benchmark's own way to count), seconds,
+seconds of processor of all threads, peak memory, and how many times faster than DuckDB it was. Nothing is written but
+the events, in the system's temporary folder.
 
     --query q0,q5    only these            --format parquet,csv    default: both
     --check          compare the answers instead, row by row
@@ -28,7 +30,19 @@ __all__ = ["main"]
 
 TIMEOUT_SECONDS = 900
 WIDTHS = (6, 12, 8, 8, 7, 10, 13, 8, 8, 7, 7)
-HEADINGS = ("query", "events/s", "seconds", "cpu s", "MiB", "rows out", "DuckDB ev/s", "seconds", "cpu s", "MiB", "ratio")
+HEADINGS = (
+    "query",
+    "events/s",
+    "seconds",
+    "cpu s",
+    "MiB",
+    "rows out",
+    "DuckDB ev/s",
+    "seconds",
+    "cpu s",
+    "MiB",
+    "ratio",
+)
 
 
 def main() -> int:
@@ -52,7 +66,9 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.nexmark", description="The Nexmark queries over files of events.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.nexmark", description="The Nexmark queries over files of events."
+    )
     parser.add_argument("events", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--query", default="")
     parser.add_argument("--format", default=",".join(FORMATS))
@@ -103,8 +119,12 @@ def _best(job: dict[str, Any], by: str, repeat: int) -> dict[str, Any]:
 def _run(job: dict[str, Any]) -> dict[str, Any]:
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.nexmark_run", json.dumps(job)], cwd=ROOT, capture_output=True, text=True,
-            timeout=TIMEOUT_SECONDS, check=False,
+            [sys.executable, "-m", "tests.benchmarks.nexmark_run", json.dumps(job)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return {"error": f"not done after {TIMEOUT_SECONDS} s"}

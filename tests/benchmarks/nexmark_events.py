@@ -1,4 +1,5 @@
-"""The events that the Nexmark benchmark reads: made once per size with our own connector, kept in the system's temporary folder."""
+"""The events that the Nexmark benchmark reads: made once per size with our own connector, kept in the system's
+temporary folder."""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ FORMATS = ("parquet", "csv")
 
 
 def event_files(events: int, file_format: str, rate: int = 10_000) -> Path:
-    """The folder with `person`, `auction` and `bid` (a folder each) of the first so many events; made when it is not there.
+    """The folder with `person`, `auction` and `bid` (a folder each) of the first so many events; made when it is not
+    there.
 
-    One person, three auctions and 46 bids in 50 events, rows of the specification's average sizes (200, 500 and 100 bytes). `rate` is in
-    events a second of event time; up to a thousand no two events have the same time.
+    One person, three auctions and 46 bids in 50 events, rows of the specification's average sizes (200, 500 and 100
+    bytes). `rate` is in events a second of event time; up to a thousand no two events have the same time.
     """
     folder = Path(tempfile.gettempdir()) / "sqlengine-nexmark" / f"{events}-{rate}" / file_format
     if folder.is_dir():

@@ -1,9 +1,10 @@
-"""One query of Nexmark in a fresh process, so that memory and caches are its own: `python -m tests.benchmarks.nexmark_run JOB`.
+"""One query of Nexmark in a fresh process, so that memory and caches are its own: `python -m
+tests.benchmarks.nexmark_run JOB`.
 
-JOB is a JSON object: `by` ("sqlengine", "duckdb" or "check"), `query` ("q0" ...), `events`, `folder` and `format` of the files. Prints one
-JSON object: `seconds` from the statement to its end (imports and the declaration of tables left out), `processor` seconds of all threads
-in that time, `rows` that came out, `bytes` of peak memory of the process; for "check" `difference`, the number of rows in which the two
-answers differ.
+JOB is a JSON object: `by` ("sqlengine", "duckdb" or "check"), `query` ("q0" ...), `events`, `folder` and `format` of
+the files. Prints one JSON object: `seconds` from the statement to its end (imports and the declaration of tables left
+out), `processor` seconds of all threads in that time, `rows` that came out, `bytes` of peak memory of the process; for
+"check" `difference`, the number of rows in which the two answers differ.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ THREADS = 2
 
 
 def statements(query: str, sink: str) -> tuple[str, str]:
-    """An example's statements over flat event tables that exist: its tables and views, then its INSERT. `sink` is put behind the columns of
-    its result table in place of what stands there."""
+    """An example's statements over flat event tables that exist: its tables and views, then its INSERT. `sink` is put
+    behind the columns of its result table in place of what stands there."""
     text = (EXAMPLES / f"{query}.sql").read_text()
     text = re.sub(r"CREATE TABLE nexmark \(.*?;\n", "", text, flags=re.DOTALL)
     text = re.sub(r"CREATE VIEW (person|auction|bid) AS\n[^;]*;\n", "", text)
@@ -61,7 +62,9 @@ def judge(job: dict[str, Any]) -> duckdb.DuckDBPyConnection:
         if job["format"] == "parquet":
             read = f"read_parquet('{job['folder']}/{kind}/*')"
         else:
-            typed = re.sub(r"`?(\w+)`? (BIGINT|STRING|TIMESTAMP)(\(3\))?", r"'\1': '\2'", columns).replace("STRING", "VARCHAR")
+            typed = re.sub(r"`?(\w+)`? (BIGINT|STRING|TIMESTAMP)(\(3\))?", r"'\1': '\2'", columns).replace(
+                "STRING", "VARCHAR"
+            )
             read = f"read_csv('{job['folder']}/{kind}/*', header = false, columns = {{{typed}}})"
         connection.execute(f"CREATE VIEW {kind} AS SELECT * FROM {read}")
     return connection

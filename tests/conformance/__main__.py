@@ -1,8 +1,9 @@
 """`python -m tests.conformance`: what the engine does with the vectors that Flink itself answered, by category.
 
-For each category: same final contents, another result, refused; and for the streaming queries how many changelogs are the same, change by change. Known
-differences, each with its reason, stand in docs/flink-compatibility.md; the list of their ids is differences.txt. Exit status 1 when a vector differs that is
-not on the list, or one on the list no longer differs.
+For each category: same final contents, another result, refused; and for the streaming queries how many changelogs are
+the same, change by change. Known differences, each with its reason, stand in docs/flink-compatibility.md; the list of
+their ids is differences.txt. Exit status 1 when a vector differs that is not on the list, or one on the list no longer
+differs.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ VECTORS = HERE / "vectors"
 def known_differences() -> dict[str, str]:
     """Vector id to reason: lines `id reason...`."""
     lines = (HERE / "differences.txt").read_text(encoding="utf-8").splitlines()
-    pairs = [line.split(None, 1) for line in lines if line.strip() and not line.startswith("#")]
-    return {key: reason for key, reason in pairs}
+    return dict(line.split(None, 1) for line in lines if line.strip() and not line.startswith("#"))
 
 
 def run(only: str = "", kind: str = "all") -> dict[str, tuple[str, str, str, str]]:
-    """Vector id to (category, verdict, detail, changelog verdict). Verdicts: same, differs, refused; changelog: same, differs, none."""
+    """Vector id to (category, verdict, detail, changelog verdict). Verdicts: same, differs, refused; changelog: same,
+    differs, none."""
     adapter = FeedAdapter()
     found: dict[str, tuple[str, str, str, str]] = {}
     for shape, vector in check.vectors(str(VECTORS), kind):

@@ -1,4 +1,5 @@
-"""The engine as the checker of the Flink vectors wants it: rows arrive in the order of a vector's feed, one row an epoch."""
+"""The engine as the checker of the Flink vectors wants it: rows arrive in the order of a vector's feed, one row an
+epoch."""
 
 from __future__ import annotations
 

@@ -14,8 +14,11 @@ def results() -> dict[str, tuple[str, str, str, str]]:
 
 def test_vectors_are_as_flink_answered(results: dict[str, tuple[str, str, str, str]]) -> None:
     known = known_differences()
-    surprising = [f"{key} ({category}): {verdict} {detail}" for key, (category, verdict, detail, _) in results.items()
-                  if verdict != "same" and key not in known]
+    surprising = [
+        f"{key} ({category}): {verdict} {detail}"
+        for key, (category, verdict, detail, _) in results.items()
+        if verdict != "same" and key not in known
+    ]
     assert not surprising, "\n".join(surprising)
 
 

@@ -1,4 +1,5 @@
-"""The law, for one case: after every epoch each kept answer equals DuckDB's over the contents, however the changes are cut."""
+"""The law, for one case: after every epoch each kept answer equals DuckDB's over the contents, however the changes are
+cut."""
 
 from __future__ import annotations
 

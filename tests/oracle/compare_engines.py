@@ -90,7 +90,8 @@ class Engine:
         self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
     def create_keyed_view(self, name: str, query: str) -> MemoryTable | None:
-        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO would; None without a key.
+        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO would; None without a
+        key.
 
         What a keyed sink is sent has no old images, so that this shows rows that get lost on the way.
         """

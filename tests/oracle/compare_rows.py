@@ -1,4 +1,5 @@
-"""Bags of rows: equal when every row is there as often on both sides; numbers by value, inexact ones with a tolerance."""
+"""Bags of rows: equal when every row is there as often on both sides; numbers by value, inexact ones with a
+tolerance."""
 
 from __future__ import annotations
 

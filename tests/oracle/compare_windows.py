@@ -1,6 +1,7 @@
 """Event-time queries: the answer at the end of the input equals DuckDB's over all rows, however the input is cut.
 
-A view over the same tables, fed epoch by epoch and then with a row far in the future, gives the same: by then every window is closed.
+A view over the same tables, fed epoch by epoch and then with a row far in the future, gives the same: by then every
+window is closed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ __all__ = ["check_window_case"]
 
 
 class _Cut:
-    """So many rows per epoch, by source in turn; in every third epoch at least one of each, so that all come to their end."""
+    """So many rows per epoch, by source in turn; in every third epoch at least one of each, so that all come to their
+    end."""
 
     def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = numbers

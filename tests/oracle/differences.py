@@ -1,4 +1,5 @@
-"""Where SQL means one thing here (as in Flink) and another in DuckDB: each difference is one function that gives the pair of texts.
+"""Where SQL means one thing here (as in Flink) and another in DuckDB: each difference is one function that gives the
+pair of texts.
 
 | what | here, as in Flink | DuckDB | how the oracle is asked |
 |---|---|---|---|
@@ -6,7 +7,8 @@
 | `AVG` of integers | an integer, truncated | DOUBLE | `SUM // COUNT` |
 | `AVG` and `/` of DECIMAL | DECIMAL with at least 6 digits of scale | DOUBLE | compared with a tolerance |
 | `SUM(INT)`, `SUM(BIGINT)` | the type of the argument | HUGEINT | compared by value |
-| aggregate of no rows without GROUP BY, no scalar subquery | no row: a group ends with its last one | one row | `HAVING COUNT(*) > 0` |
+| aggregate of no rows without GROUP BY, no scalar subquery | no row: a group ends with its last one | one row | `HAVING
+COUNT(*) > 0` |
 | the same as a scalar subquery | one row | one row | no difference |
 | the grouping set `()` over no rows | no row | one row | `HAVING COUNT(*) > 0` |
 | NULLs in ORDER BY | the smallest values: first in ASC, last in DESC | always last | written out for DuckDB |
@@ -37,7 +39,8 @@ REFUSALS: tuple[str, ...] = (
     # Said also of a name in the select list that stands for a constant NULL.
     "ORDER BY NULL says nothing",
 )
-"""Parts of error messages with which the engine may refuse a generated query, each with the reason why that is right."""
+"""Parts of error messages with which the engine may refuse a generated query, each with the reason why that is
+right."""
 
 
 def integer_division(a: Text, b: Text) -> Text:

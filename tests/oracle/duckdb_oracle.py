@@ -1,6 +1,7 @@
 """DuckDB as the judge: the batch answer over the same rows, and how two answers are compared.
 
-Where Flink's meaning differs from DuckDB's, Flink's is right for us; what stands here makes DuckDB answer in Flink's way:
+Where Flink's meaning differs from DuckDB's, Flink's is right for us; what stands here makes DuckDB answer in Flink's
+way:
 
 - AVG of DECIMAL is a DECIMAL of scale 6 that is rounded half up (DuckDB: DOUBLE): `flink_avg`.
 - AVG of integers is an integer, cut off towards zero (DuckDB: DOUBLE): `flink_avg_int`.
@@ -55,7 +56,8 @@ def duckdb_text(query: str, changes: Iterable[tuple[str, str]] = ()) -> str:
 
 
 def rows_like(table: pa.Table, expected: pa.Schema) -> list[tuple[Any, ...]]:
-    """The rows as tuples, columns cast to the types of `expected` (a DOUBLE to a DECIMAL rounds half away from zero)."""
+    """The rows as tuples, columns cast to the types of `expected` (a DOUBLE to a DECIMAL rounds half away from
+    zero)."""
     assert table.num_columns == len(expected), f"{table.column_names} instead of {expected.names}"
     columns = [_cast(c, f.type).to_pylist() for c, f in zip(table.columns, expected, strict=True)]
     return list(zip(*columns, strict=True))
@@ -64,8 +66,10 @@ def rows_like(table: pa.Table, expected: pa.Schema) -> list[tuple[Any, ...]]:
 def _cast(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_floating(column.type) and pa.types.is_decimal(type_):
         scale = type_.scale
-        texts = [None if v is None else f"{math.copysign(math.floor(abs(v) * 10**scale + 0.5) / 10**scale, v):.{scale}f}"
-                 for v in column.to_pylist()]
+        texts = [
+            None if v is None else f"{math.copysign(math.floor(abs(v) * 10**scale + 0.5) / 10**scale, v):.{scale}f}"
+            for v in column.to_pylist()
+        ]
         return pa.chunked_array([pa.array(texts, pa.string()).cast(type_)])
     return column.cast(type_)
 
@@ -75,7 +79,9 @@ def assert_same_rows(actual: Sequence[tuple[Any, ...]], expected: Sequence[tuple
     left, right = Counter(map(_comparable, actual)), Counter(map(_comparable, expected))
     if left != right:
         missing, extra = list((right - left).elements())[:5], list((left - right).elements())[:5]
-        raise AssertionError(f"{what}: {len(actual)} rows, DuckDB has {len(expected)}\n  missing: {missing}\n  wrong:   {extra}")
+        raise AssertionError(
+            f"{what}: {len(actual)} rows, DuckDB has {len(expected)}\n  missing: {missing}\n  wrong:   {extra}"
+        )
 
 
 def _comparable(row: tuple[Any, ...]) -> tuple[Any, ...]:

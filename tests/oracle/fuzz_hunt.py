@@ -1,4 +1,5 @@
-"""Random cases without end, each shrunk when it fails: `python -m tests.oracle.fuzz_hunt --seconds 60 --seed 1 [family ...]`.
+"""Random cases without end, each shrunk when it fails: `python -m tests.oracle.fuzz_hunt --seconds 60 --seed 1 [family
+...]`.
 
 The draws are plain random numbers, so that no two cases are alike (hypothesis likes to vary what it had). A failing
 list of draws is shrunk by leaving out stretches and lowering numbers as long as the failure keeps its nature.

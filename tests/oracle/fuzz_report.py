@@ -77,7 +77,8 @@ def _insert(table: Table, rows: list[Row]) -> str:
 
 
 def _cells(rows: list[Row], case: Case) -> list[str]:
-    """Lines as the test file wants them; the exact form of decimals is the engine's, so `--rewrite` has the last word."""
+    """Lines as the test file wants them; the exact form of decimals is the engine's, so `--rewrite` has the last
+    word."""
     kinds = [c.kind for c in case.query.columns]
     return sorted(" | ".join(_cell(v, k) for v, k in zip(row, kinds, strict=True)) for row in rows)
 

@@ -29,7 +29,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class Case:
-    """All of a case. `disabled`: the rules that its second run does without; `late`: that run creates the view over full tables."""
+    """All of a case. `disabled`: the rules that its second run does without; `late`: that run creates the view over
+    full tables."""
 
     tables: tuple[Table, ...]
     epochs: tuple[tuple[Op, ...], ...]

@@ -1,4 +1,5 @@
-"""Drawing from hypothesis in the words of a generator of queries: pick, chance, count. The first alternative is the simplest."""
+"""Drawing from hypothesis in the words of a generator of queries: pick, chance, count. The first alternative is the
+simplest."""
 
 from __future__ import annotations
 

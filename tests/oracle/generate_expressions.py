@@ -49,7 +49,8 @@ class Expressions:
         """The same without subqueries."""
         return Expressions(self._choose, self.columns)
 
-    # --- values -----------------------------------------------------------------------------------------------------------
+    # --- values
+    # -----------------------------------------------------------------------------------------------------------
 
     def any(self, depth: int = 2, *, approx: bool = False) -> Expr:
         """A value of any kind; often just a column."""
@@ -175,7 +176,8 @@ class Expressions:
             return text("({} - {})", one, other)
         return poisoned(self._choose.pick(("GREATEST", "LEAST")), one, other)
 
-    # --- conditions -------------------------------------------------------------------------------------------------------
+    # --- conditions
+    # -------------------------------------------------------------------------------------------------------
 
     def condition(self, depth: int = 2) -> Text:
         """A boolean expression, in parentheses where it needs them."""

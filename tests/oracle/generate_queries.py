@@ -55,7 +55,8 @@ class Queries(Relations):
                 return self.limit(depth)
         return self.select(depth)
 
-    # --- SELECT -----------------------------------------------------------------------------------------------------------
+    # --- SELECT
+    # -----------------------------------------------------------------------------------------------------------
 
     def select(
         self,
@@ -106,7 +107,8 @@ class Queries(Relations):
             )
         return text(" WHERE {}", condition)
 
-    # --- aggregates -------------------------------------------------------------------------------------------------------
+    # --- aggregates
+    # -------------------------------------------------------------------------------------------------------
 
     def aggregate(self, depth: int) -> Query:
         choose = self.choose
@@ -206,7 +208,8 @@ class Queries(Relations):
             return Expr(average_of_integers(distinct, value, rest), kind)
         return Expr(text(f"AVG({distinct}{{}}){{}}", value, rest), Kind.APPROX)
 
-    # --- set operations -----------------------------------------------------------------------------------------------------
+    # --- set operations
+    # -----------------------------------------------------------------------------------------------------
 
     def _set(self, depth: int, kinds: Sequence[Kind]) -> Query:
         choose = self.choose
@@ -214,7 +217,8 @@ class Queries(Relations):
         left, right = (self.query(max(depth - 1, 0), kinds) for _ in range(2))
         return Query(text(f"({{}}) {word} ({{}})", left.sql, right.sql), left.columns)
 
-    # --- windows over rows, top-n, limit --------------------------------------------------------------------------------------
+    # --- windows over rows, top-n, limit
+    # --------------------------------------------------------------------------------------
 
     def _keyed_rows(self, depth: int) -> From:
         """A relation for functions with OVER."""
@@ -232,7 +236,8 @@ class Queries(Relations):
         return text("PARTITION BY {} ", joined(", ", [c.sql for c in chosen])) if chosen else _NOTHING
 
     def top(self, depth: int) -> Query:
-        """The first rows of each partition by ROW_NUMBER (over all columns, so that it is deterministic), RANK or DENSE_RANK."""
+        """The first rows of each partition by ROW_NUMBER (over all columns, so that it is deterministic), RANK or
+        DENSE_RANK."""
         choose = self.choose
         source = self._keyed_rows(depth)
         columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]

@@ -39,7 +39,8 @@ class Relations(ABC):
     def single_row(self, depth: int) -> Query:
         """A query that gives one row, or none over no rows."""
 
-    # --- one relation -----------------------------------------------------------------------------------------------------
+    # --- one relation
+    # -----------------------------------------------------------------------------------------------------
 
     def relation(self, depth: int) -> From:
         """A table, view or derived table with a fresh alias."""
@@ -57,7 +58,8 @@ class Relations(ABC):
         alias = self.choose.name("d")
         return From(text("({}) AS {}", query.sql, alias), tuple(c.of(alias) for c in query.columns), query.single)
 
-    # --- joins ------------------------------------------------------------------------------------------------------------
+    # --- joins
+    # ------------------------------------------------------------------------------------------------------------
 
     def from_clause(self, depth: int, least: int = 1) -> From:
         """One to four relations, joined in turn."""
@@ -152,7 +154,8 @@ class Relations(ABC):
             parts.append(text("{} {} {}", first, sign, b.sql))
         return joined(" AND ", parts)
 
-    # --- subqueries -------------------------------------------------------------------------------------------------------
+    # --- subqueries
+    # -------------------------------------------------------------------------------------------------------
 
     def subquery(self, outer: Sequence[Expr], depth: int) -> Text:
         """A condition with a subquery, often correlated with the outer columns."""

@@ -108,9 +108,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Op:
-    """A change as drawn: `what` is insert, delete, update, clear or churn; `at` chooses the live row, modulo their number.
+    """A change as drawn: `what` is insert, delete, update, clear or churn; `at` chooses the live row, modulo their
+    number.
 
-    A churn is many insertions, updates and deletions at once, by chance from the seed `at`: state must grow, and shrink again.
+    A churn is many insertions, updates and deletions at once, by chance from the seed `at`: state must grow, and shrink
+    again.
     """
 
     table: int

@@ -1,4 +1,5 @@
-"""SQL in two tongues: the text for this engine and the text for DuckDB, kept side by side, with the kind of what it gives."""
+"""SQL in two tongues: the text for this engine and the text for DuckDB, kept side by side, with the kind of what it
+gives."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Queries over event time with hand-written DuckDB answers: a template per feature, its parameters drawn.
 
-Tables `e` and `f` (id, k, v, d, ts) are append-only with a watermark; rows come out of order, but by less than the watermark's delay,
-so that nothing is late however the input is cut. DuckDB sees all rows: the answers are those at the end of the input.
+Tables `e` and `f` (id, k, v, d, ts) are append-only with a watermark; rows come out of order, but by less than the
+watermark's delay, so that nothing is late however the input is cut. DuckDB sees all rows: the answers are those at the
+end of the input.
 """
 
 from __future__ import annotations

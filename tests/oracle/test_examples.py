@@ -1,6 +1,6 @@
 """Every file of sql_examples runs through the command line and prints what stands in the `.out` file beside it.
 
-    SQLENGINE_REWRITE=1 pytest tests/oracle/test_examples.py      writes the `.out` files anew
+SQLENGINE_REWRITE=1 pytest tests/oracle/test_examples.py      writes the `.out` files anew
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("script", [marked(s) for s in SCRIPTS])
-def test_output(script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output(
+    script: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(folder)
     needed = [str(script.parent / name) for name in BEFORE.get(script.parent.name, ())]
     status = main(["run", *needed, str(script)])

@@ -1,5 +1,6 @@
-"""The queries of Nexmark against DuckDB's batch answers over the same events: at the end of the input, for several ways to cut it into
-epochs, and after every epoch. Answers of windows come when their windows close: after an epoch they are some of the final ones.
+"""The queries of Nexmark against DuckDB's batch answers over the same events: at the end of the input, for several ways
+to cut it into epochs, and after every epoch. Answers of windows come when their windows close: after an epoch they are
+some of the final ones.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnectio
 def parts(name: str) -> tuple[str, str]:
     """An example with more events, fifty a second: tables and views, then the INSERT."""
     text = (EXAMPLES / f"{name}.sql").read_text()
-    text = text.replace("'events.num' = '500'", f"'events.num' = '{EVENTS}'").replace("-event.rate' = '10'", "-event.rate' = '50'")
+    text = text.replace("'events.num' = '500'", f"'events.num' = '{EVENTS}'").replace(
+        "-event.rate' = '10'", "-event.rate' = '50'"
+    )
     assert f"'{EVENTS}'" in text and "'50'" in text
     header, insert = text.split("\nINSERT INTO ")
     return header, "INSERT INTO " + insert.split(";")[0]
@@ -81,7 +84,11 @@ def parts(name: str) -> tuple[str, str]:
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("name", QUERIES)
 def test_same_answer_as_duckdb(
-    name: str, cut: str, oracle: duckdb.DuckDBPyConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    cut: str,
+    oracle: duckdb.DuckDBPyConnection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sql_examples").symlink_to(ROOT / "sql_examples")
@@ -108,7 +115,9 @@ def answer(name: str, cut: str) -> pa.Table:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [q for q in QUERIES if q not in OF_THE_CLOCK])
-def test_same_answer_as_duckdb_after_every_epoch(name: str, oracle: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_answer_as_duckdb_after_every_epoch(
+    name: str, oracle: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     header, insert = parts(name)
     query = re.sub(r"INSERT INTO \w+\n", "", insert)
@@ -129,7 +138,11 @@ def test_same_answer_as_duckdb_after_every_epoch(name: str, oracle: duckdb.DuckD
                 assert not wrong, f"{name} gave answers after {cuts.taken} events that are not final: {list(wrong)[:5]}"
                 continue
             first_events(oracle, cuts.taken)
-            assert_same_rows(ours, rows_like(oracle.sql(text).to_arrow_table(), result.schema.arrow), f"{name} after {cuts.taken} events")
+            assert_same_rows(
+                ours,
+                rows_like(oracle.sql(text).to_arrow_table(), result.schema.arrow),
+                f"{name} after {cuts.taken} events",
+            )
         assert_same_rows(ours, rows_like(final, result.schema.arrow), f"{name} in the end")
         assert name in WINDOWED or len(changes) > 3
 

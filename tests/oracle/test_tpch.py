@@ -57,7 +57,9 @@ def compare(shop: Shop, moment: str) -> None:
     """Raises AssertionError for all views that differ."""
     wrong: list[str] = []
     for name in QUERIES:
-        query = duckdb_text(view_query((EXAMPLES / f"{name}.sql").read_text())) + (" HAVING COUNT(*) > 0" if name in ONE_ROW else "")
+        query = duckdb_text(view_query((EXAMPLES / f"{name}.sql").read_text())) + (
+            " HAVING COUNT(*) > 0" if name in ONE_ROW else ""
+        )
         ours = shop.environment.execute_sql(f"SELECT * FROM {name}").to_arrow()
         theirs = shop.duck.sql(query).to_arrow_table()
         try:

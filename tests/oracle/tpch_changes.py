@@ -1,7 +1,7 @@
 """Random changes to the tables of TPC-H, given to the engine and to DuckDB alike.
 
-New and changed rows are made of the values that their columns already have (so that joins and filters find them), of values that the
-queries ask for, and of NULLs.
+New and changed rows are made of the values that their columns already have (so that joins and filters find them), of
+values that the queries ask for, and of NULLs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,25 @@ from sqlengine import TableEnvironment
 __all__ = ["TABLES", "Shop"]
 
 TABLES = {
-    "region": ("r_regionkey",), "nation": ("n_nationkey",), "supplier": ("s_suppkey",), "customer": ("c_custkey",), "part": ("p_partkey",),
-    "partsupp": ("ps_partkey", "ps_suppkey"), "orders": ("o_orderkey",), "lineitem": ("l_orderkey", "l_linenumber"),
+    "region": ("r_regionkey",),
+    "nation": ("n_nationkey",),
+    "supplier": ("s_suppkey",),
+    "customer": ("c_custkey",),
+    "part": ("p_partkey",),
+    "partsupp": ("ps_partkey", "ps_suppkey"),
+    "orders": ("o_orderkey",),
+    "lineitem": ("l_orderkey", "l_linenumber"),
 }
-_CHANGES = {"region": 1, "nation": 2, "supplier": 5, "customer": 20, "part": 25, "partsupp": 40, "orders": 60, "lineitem": 200}
+_CHANGES = {
+    "region": 1,
+    "nation": 2,
+    "supplier": 5,
+    "customer": 20,
+    "part": 25,
+    "partsupp": 40,
+    "orders": 60,
+    "lineitem": 200,
+}
 
 # What the queries ask for; rare in the data, so that without these most changes would touch no answer.
 _WANTED: dict[str, list[Any]] = {
@@ -42,10 +57,22 @@ _WANTED: dict[str, list[Any]] = {
     "ps_availqty": [0, 1, 9999],
     "o_orderstatus": ["F"],
     "o_comment": ["special requests", "plain"],
-    "o_orderdate": [dt.date(1993, 7, 1), dt.date(1993, 10, 1), dt.date(1995, 3, 14), dt.date(1994, 1, 1), dt.date(1996, 12, 31)],
+    "o_orderdate": [
+        dt.date(1993, 7, 1),
+        dt.date(1993, 10, 1),
+        dt.date(1995, 3, 14),
+        dt.date(1994, 1, 1),
+        dt.date(1996, 12, 31),
+    ],
     "l_quantity": [Decimal("1.00"), Decimal("0.00"), Decimal("301.00"), Decimal("23.99")],
     "l_discount": [Decimal("0.05"), Decimal("0.06"), Decimal("0.07")],
-    "l_shipdate": [dt.date(1994, 1, 1), dt.date(1995, 9, 1), dt.date(1996, 1, 1), dt.date(1995, 3, 16), dt.date(1998, 9, 2)],
+    "l_shipdate": [
+        dt.date(1994, 1, 1),
+        dt.date(1995, 9, 1),
+        dt.date(1996, 1, 1),
+        dt.date(1995, 3, 16),
+        dt.date(1998, 9, 2),
+    ],
     "l_receiptdate": [dt.date(1994, 1, 1), dt.date(1998, 12, 31)],
     "l_shipmode": ["AIR", "MAIL"],
     "l_shipinstruct": ["DELIVER IN PERSON"],
@@ -144,7 +171,8 @@ class Shop:
         return rows
 
     def _rekeyed(self, rows: pa.Table, keys: tuple[str, ...]) -> pa.Table:
-        """New keys: for a key of one column beyond the present ones, for two columns another second part (an existing row may be hit)."""
+        """New keys: for a key of one column beyond the present ones, for two columns another second part (an existing
+        row may be hit)."""
         last = keys[-1]
         i = rows.schema.get_field_index(last)
         old = rows.column(last).to_numpy()
@@ -152,10 +180,14 @@ class Shop:
             fresh = np.arange(len(old)) + int(self.chance.integers(1_000_000, 2_000_000_000))
         else:
             fresh = 1 + self.chance.integers(0, 100, len(old))
-        rows = rows.set_column(i, rows.schema.field(i), pa.array(fresh.astype(np.int64)).cast(rows.schema.field(i).type))
+        rows = rows.set_column(
+            i, rows.schema.field(i), pa.array(fresh.astype(np.int64)).cast(rows.schema.field(i).type)
+        )
         if "s_name" in rows.column_names:
             names = pa.array([f"Supplier#{k}" for k in fresh])
-            rows = rows.set_column(rows.schema.get_field_index("s_name"), "s_name", names.cast(rows.schema.field("s_name").type))
+            rows = rows.set_column(
+                rows.schema.get_field_index("s_name"), "s_name", names.cast(rows.schema.field("s_name").type)
+            )
         return rows
 
 

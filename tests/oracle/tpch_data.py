@@ -11,7 +11,8 @@ __all__ = ["generate"]
 
 
 def generate(folder: Path) -> None:
-    """Writes `region.parquet` to `lineitem.parquet`. The same files each time. Args: `folder` is made when it is not there."""
+    """Writes `region.parquet` to `lineitem.parquet`. The same files each time. Args: `folder` is made when it is not
+    there."""
     folder.mkdir(parents=True, exist_ok=True)
     beside = Path(sys.executable).parent / "tpchgen-cli"
     tool = str(beside) if beside.exists() else shutil.which("tpchgen-cli")

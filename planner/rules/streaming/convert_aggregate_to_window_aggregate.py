@@ -9,8 +9,7 @@ Streaming: one final row per window and key, when the watermark passes the windo
 then. The first form assigns windows inside the aggregate (panes shared by HOP and CUMULATE); the second is for rows
 that have their window columns from an earlier window operator, and for what the first cannot do: expressions over
 window columns, and SESSION windows whose partition is not the group or whose rows are filtered. Not applied when only
-one of the two columns is
-grouped: that is an ordinary, updating aggregate, as in Flink.
+one of the two columns is grouped: that is an ordinary, updating aggregate, as in Flink.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
 
 def _of_windows(plan: LogicalNode, known: Attributes) -> Attributes:
     """Those of `known` that are the last moment of a window: rows that wait for the end of their window are older than
-    the watermark
-    by every other time, Flink's attribute or not.
+    the watermark by every other time, Flink's attribute or not.
     """
     match plan:
         case WindowTable(window_time=window_time):

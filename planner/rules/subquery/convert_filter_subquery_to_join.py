@@ -5,9 +5,10 @@
     Filter p AND x IN (S)  X            DependentJoin SEMI x = s    (Filter p X)  S
     Filter p AND x NOT IN (S)  X        up to three ANTI joins, see below
 
-EXISTS does not care how many rows there are: LIMIT and ORDER BY at the top of S go. NOT IN follows SQL's NULL rule. A row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As
-plain anti joins, so that each is kept up to date by the ordinary join operator: no s equals x; no s is NULL; and,
-where x itself is NULL, no row in S at all. The second falls away when s cannot be NULL, the third when x cannot be.
+EXISTS does not care how many rows there are: LIMIT and ORDER BY at the top of S go. NOT IN follows SQL's NULL rule. A
+row passes when S is empty, or x is not NULL, S holds no NULL and no s equals x. As plain anti joins, so that each is
+kept up to date by the ordinary join operator: no s equals x; no s is NULL; and, where x itself is NULL, no row in S at
+all. The second falls away when s cannot be NULL, the third when x cannot be.
 Several operands (`(a, b) NOT IN ...`) use one anti join on "not surely different".
 
 Streaming: both sides stay in state as long as they live. SEMI of append-only inputs is append-only, ANTI retracts.

@@ -46,8 +46,12 @@ class Accumulator:
         raise NotImplementedError
 
 
-def keep_valid(slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray,
-               ) -> tuple[np.ndarray, np.ndarray | None, list[pa.Array], np.ndarray]:
+def keep_valid(
+    slots: np.ndarray,
+    signs: np.ndarray | None,
+    args: Sequence[pa.Array],
+    seqs: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray | None, list[pa.Array], np.ndarray]:
     """The rows in which no argument is NULL."""
     if not any(a.null_count for a in args):
         return slots, signs, list(args), seqs

@@ -33,7 +33,9 @@ class AggregateSet:
         self._states: dict[AggregateSpec, Accumulator] = {}
         for call in calls:
             if _is_distinct(call) and call.order_by:
-                raise UnsupportedError(f"{call.function} with DISTINCT and ORDER BY together", hint="leave one of them out")
+                raise UnsupportedError(
+                    f"{call.function} with DISTINCT and ORDER BY together", hint="leave one of them out"
+                )
             if call not in self._states:
                 self._states[call] = make_accumulator(call, [types[o.index] for o in call.order_by])
         self._plain = [call for call in self._states if not _is_distinct(call)]
@@ -42,7 +44,10 @@ class AggregateSet:
             if _is_distinct(call):
                 by_arguments.setdefault(call.args, []).append(call)
         self._distinct = [
-            (sharing, DistinctValues([t.arrow for t in sharing[0].arg_types], len(sharing), mergeable, _retracts(sharing)))
+            (
+                sharing,
+                DistinctValues([t.arrow for t in sharing[0].arg_types], len(sharing), mergeable, _retracts(sharing)),
+            )
             for sharing in by_arguments.values()
         ]
 
@@ -50,7 +55,9 @@ class AggregateSet:
     def nbytes(self) -> int:
         return sum(s.nbytes for s in self._states.values()) + sum(d.nbytes for _, d in self._distinct)
 
-    def update(self, slots: np.ndarray, signs: np.ndarray | None, columns: Sequence[pa.Array], seqs: np.ndarray) -> None:
+    def update(
+        self, slots: np.ndarray, signs: np.ndarray | None, columns: Sequence[pa.Array], seqs: np.ndarray
+    ) -> None:
         """Takes in rows of the operator's input; see `Accumulator.update`."""
         masks: dict[int, np.ndarray] = {}
         for call in self._states:
@@ -64,13 +71,19 @@ class AggregateSet:
                 state.update(slots, signs, inputs, seqs)
             elif mask.any():
                 chosen = pa.array(mask)
-                state.update(slots[mask], None if signs is None else signs[mask], [c.filter(chosen) for c in inputs], seqs[mask])
+                state.update(
+                    slots[mask], None if signs is None else signs[mask], [c.filter(chosen) for c in inputs], seqs[mask]
+                )
         for sharing, values in self._distinct:
             if _retracts(sharing):
                 weight = np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64)
-                weights = [weight if call.filter is None else np.where(masks[call.filter], weight, 0) for call in sharing]
+                weights = [
+                    weight if call.filter is None else np.where(masks[call.filter], weight, 0) for call in sharing
+                ]
             else:
-                weights = [np.ones(len(slots), np.bool_) if call.filter is None else masks[call.filter] for call in sharing]
+                weights = [
+                    np.ones(len(slots), np.bool_) if call.filter is None else masks[call.filter] for call in sharing
+                ]
             self._change(sharing, values, slots, [columns[i] for i in sharing[0].args], seqs, weights)
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
@@ -89,8 +102,7 @@ class AggregateSet:
         """Adds other's groups `sources` to `targets`, pairwise; `other` has the same calls and may be this object.
 
         A value that DISTINCT has already found in a target keeps its place in the order of arrival, though the source
-        may have
-        seen it earlier.
+        may have seen it earlier.
         """
         for call in self._plain:
             self._states[call].merge(targets, other._states[call], sources)
@@ -100,18 +112,32 @@ class AggregateSet:
                 columns, seqs, weights = others.values(entries)
                 order = np.argsort(seqs, kind="stable")
                 take = pa.array(order)
-                self._change(sharing, values, targets[index[order]], [c.take(take) for c in columns], seqs[order],
-                             [w[order] for w in weights])
+                self._change(
+                    sharing,
+                    values,
+                    targets[index[order]],
+                    [c.take(take) for c in columns],
+                    seqs[order],
+                    [w[order] for w in weights],
+                )
 
-    def _change(self, sharing: list[AggregateSpec], values: DistinctValues, slots: np.ndarray, columns: list[pa.Array], seqs: np.ndarray,
-                weights: list[np.ndarray]) -> None:
+    def _change(
+        self,
+        sharing: list[AggregateSpec],
+        values: DistinctValues,
+        slots: np.ndarray,
+        columns: list[pa.Array],
+        seqs: np.ndarray,
+        weights: list[np.ndarray],
+    ) -> None:
         if len(slots) == 0:
             return
         for call, (rows, signs) in zip(sharing, values.change(slots, columns, seqs, weights), strict=True):
             if len(rows):
                 take = pa.array(rows)
                 self._states[call].update(
-                    slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in columns], seqs[rows])
+                    slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in columns], seqs[rows]
+                )
 
 
 def _retracts(sharing: Sequence[AggregateSpec]) -> bool:

@@ -30,15 +30,22 @@ class _Collection(Accumulator):
     """Keeps `kept` argument columns (and those of ORDER BY) of every row; `skip_nulls` leaves out rows whose first
     argument is NULL."""
 
-    def __init__(self, types: Sequence[DataType], kept: int, retract: bool, skip_nulls: bool, order_by: Sequence[SortSpec] = (),
-                 order_types: Sequence[DataType] = ()) -> None:
+    def __init__(
+        self,
+        types: Sequence[DataType],
+        kept: int,
+        retract: bool,
+        skip_nulls: bool,
+        order_by: Sequence[SortSpec] = (),
+        order_types: Sequence[DataType] = (),
+    ) -> None:
         self._kept = kept
         self._skip = skip_nulls
         self._order = list(order_by)
         self._bag = ValueBag([t.arrow for t in (*types[:kept], *order_types)], retract)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
-        columns = [*args[:self._kept], *(args[len(args) - len(self._order):] if self._order else ())]
+        columns = [*args[: self._kept], *(args[len(args) - len(self._order) :] if self._order else ())]
         if self._skip and columns[0].null_count:
             valid = columns[0].is_valid()
             mask = valid.to_numpy(zero_copy_only=False)
@@ -72,8 +79,14 @@ class ListAgg(_Collection):
     """Values joined by a separator; NULL for no value. The separator is a constant: that of the last row is taken for
     all."""
 
-    def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool, order_by: Sequence[SortSpec],
-                 order_types: Sequence[DataType]) -> None:
+    def __init__(
+        self,
+        types: Sequence[DataType],
+        type_: DataType,
+        retract: bool,
+        order_by: Sequence[SortSpec],
+        order_types: Sequence[DataType],
+    ) -> None:
         super().__init__(types, 1, retract, True, order_by, order_types)
         self._type = type_.arrow
         self._separated = len(types) > 1
@@ -98,8 +111,15 @@ class ListAgg(_Collection):
 class ArrayAgg(_Collection):
     """Values as an array; NULL for no row."""
 
-    def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool, skip_nulls: bool, order_by: Sequence[SortSpec],
-                 order_types: Sequence[DataType]) -> None:
+    def __init__(
+        self,
+        types: Sequence[DataType],
+        type_: DataType,
+        retract: bool,
+        skip_nulls: bool,
+        order_by: Sequence[SortSpec],
+        order_types: Sequence[DataType],
+    ) -> None:
         super().__init__(types, 1, retract, skip_nulls, order_by, order_types)
         self._type = type_.arrow
 
@@ -119,11 +139,15 @@ class Collect(_Collection):
     def result(self, slots: np.ndarray) -> pa.Array:
         index, rows, _ = self._read(slots)
         values = self._bag.column(0, rows)
-        words = np.concatenate((index.view(np.uint64).reshape(-1, 1), KeyEncoder([values.type]).encode([values])), axis=1)
+        words = np.concatenate(
+            (index.view(np.uint64).reshape(-1, 1), KeyEncoder([values.type]).encode([values])), axis=1
+        )
         first, group = group_ids(words)
         counts = np.bincount(group, minlength=len(first)).astype(np.int32)
         offsets = _offsets(index[first], len(slots)).astype(np.int32)
-        return pa.MapArray.from_arrays(pa.array(offsets), values.take(pa.array(first)), pa.array(counts)).cast(self._type)
+        return pa.MapArray.from_arrays(pa.array(offsets), values.take(pa.array(first)), pa.array(counts)).cast(
+            self._type
+        )
 
 
 class JsonArray(_Collection):
@@ -157,12 +181,18 @@ class JsonObject(_Collection):
         index, rows, offsets = self._read(slots)
         keys, values = self._bag.column(0, rows), self._bag.column(1, rows)
         if keys.null_count:
-            raise ExpressionError("a key of JSON_OBJECTAGG is NULL", code="E2014", hint="leave such rows out with FILTER (WHERE ...)")
-        words = np.concatenate((index.view(np.uint64).reshape(-1, 1), KeyEncoder([keys.type], [False]).encode([keys])), axis=1)
+            raise ExpressionError(
+                "a key of JSON_OBJECTAGG is NULL", code="E2014", hint="leave such rows out with FILTER (WHERE ...)"
+            )
+        words = np.concatenate(
+            (index.view(np.uint64).reshape(-1, 1), KeyEncoder([keys.type], [False]).encode([keys])), axis=1
+        )
         first, group = group_ids(words)
         if len(first) < len(rows):
             twice = keys[int(np.flatnonzero(np.bincount(group)[group] > 1)[0])].as_py()
-            raise ExpressionError(f"key '{twice}' stands twice in JSON_OBJECTAGG", code="E2014", hint="make the keys of a group unique")
+            raise ExpressionError(
+                f"key '{twice}' stands twice in JSON_OBJECTAGG", code="E2014", hint="make the keys of a group unique"
+            )
         if not self._keep_nulls and values.null_count:
             mask = values.is_valid()
             keys, values = keys.filter(mask), values.filter(mask)
@@ -193,7 +223,9 @@ class Percentile(Accumulator):
         fraction = args[1][-1].as_py()
         self._fractions = list(fraction) if self._array else [fraction]
         if not all(f is not None and 0.0 <= f <= 1.0 for f in self._fractions):
-            raise ExpressionError(f"the fraction of PERCENTILE is {fraction}", code="E2012", hint="give a number from 0 to 1")
+            raise ExpressionError(
+                f"the fraction of PERCENTILE is {fraction}", code="E2012", hint="give a number from 0 to 1"
+            )
         numbers = [args[0], args[2]] if self._weighted else [args[0]]
         slots, signs, numbers, seqs = keep_valid(slots, signs, numbers, seqs)
         weights = numbers[1].cast(pa.int64()) if self._weighted else pa.array(np.ones(len(slots), np.int64))

@@ -32,13 +32,20 @@ def sum_decimals(words: np.ndarray, scale: int, type_: pa.DataType, missing: np.
     return _fit(_wide(words, 76, scale), type_, missing)
 
 
-def average_decimals(words: np.ndarray, scale: int, counts: np.ndarray, type_: pa.DataType, missing: np.ndarray | None) -> pa.Array:
+def average_decimals(
+    words: np.ndarray, scale: int, counts: np.ndarray, type_: pa.DataType, missing: np.ndarray | None
+) -> pa.Array:
     """256-bit sums over counts, rounded half up to the scale of a decimal128 type; NULL where `missing`."""
     divisor = np.maximum(counts, 1)
     small = _small(words)
     factor = 10 ** (type_.scale - scale) if type_.scale >= scale else 0
-    if (small is not None and factor and len(small)
-            and max(abs(int(small.min())), abs(int(small.max()))) * factor < _SAFE and int(divisor.max()) < _SAFE >> 1):
+    if (
+        small is not None
+        and factor
+        and len(small)
+        and max(abs(int(small.min())), abs(int(small.max()))) * factor < _SAFE
+        and int(divisor.max()) < _SAFE >> 1
+    ):
         magnitude = np.abs(small) * factor
         # (m + d/2) / d in whole numbers: twice the remainder against the divisor.
         whole, rest = np.divmod(magnitude, divisor)

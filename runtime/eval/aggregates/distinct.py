@@ -44,8 +44,13 @@ class DistinctValues:
         parts = (self._present, self._keys, self._index, self._lists, self._groups, self._seqs, self._store)
         return sum(part.nbytes for part in parts if part is not None)
 
-    def change(self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray, weights: Sequence[np.ndarray],
-               ) -> list[tuple[np.ndarray, np.ndarray]]:
+    def change(
+        self,
+        slots: np.ndarray,
+        columns: Sequence[pa.Array],
+        seqs: np.ndarray,
+        weights: Sequence[np.ndarray],
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Takes in rows; `weights` holds per call +n or -n for each row (0: not for this call), where nothing is taken
         back True or False.
 
@@ -115,12 +120,18 @@ class _Counted:
     def grow(self, high: int) -> None:
         self._counts = [grown(c, high) for c in self._counts]
 
-    def change(self, entries: np.ndarray, fresh: np.ndarray, weights: Sequence[np.ndarray],
-               ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    def change(
+        self,
+        entries: np.ndarray,
+        fresh: np.ndarray,
+        weights: Sequence[np.ndarray],
+    ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """Per call the rows whose value came or went; and the entries that are there for no call any more."""
         first = first_rows(entries)
         touched = entries[first]
-        changes = [_turn(counts, entries, first, touched, weight) for counts, weight in zip(self._counts, weights, strict=True)]
+        changes = [
+            _turn(counts, entries, first, touched, weight) for counts, weight in zip(self._counts, weights, strict=True)
+        ]
         return changes, touched[np.all([counts[touched] <= 0 for counts in self._counts], axis=0)]
 
     def at(self, entries: np.ndarray) -> list[np.ndarray]:
@@ -144,8 +155,12 @@ class _Seen:
     def grow(self, high: int) -> None:
         self._seen = [grown(s, high, False) for s in self._seen]
 
-    def change(self, entries: np.ndarray, fresh: np.ndarray, weights: Sequence[np.ndarray],
-               ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    def change(
+        self,
+        entries: np.ndarray,
+        fresh: np.ndarray,
+        weights: Sequence[np.ndarray],
+    ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         changes: list[tuple[np.ndarray, np.ndarray]] = []
         for seen, chosen in zip(self._seen, weights, strict=True):
             rows = np.flatnonzero(chosen & ~seen.take(entries))
@@ -162,8 +177,13 @@ class _Seen:
             seen[entries] = False
 
 
-def _turn(counts: np.ndarray, entries: np.ndarray, first: np.ndarray, touched: np.ndarray, weight: np.ndarray,
-          ) -> tuple[np.ndarray, np.ndarray]:
+def _turn(
+    counts: np.ndarray,
+    entries: np.ndarray,
+    first: np.ndarray,
+    touched: np.ndarray,
+    weight: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Adds the weights; the rows whose value came to the call or left it."""
     before = counts[touched] > 0
     np.add.at(counts, entries, weight)

@@ -102,8 +102,11 @@ class SingleValue(Accumulator):
 
     def result(self, slots: np.ndarray) -> pa.Array:
         if (self._bag.counts(slots) > 1).any():
-            raise ExpressionError("a scalar subquery gave more than one row", code="E2013",
-                                  hint="add a condition or an aggregate that leaves one row")
+            raise ExpressionError(
+                "a scalar subquery gave more than one row",
+                code="E2013",
+                hint="add a condition or an aggregate that leaves one row",
+            )
         index, rows = self._bag.read(slots)
         found = np.full(len(slots), -1, np.int64)
         found[index] = rows

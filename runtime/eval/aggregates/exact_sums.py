@@ -41,7 +41,9 @@ class ExactSums:
 
     @property
     def nbytes(self) -> int:
-        return sum(limb.nbytes for limb in self._limbs.values()) + (0 if self._special is None else self._special.nbytes)
+        return sum(limb.nbytes for limb in self._limbs.values()) + (
+            0 if self._special is None else self._special.nbytes
+        )
 
     def add_floats(self, slots: np.ndarray, values: np.ndarray, signs: np.ndarray | None) -> None:
         """Adds float64 values (times their sign, +1 or -1)."""
@@ -117,7 +119,7 @@ class ExactSums:
             words[:, index] = values
         top = max(limbs, default=-1)
         if 0 <= top < 7:
-            words[:, top + 1:] = (words[:, top] >> 63)[:, None]
+            words[:, top + 1 :] = (words[:, top] >> 63)[:, None]
         low = words.view(np.uint64) & _M32
         return np.ascontiguousarray(low[:, 0::2] | (low[:, 1::2] << _S32))
 
@@ -163,7 +165,9 @@ class ExactSums:
         return values
 
     def _specials(self) -> np.ndarray:
-        self._special = np.zeros((self._size, 3), np.int64) if self._special is None else grown(self._special, self._size)
+        self._special = (
+            np.zeros((self._size, 3), np.int64) if self._special is None else grown(self._special, self._size)
+        )
         return self._special
 
     def _add_special(self, slots: np.ndarray, values: np.ndarray, signs: np.ndarray | None) -> None:
@@ -189,8 +193,11 @@ def float_parts(values: np.ndarray) -> dict[int, np.ndarray]:
     finite = np.isfinite(values)
     columns: dict[int, np.ndarray] = {}
     if not finite.all():
-        columns = {_NAN: np.isnan(values).astype(np.int64), _PLUS: (values == np.inf).astype(np.int64),
-                   _MINUS: (values == -np.inf).astype(np.int64)}
+        columns = {
+            _NAN: np.isnan(values).astype(np.int64),
+            _PLUS: (values == np.inf).astype(np.int64),
+            _MINUS: (values == -np.inf).astype(np.int64),
+        }
         values = np.where(finite, values, 0.0)
     index, parts = _pieces(values)
     for low in np.unique(index).tolist():
@@ -249,11 +256,15 @@ def two_product(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.nda
         split = _SPLITTER * right
         right_high = split - (split - right)
         right_low = right - right_high
-        error = ((left_high * right_high - product) + left_high * right_low + left_low * right_high) + left_low * right_low
+        error = (
+            (left_high * right_high - product) + left_high * right_low + left_low * right_high
+        ) + left_low * right_low
     return product, np.where(np.isfinite(error), error, 0.0)
 
 
-def multiply(left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def multiply(
+    left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """The product of two pairs."""
     product, error = two_product(left[0], right[0])
     rest = error + (left[0] * right[1] + left[1] * right[0])
@@ -261,7 +272,9 @@ def multiply(left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.nd
     return high, rest - (high - product)
 
 
-def subtract(left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def subtract(
+    left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """The difference of two pairs."""
     high, low = _add_to_pair(left[0], left[1], -right[0])
     return _add_to_pair(high, low, -right[1])

@@ -114,7 +114,8 @@ class AnyExtreme(Accumulator):
         self._seen[touched] = True
 
     def _best_of_few(self, values: pa.Array, group: np.ndarray, groups: int) -> pa.Array | None:
-        """The best value of each group where many rows hold few values: only those are compared. None where they do not."""
+        """The best value of each group where many rows hold few values: only those are compared. None where they do
+        not."""
         if not is_bytes_like(values.type):
             return None
         coded = values.dictionary_encode()

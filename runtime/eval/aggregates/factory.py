@@ -34,7 +34,9 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
         case "COUNT" | "APPROX_COUNT_DISTINCT":
             return Counter()
         case "SUM" | "SUM0" | "$SUM0" | "AVG":
-            return sum_accumulator(name, types[0], spec.type, types[0].nullable or retract or spec.filter is not None, retract)
+            return sum_accumulator(
+                name, types[0], spec.type, types[0].nullable or retract or spec.filter is not None, retract
+            )
         case "MIN" | "MAX":
             return extreme_accumulator(name, types[0], retract)
         case "FIRST_VALUE" | "LAST_VALUE":
@@ -57,4 +59,6 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
         case _ if name in _MOMENTS:
             return Variance(name, types[0], spec.type)
         case _:
-            raise UnsupportedError(f"aggregate function {name} cannot be evaluated", hint="SHOW FUNCTIONS lists those that can")
+            raise UnsupportedError(
+                f"aggregate function {name} cannot be evaluated", hint="SHOW FUNCTIONS lists those that can"
+            )

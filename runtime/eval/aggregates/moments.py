@@ -113,12 +113,20 @@ class Variance(AdditiveAccumulator):
             return low.astype(np.float64)
         return pc.cast(values, pa.float64()).to_numpy() * 10.0**self._argument.scale
 
-    def _integers(self, sums: tuple[np.ndarray, np.ndarray], squares: tuple[np.ndarray, np.ndarray], rows: np.ndarray,
-                  divisor: np.ndarray, missing: np.ndarray) -> pa.Array:
+    def _integers(
+        self,
+        sums: tuple[np.ndarray, np.ndarray],
+        squares: tuple[np.ndarray, np.ndarray],
+        rows: np.ndarray,
+        divisor: np.ndarray,
+        missing: np.ndarray,
+    ) -> pa.Array:
         if (np.abs(sums[0]) < _EXACT_SUM).all() and (squares[0] < _EXACT_SQUARES).all():
             total = sums[0].astype(np.int64)
             square = squares[0].astype(np.int64) + squares[1].astype(np.int64)
-            variance = ((square - total * total // rows.astype(np.int64)) // divisor.astype(np.int64)).astype(np.float64)
+            variance = ((square - total * total // rows.astype(np.int64)) // divisor.astype(np.int64)).astype(
+                np.float64
+            )
         else:
             mean_square = divide(multiply(sums, sums), rows)
             cut = np.floor(mean_square[0])

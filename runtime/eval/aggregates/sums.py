@@ -15,7 +15,15 @@ from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.grow import grown
 
 __all__ = [
-    "AdditiveAccumulator", "Counter", "DecimalSum", "FloatSum", "IntegerSum", "Parts", "RowCounts", "sum_accumulator", "sums_of",
+    "AdditiveAccumulator",
+    "Counter",
+    "DecimalSum",
+    "FloatSum",
+    "IntegerSum",
+    "Parts",
+    "RowCounts",
+    "sum_accumulator",
+    "sums_of",
 ]
 
 

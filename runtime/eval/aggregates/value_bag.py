@@ -62,7 +62,9 @@ class ValueBag:
         mask = pa.array(added)
         # The oldest equal value goes, so all of the batch may come first.
         if added.any():
-            self._append(slots[added], [c.filter(mask) for c in columns], seqs[added], None if words is None else words[added])
+            self._append(
+                slots[added], [c.filter(mask) for c in columns], seqs[added], None if words is None else words[added]
+            )
         if words is not None:
             self._take_back(words[~added])
 
@@ -106,7 +108,9 @@ class ValueBag:
         if len(rows):
             self.add(targets[index], None, other._store.take(rows), other._seqs[rows])
 
-    def _append(self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray, words: np.ndarray | None) -> None:
+    def _append(
+        self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray, words: np.ndarray | None
+    ) -> None:
         rows = self._rows.allocate(len(slots))
         high = self._rows.high
         self._seqs, self._groups = grown(self._seqs, high), grown(self._groups, high)

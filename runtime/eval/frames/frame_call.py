@@ -46,12 +46,28 @@ class FrameCall:
     def __init__(self, spec: AggregateSpec) -> None:
         self.spec = spec
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         raise NotImplementedError
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         """`slots` are the partition slots of the segments, `first` the position of each segment's first row that is
         not carried over yet."""
         raise NotImplementedError
@@ -88,13 +104,29 @@ class AdditiveCall(FrameCall):
         self._total: Parts = {}
         self._noted: Parts = {}
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         parts = self._state().parts(self.args(columns), kept)
         return self._result({key: _between(_running(part), low, high) for key, part in parts.items()}, len(low))
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         parts = self._state().parts(self.args(columns), kept)
         segment = layout.segment[rows]
         last = _segment_ends(layout)
@@ -158,14 +190,30 @@ class ValueCall(FrameCall):
         self._store = ColumnStore([spec.arg_types[0].arrow])
         self._seen = np.zeros(0, np.bool_)
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         (values,) = self.args(columns)
         places, _, _ = self._places(layout, values, _valid(values, kept), low, high)
         return _take(values, places)
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         (values,) = self.args(columns)
         count = len(values)
         seen = values_at(self._seen, slots)
@@ -186,12 +234,12 @@ class ValueCall(FrameCall):
             places = np.where(old >= 0, old, places)
         else:
             places = np.where(places >= 0, places, old)
-        final = places[len(rows):]
+        final = places[len(rows) :]
         kept_slots = slots[final >= 0]
         self._seen = grown(self._seen, int(slots.max()) + 1, False)
         self._seen[kept_slots] = True
         self._store.put(kept_slots, [both.take(pa.array(final[final >= 0]))])
-        return _take(both, places[:len(rows)])
+        return _take(both, places[: len(rows)])
 
     @property
     def resumable(self) -> bool:
@@ -212,8 +260,15 @@ class ValueCall(FrameCall):
     def nbytes(self) -> int:
         return self._store.nbytes + self._seen.nbytes
 
-    def _places(self, layout: FrameLayout, values: pa.Array, valid: np.ndarray, low: np.ndarray, high: np.ndarray,
-                count: int | None = None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    def _places(
+        self,
+        layout: FrameLayout,
+        values: pa.Array,
+        valid: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        count: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Per frame the position of its value, -1 if there is none; for extremes also the rank of every value (0 the
         best) and the position of each rank. Only the first `count` values stand in the layout."""
         inside = valid if count is None else valid[:count]
@@ -243,21 +298,41 @@ class DistinctCall(FrameCall):
         self._types = [t.arrow for t in spec.arg_types]
         self._known = DistinctValues(self._types, 1, mergeable=False)
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         chosen = np.flatnonzero(kept)
         args = [c.take(pa.array(chosen)) for c in self.args(columns)]
-        words = np.concatenate((layout.segment[chosen].view(np.uint64).reshape(-1, 1), KeyEncoder(self._types).encode(args)), axis=1)
+        words = np.concatenate(
+            (layout.segment[chosen].view(np.uint64).reshape(-1, 1), KeyEncoder(self._types).encode(args)), axis=1
+        )
         return self._plain.values(layout, columns, _only(len(layout), chosen[group_ids(words)[0]]), low, high, rows)
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         # Rows before `first` were counted when they were new.
         fresh = np.flatnonzero(kept & (np.arange(len(layout)) >= first[layout.segment]))
         args = [c.take(pa.array(fresh)) for c in self.args(columns)]
         appear = np.empty(0, np.int64)
         if len(fresh):
-            ((chosen, _),) = self._known.change(slots[layout.segment[fresh]], args, fresh, [np.ones(len(fresh), np.int64)])
+            ((chosen, _),) = self._known.change(
+                slots[layout.segment[fresh]], args, fresh, [np.ones(len(fresh), np.int64)]
+            )
             appear = fresh[chosen]
         return self._plain.run(layout, columns, _only(len(layout), appear), low, high, rows, slots, first)
 
@@ -279,10 +354,19 @@ class ExpandedCall(FrameCall):
     def __init__(self, spec: AggregateSpec, types: Sequence[DataType]) -> None:
         super().__init__(spec)
         self._types = types
-        self._needed = sorted({*spec.args, *(o.index for o in spec.order_by), *(() if spec.filter is None else (spec.filter,))})
+        self._needed = sorted(
+            {*spec.args, *(o.index for o in spec.order_by), *(() if spec.filter is None else (spec.filter,))}
+        )
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         spec = self.spec.with_(retract=False)
         results: list[pa.Array] = []
         ends = np.cumsum(high - low)
@@ -301,9 +385,21 @@ class ExpandedCall(FrameCall):
         return pa.concat_arrays(results) if results else pa.array([], spec.type.arrow)
 
 
-_ADDITIVE = frozenset({
-    "COUNT", "SUM", "SUM0", "$SUM0", "AVG", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
-})
+_ADDITIVE = frozenset(
+    {
+        "COUNT",
+        "SUM",
+        "SUM0",
+        "$SUM0",
+        "AVG",
+        "VAR_POP",
+        "VAR_SAMP",
+        "VARIANCE",
+        "STDDEV_POP",
+        "STDDEV_SAMP",
+        "STDDEV",
+    }
+)
 _VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 
 

@@ -49,8 +49,9 @@ def _runs(begins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return number, heads[number], ends[number]
 
 
-def frame_bounds(layout: FrameLayout, frame: Frame | None, keys: np.ndarray | None,
-                 missing: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def frame_bounds(
+    layout: FrameLayout, frame: Frame | None, keys: np.ndarray | None, missing: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The first position of each row's frame and the one after its last; an empty frame has both equal.
 
     Args:
@@ -68,8 +69,17 @@ def frame_bounds(layout: FrameLayout, frame: Frame | None, keys: np.ndarray | No
     return lower, np.maximum(np.clip(upper, layout.start, layout.end), lower)
 
 
-def _bound(layout: FrameLayout, frame: Frame, bound: FrameBound, offset: float | None, here: np.ndarray, keys: np.ndarray | None,
-           missing: np.ndarray | None, *, upper: bool) -> np.ndarray:
+def _bound(
+    layout: FrameLayout,
+    frame: Frame,
+    bound: FrameBound,
+    offset: float | None,
+    here: np.ndarray,
+    keys: np.ndarray | None,
+    missing: np.ndarray | None,
+    *,
+    upper: bool,
+) -> np.ndarray:
     if bound is FrameBound.UNBOUNDED_PRECEDING:
         return layout.start
     if bound is FrameBound.UNBOUNDED_FOLLOWING:

@@ -34,8 +34,15 @@ class PositionCall(FrameCall):
         self._passed = np.zeros(0, np.int64)
         self._noted = np.zeros(0, np.int64)
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         start = layout.start[rows]
         size = layout.end[rows] - start
         match self._name:
@@ -54,8 +61,17 @@ class PositionCall(FrameCall):
             case _:
                 return pa.array(self._rank(layout, rows, start) + 1)
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         segment = layout.segment[rows]
         before = values_at(self._before, slots)
         result = self._rank(layout, rows, first[segment]) + before[segment] + 1
@@ -113,10 +129,19 @@ class ShiftCall(FrameCall):
             if len(offsets) - offsets.null_count:
                 self.history = max(self.history, int(fixed_values(offsets.drop_null()).max()))
 
-    def values(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-               rows: np.ndarray) -> pa.Array:
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
         args = self.args(columns)
-        offset = np.ones(len(rows), np.int64) if len(args) < 2 else fixed_values(args[1].fill_null(0))[rows].astype(np.int64)
+        offset = (
+            np.ones(len(rows), np.int64) if len(args) < 2 else fixed_values(args[1].fill_null(0))[rows].astype(np.int64)
+        )
         place = rows - offset if self._back else rows + offset
         outside = (place < layout.start[rows]) | (place >= layout.end[rows])
         if len(args) < 3:
@@ -125,8 +150,17 @@ class ShiftCall(FrameCall):
         both = pa.concat_arrays([args[0], args[2].cast(args[0].type)])
         return both.take(pa.array(np.where(outside, count + rows, place)))
 
-    def run(self, layout: FrameLayout, columns: Columns, kept: np.ndarray, low: np.ndarray, high: np.ndarray,
-            rows: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
         return self.values(layout, columns, kept, low, high, rows)
 
 

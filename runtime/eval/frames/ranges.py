@@ -22,7 +22,7 @@ def range_min(values: np.ndarray, low: np.ndarray, high: np.ndarray, none: int) 
     for k in range(int(levels[lengths > 0].max()) + 1):
         rows = np.flatnonzero((levels == k) & (lengths > 0))
         result[rows] = np.minimum(level[low[rows]], level[high[rows] - (1 << k)])
-        level = np.minimum(level[:-(1 << k)], level[1 << k:])
+        level = np.minimum(level[: -(1 << k)], level[1 << k :])
     return result
 
 

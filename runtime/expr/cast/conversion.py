@@ -1,8 +1,7 @@
 """What a cast yields: the values, and the rows at which it failed.
 
 A cast rule never raises: it says which rows it could not convert, so that TRY_CAST can make NULLs of them, a cast of
-an array can
-fail where one of its elements does, and CAST can name the first value that is at fault.
+an array can fail where one of its elements does, and CAST can name the first value that is at fault.
 """
 
 from __future__ import annotations

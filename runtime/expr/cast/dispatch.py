@@ -28,8 +28,7 @@ def cast_array(value: Value, source: DataType, target: DataType, safe: bool, con
     """A value of one SQL type as another; constants stay scalars.
 
     A row that cannot be converted is NULL when `safe` (TRY_CAST), else ExpressionError (E2101) names it. The result
-    has exactly the
-    target's Arrow type. TypeError for pairs that the binder must not let through.
+    has exactly the target's Arrow type. TypeError for pairs that the binder must not let through.
     """
     constant = isinstance(value, pa.Scalar)
     array = as_array(value, 1 if constant else context.num_rows)
@@ -44,8 +43,11 @@ def _raise(array: pa.Array, row: int, source: DataType, target: DataType, time_z
     shown = to_text(array.slice(row, 1), source, time_zone)[0].as_py()
     if len(shown) > _SHOWN:
         shown = shown[:_SHOWN] + "..."
-    raise ExpressionError(f"cannot cast '{shown}' from {source.with_nullable(True)} to {target.with_nullable(True)}", code="E2101",
-                          hint="use TRY_CAST to get NULL instead")
+    raise ExpressionError(
+        f"cannot cast '{shown}' from {source.with_nullable(True)} to {target.with_nullable(True)}",
+        code="E2101",
+        hint="use TRY_CAST to get NULL instead",
+    )
 
 
 def convert(array: pa.Array, source: DataType, target: DataType, time_zone: str) -> Converted:

@@ -1,8 +1,7 @@
 """FLOAT and DOUBLE as text in the form of Java's `Double.toString`: `12.75`, `1.0E7`, `1.0E-5`, `NaN`, `-Infinity`.
 
 The digits are the shortest that read back as the same number. Numbers of magnitude 10^-3 up to 10^7 are written
-plainly, others with an
-exponent; there is always a digit after the point.
+plainly, others with an exponent; there is always a digit after the point.
 """
 
 from __future__ import annotations

@@ -38,8 +38,11 @@ def _without_nulls(keys: pa.Array) -> pa.Array:
     known = keys.drop_null()
     fill = known[0] if len(known) else None
     if fill is None:
-        return pa.array(np.zeros(len(keys), np.int64)).cast(keys.type) if pa.types.is_primitive(keys.type) else pa.array(
-            [b""] * len(keys)).cast(keys.type)
+        return (
+            pa.array(np.zeros(len(keys), np.int64)).cast(keys.type)
+            if pa.types.is_primitive(keys.type)
+            else pa.array([b""] * len(keys)).cast(keys.type)
+        )
     positions = np.where(keys.is_valid().to_numpy(zero_copy_only=False), np.arange(len(keys)), len(keys))
     return pa.concat_arrays([keys, pa.repeat(fill, 1)]).take(pa.array(positions))
 
@@ -74,7 +77,8 @@ def _row(array: pa.Array, source: DataType, target: DataType, time_zone: str, co
     if not parts:
         return Converted(array)
     made = pa.StructArray.from_arrays(
-        parts, fields=list(target.arrow), mask=None if valid is None else pa.array(~valid))
+        parts, fields=list(target.arrow), mask=None if valid is None else pa.array(~valid)
+    )
     if failed is None:
         return Converted(made)
     return failing(made, failed if valid is None else failed & valid)

@@ -1,8 +1,8 @@
 """Casts between numbers and booleans, as Java narrows and Flink rounds.
 
 Integers wrap; FLOAT and DOUBLE truncate to integers and saturate (NaN is 0; TINYINT and SMALLINT wrap what INT has
-saturated); DECIMAL
-truncates to integers and wraps; to DECIMAL, digits beyond the scale are rounded half up and what does not fit is NULL.
+saturated); DECIMAL truncates to integers and wraps; to DECIMAL, digits beyond the scale are rounded half up and what
+does not fit is NULL.
 """
 
 from __future__ import annotations

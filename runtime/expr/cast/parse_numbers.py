@@ -1,8 +1,7 @@
 """Text to numbers and booleans, with the forms that Flink reads.
 
 Spaces around are ignored. Integers may have a fraction, which is dropped (`12.9` is 12), but no exponent; DOUBLE
-takes what Java's
-`parseDouble` takes; DECIMAL takes an exponent, rounds half up, and fails when the value does not fit.
+takes what Java's `parseDouble` takes; DECIMAL takes an exponent, rounds half up, and fails when the value does not fit.
 """
 
 from __future__ import annotations

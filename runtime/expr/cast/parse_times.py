@@ -3,8 +3,7 @@
 DATE: `2024-2-9`, also `2024-02` and `2024` (the first day), anything after a space is ignored. TIME: `1:2:3.5`, also
 `12` and `12:30`.
 Timestamps: `2024-02-29` or `2024-02-29 12:34:56[.123456789]`; a day beyond the month's end is its last day, as in
-Java's smart
-resolution; the fraction is cut to the precision.
+Java's smart resolution; the fraction is cut to the precision.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ __all__ = ["days_of", "last_day_of", "text_to_date", "text_to_time", "text_to_ti
 
 _DATE = r"^\s*(?P<y>\d{1,9})\s*(?:-\s*(?P<m>\d{1,9})\s*(?:-\s*(?P<d>\d{1,9})\s*)?)?(?: .*)?$"
 _TIME = r"^\s*(?P<h>\d{1,9})\s*(?::\s*(?P<m>\d{1,9})\s*(?::\s*(?P<s>\d{1,9})\s*(?:\.(?P<f>\d*)\s*)?)?)?$"
-_TIMESTAMP = (r"^(?P<y>\d{4})-(?P<mo>\d{1,2})-(?P<d>\d{1,2})"
-              r"(?: (?P<h>\d{1,2}):(?P<mi>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<f>\d{0,9}))?)?$")
+_TIMESTAMP = (
+    r"^(?P<y>\d{4})-(?P<mo>\d{1,2})-(?P<d>\d{1,2})"
+    r"(?: (?P<h>\d{1,2}):(?P<mi>\d{1,2}):(?P<s>\d{1,2})(?:\.(?P<f>\d{0,9}))?)?$"
+)
 
 
 def _number(texts: pa.Array, missing: str) -> Any:

@@ -1,9 +1,8 @@
 """Any value as text, in the forms of Flink's CAST to STRING.
 
 BOOLEAN `TRUE`; DECIMAL with all digits of its scale; FLOAT and DOUBLE as Java prints them; TIMESTAMP(p) with p digits
-of fraction;
-TIMESTAMP_LTZ in the session's time zone; intervals `+1-02` and `+1 02:03:04.000`; ARRAY `[a, NULL]`, MAP `{k=v}`, ROW
-`(a, b)`.
+of fraction; TIMESTAMP_LTZ in the session's time zone; intervals `+1-02` and `+1 02:03:04.000`; ARRAY `[a, NULL]`, MAP
+`{k=v}`, ROW `(a, b)`.
 """
 
 from __future__ import annotations
@@ -104,8 +103,18 @@ def _duration_text(array: pa.Array) -> pa.Array:
     minutes, rest = np.divmod(rest, 60_000)
     seconds, rest = np.divmod(rest, 1000)
     texts = pc.binary_join_element_wise(
-        sign, pc.cast(pa.array(days), pa.string()), " ", _padded(hours, 2), ":", _padded(minutes, 2), ":", _padded(seconds, 2), ".",
-        _padded(rest, 3), "")
+        sign,
+        pc.cast(pa.array(days), pa.string()),
+        " ",
+        _padded(hours, 2),
+        ":",
+        _padded(minutes, 2),
+        ":",
+        _padded(seconds, 2),
+        ".",
+        _padded(rest, 3),
+        "",
+    )
     return _keep_nulls(texts, array)
 
 
@@ -139,12 +148,15 @@ def bytes_as_text(array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         pass
-    whole = pc.binary_join(pa.ListArray.from_arrays(
-        pa.array([0, len(array)], pa.int32()), pc.fill_null(array, b"")), b"")[0].as_py()
+    whole = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pc.fill_null(array, b"")), b""
+    )[0].as_py()
     separator = secrets.token_bytes(12).hex().encode()
     while separator in whole:
         separator = secrets.token_bytes(12).hex().encode()
-    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pc.fill_null(array, b"")), separator)
+    joined = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), pc.fill_null(array, b"")), separator
+    )
     texts = joined[0].as_py().decode("utf-8", "replace").split(separator.decode())
     valid = validity(array)
     return pa.array(texts, pa.string(), mask=None if valid is None else ~valid)

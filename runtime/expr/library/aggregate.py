@@ -2,8 +2,7 @@
 
 Sources: Flink's documentation of aggregate functions, and the types that Flink 2.3 itself reports: SUM keeps an
 integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances
-of it
-DECIMAL(38, max(6, s)).
+of it DECIMAL(38, max(6, s)).
 
 Result nullability: COUNT, COLLECT and JSON results are never NULL; LISTAGG and ARRAY_AGG follow their argument; all
 others may be NULL. Names with a suffix carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`,
@@ -25,6 +24,7 @@ _JSON = varchar(2000)
 
 def _argument(name: str, accepts: Callable[[DataType], bool], target: DataType | None = None) -> ArgumentType:
     """Types that fit as they are; an untyped NULL becomes `target`."""
+
     def coerce(t: DataType) -> DataType | None:
         if accepts(t):
             return t
@@ -87,37 +87,73 @@ def _moment(name: str, document: str) -> AggregateFunction:
 
 
 def _json_array(name: str, document: str) -> AggregateFunction:
-    return AggregateFunction(name=name, signatures=(Signature((_ANY,), _JSON.not_null()),), document=document, nulls=Nulls.NEVER,
-                             retractable=False, order_sensitive=True)
+    return AggregateFunction(
+        name=name,
+        signatures=(Signature((_ANY,), _JSON.not_null()),),
+        document=document,
+        nulls=Nulls.NEVER,
+        retractable=False,
+        order_sensitive=True,
+    )
 
 
 def _json_object(name: str, document: str) -> AggregateFunction:
-    return AggregateFunction(name=name, signatures=(Signature((_CHARACTER, _ANY), _JSON.not_null()),), document=document,
-                             nulls=Nulls.NEVER, retractable=False, order_sensitive=True)
+    return AggregateFunction(
+        name=name,
+        signatures=(Signature((_CHARACTER, _ANY), _JSON.not_null()),),
+        document=document,
+        nulls=Nulls.NEVER,
+        retractable=False,
+        order_sensitive=True,
+    )
 
 
 FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
-        name="COUNT", signatures=(Signature((), BIGINT), Signature((_ANY,), BIGINT, variadic=True)), nulls=Nulls.NEVER, empty=0,
-        document="The number of rows, or of rows in which no argument is NULL."),
+        name="COUNT",
+        signatures=(Signature((), BIGINT), Signature((_ANY,), BIGINT, variadic=True)),
+        nulls=Nulls.NEVER,
+        empty=0,
+        document="The number of rows, or of rows in which no argument is NULL.",
+    ),
     AggregateFunction(
-        name="SUM", signatures=(Signature((_NUMERIC,), _sum_type),),
-        document="The sum of the values that are not NULL; NULL when there is none. Integers wrap around in their own type."),
+        name="SUM",
+        signatures=(Signature((_NUMERIC,), _sum_type),),
+        document="The sum of the values that are not NULL; NULL when there is none. Integers wrap around in their own type.",
+    ),
     AggregateFunction(
-        name="SUM0", signatures=(Signature((_NUMERIC,), _sum_type),), nulls=Nulls.NEVER, empty=0,
-        document="The sum of the values that are not NULL; 0 when there is none."),
+        name="SUM0",
+        signatures=(Signature((_NUMERIC,), _sum_type),),
+        nulls=Nulls.NEVER,
+        empty=0,
+        document="The sum of the values that are not NULL; 0 when there is none.",
+    ),
     AggregateFunction(
-        name="$SUM0", signatures=(Signature((_NUMERIC,), _sum_type),), nulls=Nulls.NEVER, empty=0,
-        document="The same as SUM0, under the name that plans use."),
+        name="$SUM0",
+        signatures=(Signature((_NUMERIC,), _sum_type),),
+        nulls=Nulls.NEVER,
+        empty=0,
+        document="The same as SUM0, under the name that plans use.",
+    ),
     AggregateFunction(
-        name="AVG", signatures=(Signature((_NUMERIC,), _average_type),),
-        document="The average of the values that are not NULL, in their own type: of integers an integer, cut toward zero."),
+        name="AVG",
+        signatures=(Signature((_NUMERIC,), _average_type),),
+        document="The average of the values that are not NULL, in their own type: of integers an integer, cut toward zero.",
+    ),
     AggregateFunction(
-        name="MIN", signatures=(Signature((_COMPARABLE,), _first),), retractable=False, ignores_duplicates=True,
-        document="The least value that is not NULL."),
+        name="MIN",
+        signatures=(Signature((_COMPARABLE,), _first),),
+        retractable=False,
+        ignores_duplicates=True,
+        document="The least value that is not NULL.",
+    ),
     AggregateFunction(
-        name="MAX", signatures=(Signature((_COMPARABLE,), _first),), retractable=False, ignores_duplicates=True,
-        document="The greatest value that is not NULL; NaN is greater than all numbers."),
+        name="MAX",
+        signatures=(Signature((_COMPARABLE,), _first),),
+        retractable=False,
+        ignores_duplicates=True,
+        document="The greatest value that is not NULL; NaN is greater than all numbers.",
+    ),
     _moment("STDDEV_POP", "The population standard deviation."),
     _moment("STDDEV_SAMP", "The sample standard deviation; NULL for fewer than two values."),
     _moment("STDDEV", "The same as STDDEV_SAMP."),
@@ -125,33 +161,73 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     _moment("VAR_SAMP", "The sample variance; NULL for fewer than two values."),
     _moment("VARIANCE", "The same as VAR_SAMP."),
     AggregateFunction(
-        name="FIRST_VALUE", signatures=(Signature((_ANY,), _first),), retractable=False, order_sensitive=True,
-        document="The first value, in order of arrival, that is not NULL."),
+        name="FIRST_VALUE",
+        signatures=(Signature((_ANY,), _first),),
+        retractable=False,
+        order_sensitive=True,
+        document="The first value, in order of arrival, that is not NULL.",
+    ),
     AggregateFunction(
-        name="LAST_VALUE", signatures=(Signature((_ANY,), _first),), retractable=False, order_sensitive=True,
-        document="The last value, in order of arrival, that is not NULL."),
+        name="LAST_VALUE",
+        signatures=(Signature((_ANY,), _first),),
+        retractable=False,
+        order_sensitive=True,
+        document="The last value, in order of arrival, that is not NULL.",
+    ),
     AggregateFunction(
-        name="LISTAGG", signatures=(Signature((_CHARACTER, optional(_CHARACTER)), _first),), nulls=Nulls.RULE, retractable=False,
-        order_sensitive=True, document="The values that are not NULL in order of arrival, joined by a separator (a comma when not given)."),
+        name="LISTAGG",
+        signatures=(Signature((_CHARACTER, optional(_CHARACTER)), _first),),
+        nulls=Nulls.RULE,
+        retractable=False,
+        order_sensitive=True,
+        document="The values that are not NULL in order of arrival, joined by a separator (a comma when not given).",
+    ),
     AggregateFunction(
-        name="ARRAY_AGG", signatures=(Signature((_ANY,), _array_type),), nulls=Nulls.RULE, retractable=False, order_sensitive=True,
-        document="The values in order of arrival, NULLs too, as an array."),
+        name="ARRAY_AGG",
+        signatures=(Signature((_ANY,), _array_type),),
+        nulls=Nulls.RULE,
+        retractable=False,
+        order_sensitive=True,
+        document="The values in order of arrival, NULLs too, as an array.",
+    ),
     AggregateFunction(
-        name="ARRAY_AGG_IGNORE_NULLS", signatures=(Signature((_ANY,), _array_type),), nulls=Nulls.RULE, retractable=False,
-        order_sensitive=True, document="The values that are not NULL in order of arrival, as an array (ARRAY_AGG(x IGNORE NULLS))."),
+        name="ARRAY_AGG_IGNORE_NULLS",
+        signatures=(Signature((_ANY,), _array_type),),
+        nulls=Nulls.RULE,
+        retractable=False,
+        order_sensitive=True,
+        document="The values that are not NULL in order of arrival, as an array (ARRAY_AGG(x IGNORE NULLS)).",
+    ),
     AggregateFunction(
-        name="COLLECT", signatures=(Signature((_ANY,), _multiset_type),), nulls=Nulls.NEVER, retractable=False,
-        document="The values that are not NULL, as a multiset."),
+        name="COLLECT",
+        signatures=(Signature((_ANY,), _multiset_type),),
+        nulls=Nulls.NEVER,
+        retractable=False,
+        document="The values that are not NULL, as a multiset.",
+    ),
     AggregateFunction(
-        name="SINGLE_VALUE", signatures=(Signature((_ANY,), _first),),
-        document="The value of the only row; more than one row is an error. What a scalar subquery becomes."),
+        name="SINGLE_VALUE",
+        signatures=(Signature((_ANY,), _first),),
+        document="The value of the only row; more than one row is an error. What a scalar subquery becomes.",
+    ),
     AggregateFunction(
-        name="APPROX_COUNT_DISTINCT", signatures=(Signature((_ANY,), BIGINT),), nulls=Nulls.NEVER, empty=0, retractable=False,
-        ignores_duplicates=True, document="The number of different values that are not NULL; this engine counts them exactly."),
+        name="APPROX_COUNT_DISTINCT",
+        signatures=(Signature((_ANY,), BIGINT),),
+        nulls=Nulls.NEVER,
+        empty=0,
+        retractable=False,
+        ignores_duplicates=True,
+        document="The number of different values that are not NULL; this engine counts them exactly.",
+    ),
     AggregateFunction(
-        name="PERCENTILE", signatures=(Signature((_NUMERIC, _FRACTION, optional(_INTEGER)), _percentile_type),), retractable=False,
-        document="The value below which a fraction of the values lies, interpolated; the third argument counts a value several times."),
-    _json_object("JSON_OBJECTAGG", "A JSON object of the keys and values; NULL values become null; a key twice is an error."),
+        name="PERCENTILE",
+        signatures=(Signature((_NUMERIC, _FRACTION, optional(_INTEGER)), _percentile_type),),
+        retractable=False,
+        document="The value below which a fraction of the values lies, interpolated; the third argument counts a value several times.",
+    ),
+    _json_object(
+        "JSON_OBJECTAGG", "A JSON object of the keys and values; NULL values become null; a key twice is an error."
+    ),
     _json_object("JSON_OBJECTAGG_NULL_ON_NULL", "JSON_OBJECTAGG(... NULL ON NULL)."),
     _json_object("JSON_OBJECTAGG_ABSENT_ON_NULL", "JSON_OBJECTAGG(... ABSENT ON NULL): leaves out NULL values."),
     _json_array("JSON_ARRAYAGG", "A JSON array of the values in order of arrival; NULLs are left out."),

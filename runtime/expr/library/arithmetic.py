@@ -1,10 +1,8 @@
 """The operators + - * / % and the minus sign, over numbers, points in time and intervals.
 
 Integers wrap like Java's; division by zero fails for integers and decimals, gives Infinity or NaN for FLOAT and
-DOUBLE. Decimal results
-have the precision and scale that Flink derives (below), and are NULL where they do not fit. A point in time keeps its
-type when an interval is
-added; adding months clamps to the month's last day.
+DOUBLE. Decimal results have the precision and scale that Flink derives (below), and are NULL where they do not fit. A
+point in time keeps its type when an interval is added; adding months clamps to the month's last day.
 """
 
 from __future__ import annotations
@@ -135,14 +133,24 @@ def _rest_rule(types: CallTypes) -> _Typed | None:
     return (typed[0], b) if a.is_integer and b.is_integer else typed
 
 
-@FAMILY.special("+", _rule(_sum_digits, _plus_types), "The sum; a point in time and an interval too.", form=("NUMERIC", "NUMERIC"),
-                syntax="a + b")
+@FAMILY.special(
+    "+",
+    _rule(_sum_digits, _plus_types),
+    "The sum; a point in time and an interval too.",
+    form=("NUMERIC", "NUMERIC"),
+    syntax="a + b",
+)
 def plus(context: EvalContext, a: Value, b: Value) -> Value:
     return _add(context, a, b, 1)
 
 
-@FAMILY.special("-", _rule(_sum_digits, _minus_types), "The difference; a point in time less an interval too.",
-                form=("NUMERIC", "NUMERIC"), syntax="a - b")
+@FAMILY.special(
+    "-",
+    _rule(_sum_digits, _minus_types),
+    "The difference; a point in time less an interval too.",
+    form=("NUMERIC", "NUMERIC"),
+    syntax="a - b",
+)
 def minus(context: EvalContext, a: Value, b: Value) -> Value:
     return _add(context, a, b, -1)
 
@@ -166,8 +174,13 @@ def _decimal(context: EvalContext, values: Any, *valid: Mask | None) -> pa.Array
     return from_unscaled(values, combine_valid(*valid), context.result_type.arrow, context.num_rows)
 
 
-@FAMILY.special("*", _rule(_product_digits, _times_types), "The product; an interval times a number too.",
-                form=("NUMERIC", "NUMERIC"), syntax="a * b")
+@FAMILY.special(
+    "*",
+    _rule(_product_digits, _times_types),
+    "The product; an interval times a number too.",
+    form=("NUMERIC", "NUMERIC"),
+    syntax="a * b",
+)
 def times(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
     result = context.result_type
@@ -179,7 +192,9 @@ def times(context: EvalContext, a: Value, b: Value) -> Value:
         values = product(length.astype(np.int64), factor)
         if right.scale:
             values = divide_half_up(values, 10**right.scale)
-        return from_numpy(values.astype(np.int64), combine_valid(valid_length, valid_factor), result.arrow, context.num_rows)
+        return from_numpy(
+            values.astype(np.int64), combine_valid(valid_length, valid_factor), result.arrow, context.num_rows
+        )
     if result.root is _R.DECIMAL:
         x, valid_x = unscaled(a, context.num_rows)
         y, valid_y = unscaled(b, context.num_rows)
@@ -193,12 +208,19 @@ def _zero_divisor(divisor: Any, valid: Mask | None, length: int) -> None:
     if valid is not None:
         zero = zero & valid
     if zero.any():
-        raise ExpressionError("division by zero", code="E2102",
-                              hint="guard it: CASE WHEN b <> 0 THEN a / b END, or a / NULLIF(b, 0)")
+        raise ExpressionError(
+            "division by zero", code="E2102", hint="guard it: CASE WHEN b <> 0 THEN a / b END, or a / NULLIF(b, 0)"
+        )
 
 
-@FAMILY.special("/", _rule(_quotient_digits, _nothing), "The quotient; of integers, truncated toward zero.",
-                form=("NUMERIC", "NUMERIC"), can_fail=True, syntax="a / b")
+@FAMILY.special(
+    "/",
+    _rule(_quotient_digits, _nothing),
+    "The quotient; of integers, truncated toward zero.",
+    form=("NUMERIC", "NUMERIC"),
+    can_fail=True,
+    syntax="a / b",
+)
 def divide(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
     result = context.result_type
@@ -233,8 +255,15 @@ def _truncated(x: Any, y: Any) -> Any:
         return quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
 
 
-@FAMILY.special("%", _rest_rule, "The remainder; its sign is the dividend's.", form=("NUMERIC", "NUMERIC"), aliases=("MOD",),
-                can_fail=True, syntax="a % b")
+@FAMILY.special(
+    "%",
+    _rest_rule,
+    "The remainder; its sign is the dividend's.",
+    form=("NUMERIC", "NUMERIC"),
+    aliases=("MOD",),
+    can_fail=True,
+    syntax="a % b",
+)
 def remainder(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
     result = context.result_type
@@ -279,8 +308,13 @@ def _between_moments(types: CallTypes) -> _Typed | None:
     return None
 
 
-@FAMILY.special("MINUS_DATE", _between_moments, "The time between two points, in milliseconds.", form=("DATETIME", "DATETIME"),
-                syntax="(a - b) DAY TO SECOND")
+@FAMILY.special(
+    "MINUS_DATE",
+    _between_moments,
+    "The time between two points, in milliseconds.",
+    form=("DATETIME", "DATETIME"),
+    syntax="(a - b) DAY TO SECOND",
+)
 def minus_date(context: EvalContext, a: Value, b: Value) -> Value:
     return difference(context, a, b)
 
@@ -290,7 +324,12 @@ def _months_between(types: CallTypes) -> _Typed | None:
     return None if typed is None else (typed[0], INTERVAL_MONTH)
 
 
-@FAMILY.special("MINUS_MONTHS", _months_between, "The whole months between two points.", form=("DATETIME", "DATETIME"),
-                syntax="(a - b) YEAR TO MONTH")
+@FAMILY.special(
+    "MINUS_MONTHS",
+    _months_between,
+    "The whole months between two points.",
+    form=("DATETIME", "DATETIME"),
+    syntax="(a - b) YEAR TO MONTH",
+)
 def minus_months(context: EvalContext, a: Value, b: Value) -> Value:
     return months_between(context, a, b)

@@ -1,8 +1,8 @@
 """Functions of arrays. Elements are equal when their values are, NULL equals NULL, nested values too.
 
 Everything works on the items of all rows at once: numbers for equal items, sorts within rows, gathers. Where a new
-element
-meets an array, it is cast to the element type when that is implicit; texts of different lengths meet in the longer one.
+element meets an array, it is cast to the element type when that is implicit; texts of different lengths meet in the
+longer one.
 """
 
 from __future__ import annotations
@@ -88,15 +88,25 @@ def _attached(context: EvalContext, length: int, array: pa.Array, value: pa.Arra
     return built(values.take(pa.array(order)), lengths, parts.valid, context.result_type.arrow)
 
 
-@FAMILY.special("ARRAY_APPEND", _with_element(True, _extended), "The array with one more element at its end.", form=("ARRAY", "ANY"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_APPEND",
+    _with_element(True, _extended),
+    "The array with one more element at its end.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_append(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     return _attached(context, length, array, value, front=False)
 
 
-@FAMILY.special("ARRAY_PREPEND", _with_element(True, _extended), "The array with one more element at its start.", form=("ARRAY", "ANY"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_PREPEND",
+    _with_element(True, _extended),
+    "The array with one more element at its start.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_prepend(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     return _attached(context, length, array, value, front=True)
@@ -109,24 +119,39 @@ def _matches(array: pa.Array, value: pa.Array) -> tuple[Parts, Any]:
     return parts, items == wanted[parts.parents()]
 
 
-@FAMILY.special("ARRAY_REMOVE", _with_element(False, _of_array), "The array without the elements that equal a value.",
-                form=("ARRAY", "ANY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_REMOVE",
+    _with_element(False, _of_array),
+    "The array without the elements that equal a value.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_remove(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     parts, hit = _matches(array, value)
     return kept(parts, array.values.take(pa.array(parts.rows)), ~hit, context.result_type.arrow)
 
 
-@FAMILY.special("ARRAY_CONTAINS", _with_element(False, lambda a, t: BOOLEAN.with_nullable(t[0].nullable)),
-                "Whether a value, NULL too, is an element.", form=("ARRAY", "ANY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_CONTAINS",
+    _with_element(False, lambda a, t: BOOLEAN.with_nullable(t[0].nullable)),
+    "Whether a value, NULL too, is an element.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_contains(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     parts, hit = _matches(array, value)
     return from_numpy(np.bincount(parts.parents()[hit], minlength=length) > 0, parts.valid, pa.bool_())
 
 
-@FAMILY.special("ARRAY_POSITION", _with_element(False, lambda a, t: INT.with_nullable(t[0].nullable or t[1].nullable)),
-                "Where a value first stands in the array, from 1; 0 when it does not.", form=("ARRAY", "ANY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_POSITION",
+    _with_element(False, lambda a, t: INT.with_nullable(t[0].nullable or t[1].nullable)),
+    "Where a value first stands in the array, from 1; 0 when it does not.",
+    form=("ARRAY", "ANY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_position(context: EvalContext, length: int, array: pa.Array, value: pa.Array) -> pa.Array:
     parts, hit = _matches(array, value)
@@ -139,8 +164,12 @@ def array_position(context: EvalContext, length: int, array: pa.Array, value: pa
 # One array
 
 
-@FAMILY.scalar("CARDINALITY", [ArgumentType("ARRAY or MAP", lambda t: t.root in (_R.ARRAY, _R.MAP, _R.MULTISET), lambda t: None)], INT,
-               "The number of elements, or of entries.")
+@FAMILY.scalar(
+    "CARDINALITY",
+    [ArgumentType("ARRAY or MAP", lambda t: t.root in (_R.ARRAY, _R.MAP, _R.MULTISET), lambda t: None)],
+    INT,
+    "The number of elements, or of entries.",
+)
 @by_row
 def cardinality(context: EvalContext, length: int, collection: pa.Array) -> pa.Array:
     if context.arg_types[0].root is _R.MULTISET:
@@ -150,20 +179,31 @@ def cardinality(context: EvalContext, length: int, collection: pa.Array) -> pa.A
     return from_numpy(lengths_of(collection), validity(collection), pa.int32())
 
 
-@FAMILY.scalar("ELEMENT", [ARRAY_], element_of(0), "The only element; NULL of an empty array, an error when there are more.",
-               nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "ELEMENT",
+    [ARRAY_],
+    element_of(0),
+    "The only element; NULL of an empty array, an error when there are more.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 @by_row
 def element(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     parts = parts_of(array)
     if (parts.lengths > 1).any():
-        raise ExpressionError(f"ELEMENT of an array with {int(parts.lengths.max())} elements", code="E2002",
-                              hint="array[1] is the first of them")
+        raise ExpressionError(
+            f"ELEMENT of an array with {int(parts.lengths.max())} elements",
+            code="E2002",
+            hint="array[1] is the first of them",
+        )
     at = np.full(length, -1, np.int64)
     at[parts.lengths == 1] = parts.rows
     return array.values.take(pa.array(at, mask=at < 0))
 
 
-@FAMILY.scalar("ARRAY_DISTINCT", [ARRAY_], same(0), "The array without repeated elements, in the order of the first ones.")
+@FAMILY.scalar(
+    "ARRAY_DISTINCT", [ARRAY_], same(0), "The array without repeated elements, in the order of the first ones."
+)
 @by_row
 def array_distinct(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     parts = parts_of(array)
@@ -187,11 +227,20 @@ def _first_of_each(parents: Any, codes: Any) -> Any:
 def array_reverse(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     parts = parts_of(array)
     ends = np.repeat(parts.starts() + parts.lengths - 1, parts.lengths)
-    return built(array.values.take(pa.array(parts.rows[ends - parts.within()])), parts.lengths, parts.valid, context.result_type.arrow)
+    return built(
+        array.values.take(pa.array(parts.rows[ends - parts.within()])),
+        parts.lengths,
+        parts.valid,
+        context.result_type.arrow,
+    )
 
 
-@FAMILY.scalar("ARRAY_SLICE", [ARRAY_, WHOLE_, optional(WHOLE_)], same(0),
-               "The elements from a place to another, both included, from 1; negative places count from the end.")
+@FAMILY.scalar(
+    "ARRAY_SLICE",
+    [ARRAY_, WHOLE_, optional(WHOLE_)],
+    same(0),
+    "The elements from a place to another, both included, from 1; negative places count from the end.",
+)
 @by_row
 def array_slice(context: EvalContext, length: int, array: pa.Array, start: pa.Array, *end: pa.Array) -> pa.Array:
     parts = parts_of(array)
@@ -219,12 +268,19 @@ def _sorted_order(parents: Any, values: pa.Array, descending: Any, nulls_first: 
     return np.lexsort((ranks, edge, parents))
 
 
-_SORTABLE = ArgumentType("ARRAY<COMPARABLE>", lambda t: t.root is _R.ARRAY and not t.children[0].is_nested,
-                         lambda t: ARRAY_.coerce(t) if t.root is _R.NULL else None)
+_SORTABLE = ArgumentType(
+    "ARRAY<COMPARABLE>",
+    lambda t: t.root is _R.ARRAY and not t.children[0].is_nested,
+    lambda t: ARRAY_.coerce(t) if t.root is _R.NULL else None,
+)
 
 
-@FAMILY.scalar("ARRAY_SORT", [_SORTABLE, optional(BOOLEAN_), optional(BOOLEAN_)], same(0),
-               "The array in order: ascending unless FALSE is given; NULLs first when ascending, unless a third argument says.")
+@FAMILY.scalar(
+    "ARRAY_SORT",
+    [_SORTABLE, optional(BOOLEAN_), optional(BOOLEAN_)],
+    same(0),
+    "The array in order: ascending unless FALSE is given; NULLs first when ascending, unless a third argument says.",
+)
 @by_row
 def array_sort(context: EvalContext, length: int, array: pa.Array, *options: pa.Array) -> pa.Array:
     parts = parts_of(array)
@@ -245,7 +301,9 @@ def _extreme(array: pa.Array, greatest: bool) -> pa.Array:
     values = array.values.take(pa.array(parts.rows))
     known = values.is_valid().to_numpy(zero_copy_only=False)
     parents = parts.parents()[known]
-    order = _sorted_order(parents, values.filter(pa.array(known)), np.full(len(parents), greatest), np.zeros(len(parents), np.bool_))
+    order = _sorted_order(
+        parents, values.filter(pa.array(known)), np.full(len(parents), greatest), np.zeros(len(parents), np.bool_)
+    )
     at = np.full(len(array), -1, np.int64)
     rows, first = np.unique(parents[order], return_index=True)
     at[rows] = np.flatnonzero(known)[order[first]]
@@ -264,12 +322,19 @@ def array_min(context: EvalContext, length: int, array: pa.Array) -> pa.Array:
     return _extreme(array, greatest=False)
 
 
-_TEXTS = ArgumentType("ARRAY<CHARACTER>", lambda t: t.root is _R.ARRAY and (t.children[0].is_character or t.children[0].root is _R.NULL),
-                      lambda t: DataType(_R.ARRAY, children=(STRING,)) if t.root is _R.NULL else None)
+_TEXTS = ArgumentType(
+    "ARRAY<CHARACTER>",
+    lambda t: t.root is _R.ARRAY and (t.children[0].is_character or t.children[0].root is _R.NULL),
+    lambda t: DataType(_R.ARRAY, children=(STRING,)) if t.root is _R.NULL else None,
+)
 
 
-@FAMILY.scalar("ARRAY_JOIN", [_TEXTS, CHARACTER, optional(CHARACTER)], STRING,
-               "The elements with a separator between; NULLs are left out, or written as the third argument.")
+@FAMILY.scalar(
+    "ARRAY_JOIN",
+    [_TEXTS, CHARACTER, optional(CHARACTER)],
+    STRING,
+    "The elements with a separator between; NULLs are left out, or written as the third argument.",
+)
 @by_row
 def array_join(context: EvalContext, length: int, array: pa.Array, separator: pa.Array, *instead: pa.Array) -> pa.Array:
     parts = parts_of(array)
@@ -299,8 +364,13 @@ def _two_arrays(types: CallTypes) -> _Typed | None:
     return _common_arrays(types) if len(types) == 2 else None
 
 
-@FAMILY.special("ARRAY_CONCAT", _common_arrays, "The arrays one after the other; NULL when one is NULL.", form=("ARRAY", "ARRAY?"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_CONCAT",
+    _common_arrays,
+    "The arrays one after the other; NULL when one is NULL.",
+    form=("ARRAY", "ARRAY?"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_concat(context: EvalContext, length: int, *arrays: pa.Array) -> pa.Array:
     return _concatenated(arrays, context.result_type.arrow)
@@ -318,7 +388,9 @@ def _concatenated(arrays: tuple[pa.Array, ...], type_: pa.DataType) -> pa.Array:
     return built(values.take(pa.array(order)), lengths, valid, type_)
 
 
-@FAMILY.special("ARRAY_UNION", _two_arrays, "The distinct elements of both arrays.", form=("ARRAY", "ARRAY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_UNION", _two_arrays, "The distinct elements of both arrays.", form=("ARRAY", "ARRAY"), nulls=Nulls.RULE
+)
 @by_row
 def array_union(context: EvalContext, length: int, *arrays: pa.Array) -> pa.Array:
     both = _concatenated(arrays, context.result_type.arrow)
@@ -341,15 +413,25 @@ def _compared(context: EvalContext, a: pa.Array, b: pa.Array, inside: bool) -> p
     return kept(Parts(left.rows, left.lengths, valid), values, keep, context.result_type.arrow)
 
 
-@FAMILY.special("ARRAY_EXCEPT", _two_arrays, "The distinct elements of the first array that are not in the second.",
-                form=("ARRAY", "ARRAY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_EXCEPT",
+    _two_arrays,
+    "The distinct elements of the first array that are not in the second.",
+    form=("ARRAY", "ARRAY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_except(context: EvalContext, length: int, a: pa.Array, b: pa.Array) -> pa.Array:
     return _compared(context, a, b, inside=False)
 
 
-@FAMILY.special("ARRAY_INTERSECT", _two_arrays, "The distinct elements that are in both arrays.", form=("ARRAY", "ARRAY"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "ARRAY_INTERSECT",
+    _two_arrays,
+    "The distinct elements that are in both arrays.",
+    form=("ARRAY", "ARRAY"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def array_intersect(context: EvalContext, length: int, a: pa.Array, b: pa.Array) -> pa.Array:
     return _compared(context, a, b, inside=True)

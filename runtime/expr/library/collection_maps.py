@@ -60,8 +60,13 @@ def _union_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | Non
     return tuple(common.with_nullable(t.nullable) for t in types), common
 
 
-@FAMILY.special("MAP_UNION", _union_rule, "The entries of all maps, later ones before earlier ones; NULL when one is NULL.",
-                form=("MAP", "MAP?"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "MAP_UNION",
+    _union_rule,
+    "The entries of all maps, later ones before earlier ones; NULL when one is NULL.",
+    form=("MAP", "MAP?"),
+    nulls=Nulls.RULE,
+)
 @by_row
 def map_union(context: EvalContext, length: int, *maps: pa.Array) -> pa.Array:
     parts = [parts_of(m) for m in maps]
@@ -81,8 +86,13 @@ def _from_arrays(types: CallTypes) -> DataType:
     return map_of(types[0].children[0], types[1].children[0])
 
 
-@FAMILY.scalar("MAP_FROM_ARRAYS", [ARRAY_, ARRAY_], _from_arrays, "A map of an array of keys and one of values, of one length.",
-               can_fail=True)
+@FAMILY.scalar(
+    "MAP_FROM_ARRAYS",
+    [ARRAY_, ARRAY_],
+    _from_arrays,
+    "A map of an array of keys and one of values, of one length.",
+    can_fail=True,
+)
 @by_row
 def map_from_arrays(context: EvalContext, length: int, keys: pa.Array, values: pa.Array) -> pa.Array:
     left, right = parts_of(keys), parts_of(values)
@@ -99,9 +109,14 @@ def map_from_arrays(context: EvalContext, length: int, keys: pa.Array, values: p
     return map_built(names, items, np.where(known, left.lengths, 0), valid, context.result_type.arrow)
 
 
-@FAMILY.scalar("STR_TO_MAP", [CHARACTER, optional(CHARACTER), optional(CHARACTER)], _TEXT_MAP,
-               "A map read from a text: entries between `,`, keys before `=`; the two delimiters are regular expressions.",
-               nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "STR_TO_MAP",
+    [CHARACTER, optional(CHARACTER), optional(CHARACTER)],
+    _TEXT_MAP,
+    "A map read from a text: entries between `,`, keys before `=`; the two delimiters are regular expressions.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def str_to_map(context: EvalContext, text: Value, *delimiters: Value) -> Value:
     return map_distinct(_read, [text, *delimiters], _TEXT_MAP.arrow, context.num_rows)
 
@@ -109,7 +124,9 @@ def str_to_map(context: EvalContext, text: Value, *delimiters: Value) -> Value:
 def _read(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
     entries, pair = java_regex(between), java_regex(inside)
     if entries is None or pair is None:
-        raise ExpressionError(f"the delimiter '{inside if entries else between}' is a wrong regular expression", code="E2003")
+        raise ExpressionError(
+            f"the delimiter '{inside if entries else between}' is a wrong regular expression", code="E2003"
+        )
     found: dict[str, str | None] = {}
     if not text:
         return []
@@ -122,7 +139,7 @@ def _read(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, s
         if at is None:
             found[piece] = None
         else:
-            found[piece[:at.start()]] = piece[at.end():]
+            found[piece[: at.start()]] = piece[at.end() :]
     return list(found.items())
 
 

@@ -1,9 +1,8 @@
 """Comparison operators, tests for NULL, LIKE and SIMILAR TO.
 
 Texts compare by code point without padding ('abc' is not 'abc '), bytes as unsigned numbers. Rows, arrays and maps
-compare for
-equality only. LIKE has no escape character unless ESCAPE gives one. BETWEEN and IN are other expressions by the time
-they get here.
+compare for equality only. LIKE has no escape character unless ESCAPE gives one. BETWEEN and IN are other expressions by
+the time they get here.
 Source: Flink's page of built-in functions, and its answers to the vectors.
 """
 
@@ -50,7 +49,9 @@ def _order_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | Non
 _COMPARABLE = ("COMPARABLE", "COMPARABLE")
 
 
-@FAMILY.special("=", compare_rule, "Whether both are equal; UNKNOWN when one is NULL.", form=_COMPARABLE, syntax="a = b")
+@FAMILY.special(
+    "=", compare_rule, "Whether both are equal; UNKNOWN when one is NULL.", form=_COMPARABLE, syntax="a = b"
+)
 def equals(context: EvalContext, a: Value, b: Value) -> Value:
     return equal(a, b, context.num_rows)
 
@@ -80,8 +81,14 @@ def at_least(_: EvalContext, a: Value, b: Value) -> Value:
     return pc.greater_equal(a, b)
 
 
-@FAMILY.special("IS NOT DISTINCT FROM", compare_rule, "Whether both are equal or both NULL.", form=_COMPARABLE, nulls=Nulls.NEVER,
-                syntax="a IS NOT DISTINCT FROM b")
+@FAMILY.special(
+    "IS NOT DISTINCT FROM",
+    compare_rule,
+    "Whether both are equal or both NULL.",
+    form=_COMPARABLE,
+    nulls=Nulls.NEVER,
+    syntax="a IS NOT DISTINCT FROM b",
+)
 def is_same(context: EvalContext, a: Value, b: Value) -> Value:
     if pa.types.is_nested(a.type):
         return from_numpy(same_rows(as_array(a, context.num_rows), as_array(b, context.num_rows)), None, pa.bool_())
@@ -89,8 +96,14 @@ def is_same(context: EvalContext, a: Value, b: Value) -> Value:
     return both if pa.types.is_null(a.type) else pc.or_(pc.fill_null(pc.equal(a, b), False), both)
 
 
-@FAMILY.special("IS DISTINCT FROM", compare_rule, "Whether both differ, NULL being a value like others.", form=_COMPARABLE,
-                nulls=Nulls.NEVER, syntax="a IS DISTINCT FROM b")
+@FAMILY.special(
+    "IS DISTINCT FROM",
+    compare_rule,
+    "Whether both differ, NULL being a value like others.",
+    form=_COMPARABLE,
+    nulls=Nulls.NEVER,
+    syntax="a IS DISTINCT FROM b",
+)
 def is_other(context: EvalContext, a: Value, b: Value) -> Value:
     return pc.invert(is_same(context, a, b))
 
@@ -100,7 +113,9 @@ def is_null(_: EvalContext, value: Value) -> Value:
     return pc.is_null(value)
 
 
-@FAMILY.scalar("IS NOT NULL", [ANY], BOOLEAN, "Whether the value is not NULL.", nulls=Nulls.NEVER, syntax="a IS NOT NULL")
+@FAMILY.scalar(
+    "IS NOT NULL", [ANY], BOOLEAN, "Whether the value is not NULL.", nulls=Nulls.NEVER, syntax="a IS NOT NULL"
+)
 def is_not_null(_: EvalContext, value: Value) -> Value:
     return pc.is_valid(value)
 
@@ -142,7 +157,7 @@ def _translated(pattern: str, escape: str, similar: bool) -> str:
         else:
             parts.append({"%": ".*", "_": ".", ".": r"\.", "^": r"\^", "$": r"\$"}.get(char, char))
         if similar and char in "[]":
-            bracket = char == "[" or (bracket and pattern[position - 2:position] == ":]")
+            bracket = char == "[" or (bracket and pattern[position - 2 : position] == ":]")
     text = "".join(parts)
     if similar:
         # Flink writes the classes in capitals, [[:ALPHA:]].
@@ -150,9 +165,15 @@ def _translated(pattern: str, escape: str, similar: bool) -> str:
     return rf"(?s)\A(?:{text})\z"
 
 
-@FAMILY.scalar("LIKE", [CHARACTER, CHARACTER, optional(CHARACTER)], BOOLEAN,
-               "Whether the text matches: % is any text, _ any character.", syntax="s LIKE p [ESCAPE c]", can_fail=True,
-               duckdb={2: "{0} LIKE {1}", 3: "{0} LIKE {1} ESCAPE {2}"})
+@FAMILY.scalar(
+    "LIKE",
+    [CHARACTER, CHARACTER, optional(CHARACTER)],
+    BOOLEAN,
+    "Whether the text matches: % is any text, _ any character.",
+    syntax="s LIKE p [ESCAPE c]",
+    can_fail=True,
+    duckdb={2: "{0} LIKE {1}", 3: "{0} LIKE {1} ESCAPE {2}"},
+)
 def like(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
     if not isinstance(pattern, pa.Scalar) or any(isinstance(e, pa.Scalar) and not e.is_valid for e in escape):
         return NotImplemented
@@ -179,9 +200,15 @@ def like(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
             return pc.match_substring(value, body)
 
 
-@FAMILY.scalar("SIMILAR TO", [CHARACTER, CHARACTER, optional(CHARACTER)], BOOLEAN,
-               "Whether the text matches an SQL regular expression as a whole.", syntax="s SIMILAR TO p [ESCAPE c]", can_fail=True,
-               duckdb="regexp_full_match({0}, replace(replace({1}, '%', '.*'), '_', '.'), 's')")
+@FAMILY.scalar(
+    "SIMILAR TO",
+    [CHARACTER, CHARACTER, optional(CHARACTER)],
+    BOOLEAN,
+    "Whether the text matches an SQL regular expression as a whole.",
+    syntax="s SIMILAR TO p [ESCAPE c]",
+    can_fail=True,
+    duckdb="regexp_full_match({0}, replace(replace({1}, '%', '.*'), '_', '.'), 's')",
+)
 def similar_to(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
     escaping = _escape_of(escape)
     if not isinstance(pattern, pa.Scalar) or escaping is None:

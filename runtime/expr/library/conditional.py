@@ -47,8 +47,13 @@ def _if_rule(types: CallTypes) -> _Typed | None:
     return (BOOLEAN.with_nullable(types[0].nullable), *(common.with_nullable(t.nullable) for t in types[1:])), result
 
 
-@FAMILY.special("IF", _if_rule, "The second argument where the first is TRUE, else the third.", form=("BOOLEAN", "ANY", "ANY"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "IF",
+    _if_rule,
+    "The second argument where the first is TRUE, else the third.",
+    form=("BOOLEAN", "ANY", "ANY"),
+    nulls=Nulls.RULE,
+)
 def if_(context: EvalContext, condition: Value, yes: Value, no: Value) -> Value:
     return _choose(pc.fill_null(condition, False), yes, no, context.num_rows)
 
@@ -65,7 +70,9 @@ def _first_known(context: EvalContext, *args: Value) -> Value:
     return functools.reduce(lambda a, b: _choose(pc.is_valid(a), a, b, context.num_rows), args)
 
 
-@FAMILY.special("COALESCE", _coalesce_rule, "The first argument that is not NULL.", form=("ANY", "ANY?"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "COALESCE", _coalesce_rule, "The first argument that is not NULL.", form=("ANY", "ANY?"), nulls=Nulls.RULE
+)
 def coalesce(context: EvalContext, *args: Value) -> Value:
     return _first_known(context, *args)
 
@@ -96,8 +103,11 @@ def nullif(context: EvalContext, value: Value, other: Value) -> Value:
     left, right = context.arg_types
     common = comparison_type(left, right)
     assert common is not None
-    same = equal(cast_array(value, left, common, False, context), cast_array(other, right, common, False, context),
-                 context.num_rows)
+    same = equal(
+        cast_array(value, left, common, False, context),
+        cast_array(other, right, common, False, context),
+        context.num_rows,
+    )
     return _choose(pc.fill_null(same, False), pa.scalar(None, value.type), value, context.num_rows)
 
 
@@ -108,7 +118,12 @@ def _extreme_rule(types: CallTypes) -> _Typed | None:
     return tuple(common.with_nullable(t.nullable) for t in types), common
 
 
-@FAMILY.special("GREATEST", _extreme_rule, "The greatest argument; NULL when one is NULL, NaN when the first is.", form=("ANY", "ANY?"))
+@FAMILY.special(
+    "GREATEST",
+    _extreme_rule,
+    "The greatest argument; NULL when one is NULL, NaN when the first is.",
+    form=("ANY", "ANY?"),
+)
 def greatest(_: EvalContext, *args: Value) -> Value:
     if pa.types.is_boolean(args[0].type):
         return functools.reduce(pc.or_, args)
@@ -117,7 +132,9 @@ def greatest(_: EvalContext, *args: Value) -> Value:
     return pc.max_element_wise(*args, skip_nulls=False)
 
 
-@FAMILY.special("LEAST", _extreme_rule, "The least argument; NULL when one is NULL, NaN when the first is.", form=("ANY", "ANY?"))
+@FAMILY.special(
+    "LEAST", _extreme_rule, "The least argument; NULL when one is NULL, NaN when the first is.", form=("ANY", "ANY?")
+)
 def least(_: EvalContext, *args: Value) -> Value:
     if pa.types.is_boolean(args[0].type):
         return functools.reduce(pc.and_, args)
@@ -126,17 +143,23 @@ def least(_: EvalContext, *args: Value) -> Value:
     return pc.min_element_wise(*args, skip_nulls=False)
 
 
-@FAMILY.scalar("IS_ALPHA", [CHARACTER], BOOLEAN, "Whether all characters are letters; FALSE for NULL and ''.", nulls=Nulls.NEVER)
+@FAMILY.scalar(
+    "IS_ALPHA", [CHARACTER], BOOLEAN, "Whether all characters are letters; FALSE for NULL and ''.", nulls=Nulls.NEVER
+)
 def is_alpha(_: EvalContext, text: Value) -> Value:
     return pc.fill_null(pc.utf8_is_alpha(text), False)
 
 
-@FAMILY.scalar("IS_DIGIT", [CHARACTER], BOOLEAN, "Whether all characters are digits; FALSE for NULL and ''.", nulls=Nulls.NEVER)
+@FAMILY.scalar(
+    "IS_DIGIT", [CHARACTER], BOOLEAN, "Whether all characters are digits; FALSE for NULL and ''.", nulls=Nulls.NEVER
+)
 def is_digit(_: EvalContext, text: Value) -> Value:
     return pc.fill_null(pc.utf8_is_digit(text), False)
 
 
-@FAMILY.scalar("IS_DECIMAL", [CHARACTER], BOOLEAN, "Whether the text reads as a number; FALSE for NULL.", nulls=Nulls.NEVER)
+@FAMILY.scalar(
+    "IS_DECIMAL", [CHARACTER], BOOLEAN, "Whether the text reads as a number; FALSE for NULL.", nulls=Nulls.NEVER
+)
 def is_decimal(context: EvalContext, text: Value) -> Value:
     array = as_array(text, context.num_rows)
     source = context.arg_types[0]

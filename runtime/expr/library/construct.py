@@ -47,7 +47,9 @@ def row(context: EvalContext, length: int, *values: pa.Array) -> pa.Array:
 
 def _array_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
-    return None if common is None else (tuple(common.with_nullable(t.nullable) for t in types), array(common).not_null())
+    return (
+        None if common is None else (tuple(common.with_nullable(t.nullable) for t in types), array(common).not_null())
+    )
 
 
 def _woven(columns: list[pa.Array], length: int, type_: pa.DataType) -> pa.Array:
@@ -56,7 +58,9 @@ def _woven(columns: list[pa.Array], length: int, type_: pa.DataType) -> pa.Array
     return whole.take(pa.array((np.arange(length)[:, None] + np.arange(len(columns)) * length).ravel()))
 
 
-@FAMILY.special("ARRAY", _array_rule, "An array of values.", form=("ANY", "ANY?"), nulls=Nulls.RULE, syntax="ARRAY[a, b, ...]")
+@FAMILY.special(
+    "ARRAY", _array_rule, "An array of values.", form=("ANY", "ANY?"), nulls=Nulls.RULE, syntax="ARRAY[a, b, ...]"
+)
 @by_row
 def array_(context: EvalContext, length: int, *values: pa.Array) -> pa.Array:
     type_ = context.result_type.arrow
@@ -71,8 +75,15 @@ def _map_rule(types: CallTypes) -> _Typed | None:
     return given, map_of(keys, values).not_null()
 
 
-@FAMILY.special("MAP", _map_rule, "A map of keys and values; of equal keys the last counts.", form=("ANY", "ANY"), nulls=Nulls.RULE,
-                can_fail=True, syntax="MAP[key, value, ...]")
+@FAMILY.special(
+    "MAP",
+    _map_rule,
+    "A map of keys and values; of equal keys the last counts.",
+    form=("ANY", "ANY"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="MAP[key, value, ...]",
+)
 @by_row
 def map_(context: EvalContext, length: int, *values: pa.Array) -> pa.Array:
     type_ = context.result_type.arrow
@@ -95,7 +106,9 @@ def _field_rule(types: CallTypes) -> _Typed | None:
     return None
 
 
-@FAMILY.special("GET_FIELD", _field_rule, "A field of a row.", form=("ROW", "NAME"), nulls=Nulls.RULE, syntax="row.field")
+@FAMILY.special(
+    "GET_FIELD", _field_rule, "A field of a row.", form=("ROW", "NAME"), nulls=Nulls.RULE, syntax="row.field"
+)
 def get_field(context: EvalContext, value: Value, name: Value) -> Value:
     wanted = name.as_py()
     index = next(i for i, f in enumerate(context.arg_types[0].fields) if f.name == wanted)
@@ -113,8 +126,14 @@ def _item_rule(types: CallTypes) -> _Typed | None:
     return None
 
 
-@FAMILY.special("ITEM", _item_rule, "The n-th element of an array, from 1, or the value of a key of a map; NULL when there is none.",
-                form=("ARRAY or MAP", "ANY"), nulls=Nulls.RULE, syntax="array[n], map[key]")
+@FAMILY.special(
+    "ITEM",
+    _item_rule,
+    "The n-th element of an array, from 1, or the value of a key of a map; NULL when there is none.",
+    form=("ARRAY or MAP", "ANY"),
+    nulls=Nulls.RULE,
+    syntax="array[n], map[key]",
+)
 @by_row
 def item(context: EvalContext, length: int, collection: pa.Array, key: pa.Array) -> pa.Array:
     parts = parts_of(collection)
@@ -151,8 +170,13 @@ def _object_rule(types: CallTypes) -> _Typed | None:
     return tuple(types), DataType(_R.ROW, fields=fields, nullable=True)
 
 
-@FAMILY.special("OBJECT_OF", _object_rule, "A structured object of a class name and pairs of a field's name and value.",
-                form=("CLASS", "NAME", "ANY"), nulls=Nulls.RULE)
+@FAMILY.special(
+    "OBJECT_OF",
+    _object_rule,
+    "A structured object of a class name and pairs of a field's name and value.",
+    form=("CLASS", "NAME", "ANY"),
+    nulls=Nulls.RULE,
+)
 def object_of(context: EvalContext, *values: Value) -> Value:
     length = context.num_rows
     fields = [as_array(v, length, t.arrow) for v, t in zip(values[2::2], context.arg_types[2::2], strict=True)]
@@ -168,17 +192,26 @@ def _update_rule(types: CallTypes) -> _Typed | None:
         if not isinstance(name, str):
             return None
         if name not in known:
-            raise TypeMismatchError(f'the object has no field "{name}"', code="E1301", hint=did_you_mean(name, list(known)))
+            raise TypeMismatchError(
+                f'the object has no field "{name}"', code="E1301", hint=did_you_mean(name, list(known))
+            )
         known[name] = RowField(name, types[index + 1])
     return tuple(types), types[0].with_(fields=tuple(known.values()))
 
 
-@FAMILY.special("OBJECT_UPDATE", _update_rule, "A structured object with other values in some fields.", form=("ROW", "NAME", "ANY"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "OBJECT_UPDATE",
+    _update_rule,
+    "A structured object with other values in some fields.",
+    form=("ROW", "NAME", "ANY"),
+    nulls=Nulls.RULE,
+)
 def object_update(context: EvalContext, value: Value, *changes: Value) -> Value:
     length = context.num_rows
     source = as_array(value, length)
     columns = {f.name: pc.struct_field(source, [i]) for i, f in enumerate(context.arg_types[0].fields)}
     for name, new, type_ in zip(changes[::2], changes[1::2], context.arg_types[2::2], strict=True):
         columns[name.as_py()] = as_array(new, length, type_.arrow)
-    return _struct(list(columns.values()), context.result_type, length, source.is_valid() if source.null_count else None)
+    return _struct(
+        list(columns.values()), context.result_type, length, source.is_valid() if source.null_count else None
+    )

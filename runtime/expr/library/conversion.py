@@ -16,7 +16,9 @@ __all__ = ["FAMILY"]
 FAMILY = Family("conversion")
 
 
-@FAMILY.scalar("TYPEOF", [ANY, optional(BOOLEAN_)], STRING, "The type of an expression, as DDL would write it.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "TYPEOF", [ANY, optional(BOOLEAN_)], STRING, "The type of an expression, as DDL would write it.", nulls=Nulls.MAYBE
+)
 def typeof(context: EvalContext, *_: Value) -> Value:
     return pa.scalar(str(context.arg_types[0]))
 

@@ -16,27 +16,24 @@ A function with several forms lists further signatures; one with several names, 
     @FAMILY.scalar("ROUND", [EXACT, optional(INTEGER)], lambda types: round_type(types[0], types.literal(1)), "...")
 
 A result is NULL exactly when an argument is (`Nulls.STRICT`, the default: Arrow kernels and DuckDB do so by
-themselves), may be
-NULL for any (`MAYBE`), is never NULL (`NEVER`), or has the nullability that the rule gives it (`RULE`).
+themselves), may be NULL for any (`MAYBE`), is never NULL (`NEVER`), or has the nullability that the rule gives it
+(`RULE`).
 
 A function that DuckDB evaluates is a template, `{0}` the first argument, `{args}` all of them with commas. Missing
-optional
-arguments are not in the template's arguments, so give a form per count:
+optional arguments are not in the template's arguments, so give a form per count:
 
     FAMILY.sql_scalar("REVERSE", [CHARACTER], STRING, "reverse({0})", "The text back to front.")
 
 An evaluation gets Arrow arrays or scalars (literals) and may give either. `context.result_type` and
-`context.arg_types` are the
-SQL types of the call; `context.num_rows` is the length to give when all arguments are scalars and the result is not
-constant.
+`context.arg_types` are the SQL types of the call; `context.num_rows` is the length to give when all arguments are
+scalars and the result is not constant.
 For numpy work use `runtime.expr.columns`: `values, valid = numbers(x, context.num_rows)` and `from_numpy(values,
 valid, type)`.
 A row that cannot be computed raises `ExpressionError` (code E20xx, naming the value) and the declaration says
 `can_fail=True`.
 
 `family.special` declares a function whose argument types need a rule of their own (`+` over numbers, dates and
-intervals): the rule
-gives the types to cast the arguments to and the result, or None when they do not fit.
+intervals): the rule gives the types to cast the arguments to and the result, or None when they do not fit.
 """
 
 from __future__ import annotations
@@ -76,9 +73,40 @@ from runtime.expr.function import (
 )
 
 __all__ = [
-    "ANY", "APPROX", "ARRAY_", "BIGINT_", "BINARY_", "BOOLEAN_", "CHARACTER", "DATETIME", "DATE_", "DATE_OR_TIMESTAMP", "DESCRIPTOR_",
-    "DOUBLE_", "EXACT", "INTEGER", "INTERVAL_", "INT_", "MAP_", "MULTISET_", "NUMERIC", "ROW_", "STRING_OR_BYTES", "TEXT", "TIMESTAMP_ANY",
-    "TIME_", "WHOLE_", "Declare", "Family", "element_of", "exactly", "key_of", "nullable", "optional", "same", "value_of",
+    "ANY",
+    "APPROX",
+    "ARRAY_",
+    "BIGINT_",
+    "BINARY_",
+    "BOOLEAN_",
+    "CHARACTER",
+    "DATETIME",
+    "DATE_",
+    "DATE_OR_TIMESTAMP",
+    "DESCRIPTOR_",
+    "DOUBLE_",
+    "EXACT",
+    "INTEGER",
+    "INTERVAL_",
+    "INT_",
+    "MAP_",
+    "MULTISET_",
+    "NUMERIC",
+    "ROW_",
+    "STRING_OR_BYTES",
+    "TEXT",
+    "TIMESTAMP_ANY",
+    "TIME_",
+    "WHOLE_",
+    "Declare",
+    "Family",
+    "element_of",
+    "exactly",
+    "key_of",
+    "nullable",
+    "optional",
+    "same",
+    "value_of",
 ]
 
 _R = TypeRoot
@@ -150,7 +178,9 @@ DOUBLE_ = exactly(DOUBLE)
 """Any number, cast to DOUBLE."""
 INT_ = exactly(INT)
 """TINYINT, SMALLINT or INT, cast to INT."""
-WHOLE_ = ArgumentType("INTEGER", lambda t: t.root is _R.INT, lambda t: INT if t.is_integer or t.root is _R.NULL else None)
+WHOLE_ = ArgumentType(
+    "INTEGER", lambda t: t.root is _R.INT, lambda t: INT if t.is_integer or t.root is _R.NULL else None
+)
 """Any integer, BIGINT too, cast to INT: a position or a count in a text or an array."""
 BIGINT_ = exactly(BIGINT)
 """Any integer, cast to BIGINT."""
@@ -193,36 +223,96 @@ class Family:
         self.name = name
         self.functions: list[ScalarFunction] = []
 
-    def scalar(self, name: str, args: Sequence[ArgumentType], returns: ReturnType, document: str, *,
-               also: Sequence[Form] = (), aliases: Sequence[str] = (), variadic: bool = False, unify: bool = False,
-               nulls: Nulls = Nulls.STRICT, deterministic: bool = True, dynamic: bool = False, can_fail: bool = False,
-               monotonic: bool = False, duckdb: str | Mapping[int, str] | None = None, syntax: str | None = None) -> Declare:
+    def scalar(
+        self,
+        name: str,
+        args: Sequence[ArgumentType],
+        returns: ReturnType,
+        document: str,
+        *,
+        also: Sequence[Form] = (),
+        aliases: Sequence[str] = (),
+        variadic: bool = False,
+        unify: bool = False,
+        nulls: Nulls = Nulls.STRICT,
+        deterministic: bool = True,
+        dynamic: bool = False,
+        can_fail: bool = False,
+        monotonic: bool = False,
+        duckdb: str | Mapping[int, str] | None = None,
+        syntax: str | None = None,
+    ) -> Declare:
         """Decorator for `evaluate(context, *args)`. `also` has further forms `(args, returns)`; `variadic` and
         `unify` hold for all."""
         signatures = tuple(Signature(tuple(a), r, variadic, unify) for a, r in ((args, returns), *also))
 
         def declare(evaluate: Callable[..., Value]) -> Callable[..., Value]:
             for each in (name, *aliases):
-                self.functions.append(ScalarFunction(
-                    name=each, signatures=signatures, document=document, evaluate=evaluate, duckdb=duckdb, nulls=nulls,
-                    deterministic=deterministic, dynamic=dynamic, can_fail=can_fail, monotonic=monotonic, syntax=syntax))
+                self.functions.append(
+                    ScalarFunction(
+                        name=each,
+                        signatures=signatures,
+                        document=document,
+                        evaluate=evaluate,
+                        duckdb=duckdb,
+                        nulls=nulls,
+                        deterministic=deterministic,
+                        dynamic=dynamic,
+                        can_fail=can_fail,
+                        monotonic=monotonic,
+                        syntax=syntax,
+                    )
+                )
             return evaluate
 
         return declare
 
-    def sql_scalar(self, name: str, args: Sequence[ArgumentType], returns: ReturnType,
-                   template: str | Mapping[int, str], document: str, *,
-                   also: Sequence[Form] = (), aliases: Sequence[str] = (), variadic: bool = False, unify: bool = False,
-                   nulls: Nulls = Nulls.STRICT, can_fail: bool = False, syntax: str | None = None) -> None:
+    def sql_scalar(
+        self,
+        name: str,
+        args: Sequence[ArgumentType],
+        returns: ReturnType,
+        template: str | Mapping[int, str],
+        document: str,
+        *,
+        also: Sequence[Form] = (),
+        aliases: Sequence[str] = (),
+        variadic: bool = False,
+        unify: bool = False,
+        nulls: Nulls = Nulls.STRICT,
+        can_fail: bool = False,
+        syntax: str | None = None,
+    ) -> None:
         """A function that DuckDB evaluates, once per stage for all of them."""
         signatures = tuple(Signature(tuple(a), r, variadic, unify) for a, r in ((args, returns), *also))
         for each in (name, *aliases):
-            self.functions.append(ScalarFunction(name=each, signatures=signatures, document=document, duckdb=template,
-                                                 nulls=nulls, can_fail=can_fail, syntax=syntax))
+            self.functions.append(
+                ScalarFunction(
+                    name=each,
+                    signatures=signatures,
+                    document=document,
+                    duckdb=template,
+                    nulls=nulls,
+                    can_fail=can_fail,
+                    syntax=syntax,
+                )
+            )
 
-    def special(self, name: str, rule: CallRule, document: str, *, form: Sequence[str] = ("ANY", "ANY"),
-                aliases: Sequence[str] = (), nulls: Nulls = Nulls.STRICT, deterministic: bool = True, dynamic: bool = False,
-                can_fail: bool = False, monotonic: bool = False, syntax: str | None = None) -> Declare:
+    def special(
+        self,
+        name: str,
+        rule: CallRule,
+        document: str,
+        *,
+        form: Sequence[str] = ("ANY", "ANY"),
+        aliases: Sequence[str] = (),
+        nulls: Nulls = Nulls.STRICT,
+        deterministic: bool = True,
+        dynamic: bool = False,
+        can_fail: bool = False,
+        monotonic: bool = False,
+        syntax: str | None = None,
+    ) -> Declare:
         """Decorator for a function whose types follow a rule of its own; `form` names the argument families in
         messages."""
         named = tuple(ArgumentType(f.removesuffix("?"), _anything, _itself, f.endswith("?")) for f in form)
@@ -230,9 +320,20 @@ class Family:
 
         def declare(evaluate: Callable[..., Value]) -> Callable[..., Value]:
             for each in (name, *aliases):
-                self.functions.append(ScalarFunction(
-                    name=each, signatures=signatures, document=document, evaluate=evaluate, nulls=nulls,
-                    deterministic=deterministic, dynamic=dynamic, can_fail=can_fail, monotonic=monotonic, syntax=syntax))
+                self.functions.append(
+                    ScalarFunction(
+                        name=each,
+                        signatures=signatures,
+                        document=document,
+                        evaluate=evaluate,
+                        nulls=nulls,
+                        deterministic=deterministic,
+                        dynamic=dynamic,
+                        can_fail=can_fail,
+                        monotonic=monotonic,
+                        syntax=syntax,
+                    )
+                )
             return evaluate
 
         return declare

@@ -25,7 +25,9 @@ FAMILY.sql_scalar("SHA256", [CHARACTER], char(64), "sha256({0})", "The SHA-256 d
 def _declare(name: str, digits: int) -> None:
     @FAMILY.scalar(name, [CHARACTER], char(digits), f"The SHA-{digits * 4} digest.")
     def evaluate(context: EvalContext, text: Value) -> Value:
-        return map_distinct(lambda t: hashlib.new(name.lower(), t.encode()).hexdigest(), [text], pa.string(), context.num_rows)
+        return map_distinct(
+            lambda t: hashlib.new(name.lower(), t.encode()).hexdigest(), [text], pa.string(), context.num_rows
+        )
 
 
 _declare("SHA224", 56)
@@ -33,7 +35,9 @@ _declare("SHA384", 96)
 _declare("SHA512", 128)
 
 
-@FAMILY.scalar("SHA2", [CHARACTER, WHOLE_], varchar(128), "The SHA-2 digest of 224, 256, 384 or 512 bits.", can_fail=True)
+@FAMILY.scalar(
+    "SHA2", [CHARACTER, WHOLE_], varchar(128), "The SHA-2 digest of 224, 256, 384 or 512 bits.", can_fail=True
+)
 def sha2(context: EvalContext, text: Value, bits: Value) -> Value:
     def digest(given: str, size: int) -> str:
         if size not in (224, 256, 384, 512):

@@ -2,8 +2,7 @@
 
 The binder appends the clauses as texts in a fixed order: `RETURNING` and a NULL of the type, `CONDITIONAL WRAPPER`,
 `NULL ON EMPTY`, `DEFAULT ON ERROR` and the default, ... A value that RETURNING's type cannot hold is an error of the
-row, so
-that ON ERROR decides (Flink fails the job with a ClassCastException there).
+row, so that ON ERROR decides (Flink fails the job with a ClassCastException there).
 """
 
 from __future__ import annotations
@@ -43,7 +42,11 @@ def _kind(name: str, document: str, test: Callable[[Any], bool]) -> None:
 
 
 _kind("VALUE", "Whether a text is JSON; FALSE for NULL.", lambda v: True)
-_kind("SCALAR", "Whether a text is a JSON number, string, boolean or null; FALSE for NULL.", lambda v: not isinstance(v, dict | list))
+_kind(
+    "SCALAR",
+    "Whether a text is a JSON number, string, boolean or null; FALSE for NULL.",
+    lambda v: not isinstance(v, dict | list),
+)
 _kind("ARRAY", "Whether a text is a JSON array; FALSE for NULL.", lambda v: isinstance(v, list))
 _kind("OBJECT", "Whether a text is a JSON object; FALSE for NULL.", lambda v: isinstance(v, dict))
 
@@ -102,7 +105,9 @@ def _rule(name: str, allowed: Callable[[DataType], bool], shown: str) -> Callabl
         given = [t if t.root is not _R.NULL else STRING for t in types]
         for about, index in clauses.defaults.items():
             if not explicit_cast(types[index], result):
-                raise TypeMismatchError(f"the default {about} of {name} is {types[index].not_null()}, not {result}", code="E1301")
+                raise TypeMismatchError(
+                    f"the default {about} of {name} is {types[index].not_null()}, not {result}", code="E1301"
+                )
             given[index] = result.with_nullable(types[index].nullable)
         return tuple(given), result
 
@@ -134,8 +139,15 @@ def _read(text: str, path: str) -> tuple[Any, JsonPath]:
         raise _Failed(f"{error}: '{path}'") from None
 
 
-@FAMILY.special("JSON_EXISTS", _exists_rule, "Whether a path finds something in a JSON text.", form=("CHARACTER", "CHARACTER"),
-                nulls=Nulls.RULE, can_fail=True, syntax="JSON_EXISTS(text, path [{TRUE|FALSE|UNKNOWN|ERROR} ON ERROR])")
+@FAMILY.special(
+    "JSON_EXISTS",
+    _exists_rule,
+    "Whether a path finds something in a JSON text.",
+    form=("CHARACTER", "CHARACTER"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="JSON_EXISTS(text, path [{TRUE|FALSE|UNKNOWN|ERROR} ON ERROR])",
+)
 def json_exists(context: EvalContext, *args: Value) -> Value:
     clauses = _clauses_of(args, context.arg_types)
     behaviour = clauses.words.get("ON ERROR", "FALSE")
@@ -190,9 +202,15 @@ def _returned(value: Any, type_: DataType) -> Any:
 _SCALARS = (_R.CHAR, _R.VARCHAR, _R.BOOLEAN, _R.INT, _R.DOUBLE)
 
 
-@FAMILY.special("JSON_VALUE", _rule("JSON_VALUE", lambda t: t.root in _SCALARS, "STRING, BOOLEAN, INTEGER or DOUBLE"),
-                "The scalar that a path finds in a JSON text.", form=("CHARACTER", "CHARACTER"), nulls=Nulls.RULE, can_fail=True,
-                syntax="JSON_VALUE(text, path [RETURNING type] [{NULL|ERROR|DEFAULT e} ON EMPTY] [.. ON ERROR])")
+@FAMILY.special(
+    "JSON_VALUE",
+    _rule("JSON_VALUE", lambda t: t.root in _SCALARS, "STRING, BOOLEAN, INTEGER or DOUBLE"),
+    "The scalar that a path finds in a JSON text.",
+    form=("CHARACTER", "CHARACTER"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="JSON_VALUE(text, path [RETURNING type] [{NULL|ERROR|DEFAULT e} ON EMPTY] [.. ON ERROR])",
+)
 def json_value(context: EvalContext, *args: Value) -> Value:
     clauses = _clauses_of(args, context.arg_types)
     order = list(clauses.defaults)
@@ -219,10 +237,16 @@ def _text_or_texts(type_: DataType) -> bool:
     return type_.is_character or (type_.root is _R.ARRAY and type_.children[0].is_character)
 
 
-@FAMILY.special("JSON_QUERY", _rule("JSON_QUERY", _text_or_texts, "STRING or ARRAY<STRING>"),
-                "The object or array that a path finds in a JSON text.", form=("CHARACTER", "CHARACTER"), nulls=Nulls.RULE, can_fail=True,
-                syntax="JSON_QUERY(text, path [RETURNING type] [{WITHOUT|WITH [CONDITIONAL|UNCONDITIONAL]} WRAPPER] "
-                       "[.. ON EMPTY] [.. ON ERROR])")
+@FAMILY.special(
+    "JSON_QUERY",
+    _rule("JSON_QUERY", _text_or_texts, "STRING or ARRAY<STRING>"),
+    "The object or array that a path finds in a JSON text.",
+    form=("CHARACTER", "CHARACTER"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="JSON_QUERY(text, path [RETURNING type] [{WITHOUT|WITH [CONDITIONAL|UNCONDITIONAL]} WRAPPER] "
+    "[.. ON EMPTY] [.. ON ERROR])",
+)
 def json_query(context: EvalContext, *args: Value) -> Value:
     clauses = _clauses_of(args, context.arg_types)
     wrapper = clauses.words.get("WRAPPER", "WITHOUT")
@@ -231,7 +255,9 @@ def json_query(context: EvalContext, *args: Value) -> Value:
     def query(text: str, path: str) -> Any:
         try:
             found, read = _read(text, path)
-            if found is not None and (wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, list))):
+            if found is not None and (
+                wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and not isinstance(found, list))
+            ):
                 found = [found]
             if found is None or (read.lax and not isinstance(found, dict | list)):
                 return _behaviour("JSON_QUERY", clauses, "ON EMPTY", f"'{path}' finds nothing", None)

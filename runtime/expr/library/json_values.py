@@ -1,8 +1,7 @@
 """JSON texts made of values: JSON_STRING, JSON_OBJECT, JSON_ARRAY, JSON, JSON_QUOTE, JSON_UNQUOTE.
 
 The binder puts two texts before the arguments of JSON_OBJECT and JSON_ARRAY: `NULL ON NULL` or `ABSENT ON NULL`, and
-which
-values are JSON already (`1`, results of JSON functions, put in as they are) or not (`0`).
+which values are JSON already (`1`, results of JSON functions, put in as they are) or not (`0`).
 """
 
 from __future__ import annotations
@@ -67,7 +66,14 @@ def json_unquote(context: EvalContext, text: Value) -> Value:
     return map_distinct(unquote, [text], pa.string(), context.num_rows)
 
 
-@FAMILY.scalar("JSON", [CHARACTER], STRING, "Marks a text as JSON, inside JSON_OBJECT and JSON_ARRAY.", nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "JSON",
+    [CHARACTER],
+    STRING,
+    "Marks a text as JSON, inside JSON_OBJECT and JSON_ARRAY.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def json_(context: EvalContext, text: Value) -> Value:
     def check(given: str) -> str | None:
         if not given.strip():
@@ -89,7 +95,9 @@ def _object_rule(types: CallTypes) -> _Typed | None:
         return None
     for index in range(2, len(types), 2):
         if not isinstance(types.literal(index), str):
-            raise TypeMismatchError("the keys of JSON_OBJECT are texts that are not NULL, written in the query", code="E1301")
+            raise TypeMismatchError(
+                "the keys of JSON_OBJECT are texts that are not NULL, written in the query", code="E1301"
+            )
         _check("JSON_OBJECT", types[index + 1])
     return tuple(types), STRING.not_null()
 
@@ -98,9 +106,15 @@ def _value_texts(context: EvalContext, places: range, columns: tuple[pa.Array, .
     return [columns[i] if raw[n] == "1" else json_text(columns[i], context.arg_types[i]) for n, i in enumerate(places)]
 
 
-@FAMILY.special("JSON_OBJECT", _object_rule, "A JSON object of keys and values.", form=("CHARACTER", "ANY"), nulls=Nulls.RULE,
-                can_fail=True,
-                syntax="JSON_OBJECT([[KEY] key VALUE value, ...] [{NULL|ABSENT} ON NULL])")
+@FAMILY.special(
+    "JSON_OBJECT",
+    _object_rule,
+    "A JSON object of keys and values.",
+    form=("CHARACTER", "ANY"),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="JSON_OBJECT([[KEY] key VALUE value, ...] [{NULL|ABSENT} ON NULL])",
+)
 @by_row
 def json_object(context: EvalContext, length: int, on_null: pa.Array, raw: pa.Array, *pairs: pa.Array) -> pa.Array:
     """Keys are in order; of equal keys the last counts."""
@@ -130,8 +144,15 @@ def _array_rule(types: CallTypes) -> _Typed | None:
     return tuple(types), STRING.not_null()
 
 
-@FAMILY.special("JSON_ARRAY", _array_rule, "A JSON array of values.", form=("ANY?",), nulls=Nulls.RULE, can_fail=True,
-                syntax="JSON_ARRAY([value, ...] [{NULL|ABSENT} ON NULL])")
+@FAMILY.special(
+    "JSON_ARRAY",
+    _array_rule,
+    "A JSON array of values.",
+    form=("ANY?",),
+    nulls=Nulls.RULE,
+    can_fail=True,
+    syntax="JSON_ARRAY([value, ...] [{NULL|ABSENT} ON NULL])",
+)
 @by_row
 def json_array(context: EvalContext, length: int, on_null: pa.Array, raw: pa.Array, *values: pa.Array) -> pa.Array:
     if not length:

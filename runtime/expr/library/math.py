@@ -57,8 +57,13 @@ _of_doubles("DEGREES", "Radians in degrees.", lambda x: x * (180.0 / math.pi))
 _of_doubles("RADIANS", "Degrees in radians.", lambda x: x / 180.0 * math.pi)
 
 
-@FAMILY.scalar("LOG", [DOUBLE_], DOUBLE, "The natural logarithm of x, or with two arguments that of x to base b: LOG(b, x).",
-               also=[([DOUBLE_, DOUBLE_], DOUBLE)])
+@FAMILY.scalar(
+    "LOG",
+    [DOUBLE_],
+    DOUBLE,
+    "The natural logarithm of x, or with two arguments that of x to base b: LOG(b, x).",
+    also=[([DOUBLE_, DOUBLE_], DOUBLE)],
+)
 def log(context: EvalContext, *args: Value) -> Value:
     pairs = [numbers(a, context.num_rows) for a in args]
     with np.errstate(all="ignore"):
@@ -91,8 +96,20 @@ def sign(context: EvalContext, value: Value) -> Value:
 
 
 FAMILY.sql_scalar("BIN", [BIGINT_], STRING, "bin({0})", "The binary digits of an integer (two's complement).")
-FAMILY.sql_scalar("UNHEX", [CHARACTER], BYTES, "CASE WHEN regexp_full_match({0}, '[0-9A-Fa-f]*') "
-                  "THEN unhex(CASE WHEN length({0}) % 2 = 1 THEN '0' || {0} ELSE {0} END) END",
-                  "The bytes of hexadecimal digits; NULL when they are none.", nulls=Nulls.MAYBE)
-FAMILY.sql_scalar("HEX", [BIGINT_], STRING, "hex({0})", "An integer, or the bytes of a text, in hexadecimal digits.",
-                  also=[([CHARACTER], STRING)])
+FAMILY.sql_scalar(
+    "UNHEX",
+    [CHARACTER],
+    BYTES,
+    "CASE WHEN regexp_full_match({0}, '[0-9A-Fa-f]*') "
+    "THEN unhex(CASE WHEN length({0}) % 2 = 1 THEN '0' || {0} ELSE {0} END) END",
+    "The bytes of hexadecimal digits; NULL when they are none.",
+    nulls=Nulls.MAYBE,
+)
+FAMILY.sql_scalar(
+    "HEX",
+    [BIGINT_],
+    STRING,
+    "hex({0})",
+    "An integer, or the bytes of a text, in hexadecimal digits.",
+    also=[([CHARACTER], STRING)],
+)

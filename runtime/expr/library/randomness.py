@@ -29,22 +29,35 @@ def _valid(context: EvalContext, *values: Value) -> Any:
     return combine_valid(*(numbers(v, context.num_rows)[1] for v in values))
 
 
-@FAMILY.scalar("RAND", [optional(INT_)], DOUBLE, "A random number in [0, 1); with a seed, of a sequence that repeats.",
-               deterministic=False)
+@FAMILY.scalar(
+    "RAND",
+    [optional(INT_)],
+    DOUBLE,
+    "A random number in [0, 1); with a seed, of a sequence that repeats.",
+    deterministic=False,
+)
 def rand(context: EvalContext, *seed: Value) -> Value:
     drawn = _generator(context, *seed).random(context.num_rows)
     return from_numpy(drawn, _valid(context, *seed), pa.float64())
 
 
-@FAMILY.scalar("RAND_INTEGER", [INT_], INT, "A random integer in [0, bound), or with two arguments RAND_INTEGER(seed, bound).",
-               also=[([INT_, INT_], INT)], deterministic=False)
+@FAMILY.scalar(
+    "RAND_INTEGER",
+    [INT_],
+    INT,
+    "A random integer in [0, bound), or with two arguments RAND_INTEGER(seed, bound).",
+    also=[([INT_, INT_], INT)],
+    deterministic=False,
+)
 def rand_integer(context: EvalContext, *args: Value) -> Value:
     bound, _ = numbers(args[-1], context.num_rows)
     drawn = _generator(context, *args[:-1]).random(context.num_rows)
     return from_numpy(np.floor(drawn * np.maximum(bound, 1)).astype(np.int32), _valid(context, *args), pa.int32())
 
 
-@FAMILY.scalar("UUID", [], STRING, "A random identifier of 36 characters (version 4).", deterministic=False, nulls=Nulls.NEVER)
+@FAMILY.scalar(
+    "UUID", [], STRING, "A random identifier of 36 characters (version 4).", deterministic=False, nulls=Nulls.NEVER
+)
 def uuid(context: EvalContext) -> Value:
     raw = _generator(context).integers(0, 256, (context.num_rows, 16), dtype=np.uint8)
     raw[:, 6] = raw[:, 6] & 0x0F | 0x40

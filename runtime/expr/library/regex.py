@@ -1,8 +1,7 @@
 """Functions of regular expressions, in Java's language (`runtime/expr/java_regex.py`).
 
 A constant pattern that RE2 takes runs in Arrow; other patterns once per distinct text. A pattern that Java refuses
-gives
-NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
+gives NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
 """
 
 from __future__ import annotations
@@ -37,8 +36,16 @@ def _constant(pattern: Value) -> JavaRegex | None:
     return regex if regex is not None and regex.in_re2 else None
 
 
-@FAMILY.scalar("REGEXP", [CHARACTER, CHARACTER], BOOLEAN, "Whether the expression matches somewhere; FALSE for a wrong or empty one.",
-               syntax="REGEXP(text, pattern)")
+_FIRST_GROUP = pa.scalar(1, pa.int32())
+
+
+@FAMILY.scalar(
+    "REGEXP",
+    [CHARACTER, CHARACTER],
+    BOOLEAN,
+    "Whether the expression matches somewhere; FALSE for a wrong or empty one.",
+    syntax="REGEXP(text, pattern)",
+)
 def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
     regex = _constant(pattern)
     if regex is not None and pattern.as_py():
@@ -51,14 +58,21 @@ def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
     return map_distinct(find, [text, pattern], pa.bool_(), context.num_rows)
 
 
-@FAMILY.scalar("REGEXP_REPLACE", [CHARACTER, CHARACTER, CHARACTER], STRING, "The text with every match replaced by a plain text.",
-               can_fail=True)
+@FAMILY.scalar(
+    "REGEXP_REPLACE",
+    [CHARACTER, CHARACTER, CHARACTER],
+    STRING,
+    "The text with every match replaced by a plain text.",
+    can_fail=True,
+)
 def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacement: Value) -> Value:
     regex = _constant(pattern)
     if nothing(replacement):
         return _NULL
     if regex is not None and not regex.matches_empty and isinstance(replacement, pa.Scalar):
-        return pc.replace_substring_regex(text, pattern=regex.re2(), replacement=replacement.as_py().replace("\\", "\\\\"))
+        return pc.replace_substring_regex(
+            text, pattern=regex.re2(), replacement=replacement.as_py().replace("\\", "\\\\")
+        )
 
     def change(given: str, expression: str, new: str) -> str | None:
         read = java_regex(expression)
@@ -76,7 +90,9 @@ def _searched(texts: pa.Array, regex: JavaRegex, scan: Scan | None, group: int) 
     if not undecided.any():
         return found
     rest = pa.array(undecided)
-    return pc.replace_with_mask(found, rest, pc.struct_field(pc.extract_regex(texts.filter(rest), pattern=regex.re2(group)), [0]))
+    return pc.replace_with_mask(
+        found, rest, pc.struct_field(pc.extract_regex(texts.filter(rest), pattern=regex.re2(group)), [0])
+    )
 
 
 def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length: int) -> Value:
@@ -95,9 +111,13 @@ def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length:
     return on_rows(groups, text, length)
 
 
-@FAMILY.scalar("REGEXP_EXTRACT", [CHARACTER, CHARACTER, optional(WHOLE_)], STRING,
-               "A group of the first match, 0 (the default) for all of it.",
-               nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "REGEXP_EXTRACT",
+    [CHARACTER, CHARACTER, optional(WHOLE_)],
+    STRING,
+    "A group of the first match, 0 (the default) for all of it.",
+    nulls=Nulls.MAYBE,
+)
 def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(0, pa.int32())) -> Value:  # noqa: B008
     regex = _constant(pattern)
     if regex is not None and isinstance(group, pa.Scalar):
@@ -118,8 +138,14 @@ def regexp_substr(context: EvalContext, text: Value, pattern: Value) -> Value:
     return regexp_extract(context, text, pattern)
 
 
-@FAMILY.scalar("REGEXP_EXTRACT_ALL", [CHARACTER, CHARACTER, optional(WHOLE_)], _TEXTS, "A group (1) of all matches.", nulls=Nulls.MAYBE)
-def regexp_extract_all(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(1, pa.int32())) -> Value:  # noqa: B008
+@FAMILY.scalar(
+    "REGEXP_EXTRACT_ALL",
+    [CHARACTER, CHARACTER, optional(WHOLE_)],
+    _TEXTS,
+    "A group (1) of all matches.",
+    nulls=Nulls.MAYBE,
+)
+def regexp_extract_all(context: EvalContext, text: Value, pattern: Value, group: Value = _FIRST_GROUP) -> Value:
     def every(given: str, expression: str, number: int) -> list[str | None] | None:
         read = java_regex(expression)
         if read is None or not 0 <= number <= read.groups:
@@ -150,11 +176,18 @@ def regexp_count(context: EvalContext, text: Value, pattern: Value) -> Value:
 def _instr(texts: pa.Array, pattern: str) -> pa.Array:
     at = pc.find_substring_regex(texts, pattern)
     if not is_ascii(texts):
-        at = from_numpy(character_index(texts, pc.fill_null(at, -1).to_numpy(zero_copy_only=False)), validity(texts), pa.int32())
+        at = from_numpy(
+            character_index(texts, pc.fill_null(at, -1).to_numpy(zero_copy_only=False)), validity(texts), pa.int32()
+        )
     return pc.add(as_array(at, len(texts)), pa.scalar(1, pa.int32()))
 
 
-@FAMILY.scalar("REGEXP_INSTR", [CHARACTER, CHARACTER], INT,
-               "Where the first match begins, from 1; 0 when there is none.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "REGEXP_INSTR",
+    [CHARACTER, CHARACTER],
+    INT,
+    "Where the first match begins, from 1; 0 when there is none.",
+    nulls=Nulls.MAYBE,
+)
 def regexp_instr(context: EvalContext, text: Value, pattern: Value) -> Value:
     return _number(context, text, pattern, _instr, lambda p, t: m.start() + 1 if (m := p.search(t)) else 0)

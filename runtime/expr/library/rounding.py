@@ -1,8 +1,8 @@
 """CEIL, FLOOR, ROUND and TRUNCATE of numbers.
 
 Of a DECIMAL(p, s), CEIL and FLOOR give DECIMAL(p, 0); ROUND and TRUNCATE to r digits give DECIMAL(1 + p - s + r, r),
-of an unknown r
-the argument's type. ROUND is half up (away from zero), on the decimal digits that a DOUBLE is written with.
+of an unknown r the argument's type. ROUND is half up (away from zero), on the decimal digits that a DOUBLE is written
+with.
 """
 
 from __future__ import annotations
@@ -74,12 +74,16 @@ def _rounded_type(types: CallTypes) -> DataType:
     return decimal(min(38, whole), 0) if digits < 0 else decimal(min(38, whole + digits), digits)
 
 
-@FAMILY.scalar("ROUND", [NUMERIC, optional(INT_)], _rounded_type, "The number rounded half up to d digits after the point (0).")
+@FAMILY.scalar(
+    "ROUND", [NUMERIC, optional(INT_)], _rounded_type, "The number rounded half up to d digits after the point (0)."
+)
 def round_(context: EvalContext, value: Value, *digits: Value) -> Value:
     return _to_digits(context, value, digits, divide_half_up)
 
 
-@FAMILY.scalar("TRUNCATE", [NUMERIC, optional(INT_)], _rounded_type, "The number cut off after d digits after the point (0).")
+@FAMILY.scalar(
+    "TRUNCATE", [NUMERIC, optional(INT_)], _rounded_type, "The number cut off after d digits after the point (0)."
+)
 def truncate(context: EvalContext, value: Value, *digits: Value) -> Value:
     return _to_digits(context, value, digits, divide_truncating)
 
@@ -123,8 +127,7 @@ def _doubles(array: pa.Array, places: Any, divide: Divide) -> Any:
     """FLOAT and DOUBLE are rounded on their shortest digits: 1.005 to two digits is 1.01.
 
     Where the scaled value is not close to the border between two results, arithmetic on doubles gives the same
-    answer; only the others
-    are computed on their digits.
+    answer; only the others are computed on their digits.
     """
     values = integers_of(array).astype(np.float64)
     half = divide is divide_half_up

@@ -54,7 +54,9 @@ def lower(context: EvalContext, text: Value) -> Value:
     return _fitted(context, change_text(text, context.num_rows, pc.ascii_lower, str.lower))
 
 
-@FAMILY.scalar("INITCAP", [CHARACTER], lambda t: t[0], "The first letter of each word in upper case, the others in lower case.")
+@FAMILY.scalar(
+    "INITCAP", [CHARACTER], lambda t: t[0], "The first letter of each word in upper case, the others in lower case."
+)
 def initcap(context: EvalContext, text: Value) -> Value:
     """Only ASCII letters and digits make words, as in Flink: byte arithmetic."""
     return on_rows(_initcap, text, context.num_rows)
@@ -69,7 +71,9 @@ def _initcap(texts: pa.Array) -> pa.Array:
     starts[1:] = ~word[:-1]
     first = offsets[:-1]
     starts[first[first < len(data)]] = True
-    return with_bytes(texts, np.where(is_lower & starts, data - 32, np.where(is_upper & ~starts, data + 32, data)).astype(np.uint8))
+    return with_bytes(
+        texts, np.where(is_lower & starts, data - 32, np.where(is_upper & ~starts, data + 32, data)).astype(np.uint8)
+    )
 
 
 @FAMILY.scalar("CHAR_LENGTH", [CHARACTER], INT, "The number of characters.", aliases=["CHARACTER_LENGTH"])
@@ -96,8 +100,13 @@ def _joined_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | No
     return tuple(given), DataType(root, length)
 
 
-@FAMILY.special("||", _joined_rule, "Two texts, or two byte strings, one after the other.", form=("CHARACTER", "CHARACTER"),
-                syntax="a || b")
+@FAMILY.special(
+    "||",
+    _joined_rule,
+    "Two texts, or two byte strings, one after the other.",
+    form=("CHARACTER", "CHARACTER"),
+    syntax="a || b",
+)
 def joined(_: EvalContext, a: Value, b: Value) -> Value:
     return pc.binary_join_element_wise(a, b, pa.scalar("", a.type))
 
@@ -111,8 +120,14 @@ def _ws_type(types: CallTypes) -> DataType:
     return STRING.with_nullable(types[0].nullable)
 
 
-@FAMILY.scalar("CONCAT_WS", [CHARACTER, CHARACTER], _ws_type, "The texts that are not NULL, with a separator between.", variadic=True,
-               nulls=Nulls.RULE)
+@FAMILY.scalar(
+    "CONCAT_WS",
+    [CHARACTER, CHARACTER],
+    _ws_type,
+    "The texts that are not NULL, with a separator between.",
+    variadic=True,
+    nulls=Nulls.RULE,
+)
 @by_row
 def concat_ws(context: EvalContext, length: int, separator: pa.Array, *texts: pa.Array) -> pa.Array:
     return join_known(list(texts), separator, length)
@@ -142,12 +157,20 @@ _SPACE = pa.scalar(" ", pa.string())
 
 def _trim_type(types: CallTypes) -> DataType:
     if len(types) == 3 and types.literal(0) not in _TRIMS:
-        raise TypeMismatchError("TRIM takes BOTH, LEADING or TRAILING", code="E1301", hint="TRIM(LEADING 'x' FROM text)")
+        raise TypeMismatchError(
+            "TRIM takes BOTH, LEADING or TRAILING", code="E1301", hint="TRIM(LEADING 'x' FROM text)"
+        )
     return varchar(types[2 if len(types) == 3 else 0].precision)
 
 
-@FAMILY.scalar("TRIM", [CHARACTER], _trim_type, "The text without spaces, or without the given characters, at its ends.",
-               also=[([CHARACTER, CHARACTER, CHARACTER], _trim_type)], syntax="TRIM([BOTH|LEADING|TRAILING] [chars] FROM text)")
+@FAMILY.scalar(
+    "TRIM",
+    [CHARACTER],
+    _trim_type,
+    "The text without spaces, or without the given characters, at its ends.",
+    also=[([CHARACTER, CHARACTER, CHARACTER], _trim_type)],
+    syntax="TRIM([BOTH|LEADING|TRAILING] [chars] FROM text)",
+)
 def trim(context: EvalContext, *args: Value) -> Value:
     """TRIM(text), or TRIM(side, characters, text) as the parser arranges it."""
     if len(args) == 1:
@@ -155,19 +178,29 @@ def trim(context: EvalContext, *args: Value) -> Value:
     return _trimmed(context, args[0].as_py(), args[2], args[1])
 
 
-@FAMILY.scalar("LTRIM", [CHARACTER, optional(CHARACTER)], varying,
-               "The text without leading spaces, or without leading characters of a set.")
+@FAMILY.scalar(
+    "LTRIM",
+    [CHARACTER, optional(CHARACTER)],
+    varying,
+    "The text without leading spaces, or without leading characters of a set.",
+)
 def ltrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
     return _trimmed(context, "LEADING", text, characters)
 
 
-@FAMILY.scalar("RTRIM", [CHARACTER, optional(CHARACTER)], varying,
-               "The text without trailing spaces, or without trailing characters of a set.")
+@FAMILY.scalar(
+    "RTRIM",
+    [CHARACTER, optional(CHARACTER)],
+    varying,
+    "The text without trailing spaces, or without trailing characters of a set.",
+)
 def rtrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
     return _trimmed(context, "TRAILING", text, characters)
 
 
-@FAMILY.scalar("BTRIM", [CHARACTER, optional(CHARACTER)], STRING, "The text without spaces, or characters of a set, at its ends.")
+@FAMILY.scalar(
+    "BTRIM", [CHARACTER, optional(CHARACTER)], STRING, "The text without spaces, or characters of a set, at its ends."
+)
 def btrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Value:
     return _trimmed(context, "BOTH", text, characters)
 
@@ -193,12 +226,16 @@ def _padded(context: EvalContext, name: str, text: Value, length: Value, padding
     return map_distinct(pad, [text, length, padding], pa.string(), context.num_rows)
 
 
-@FAMILY.scalar("LPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True)
+@FAMILY.scalar(
+    "LPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True
+)
 def lpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "LPAD", text, length, padding)
 
 
-@FAMILY.scalar("RPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True)
+@FAMILY.scalar(
+    "RPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True
+)
 def rpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "RPAD", text, length, padding)
 
@@ -222,13 +259,20 @@ _FROM_THE_END = "WHEN -CAST({1} AS BIGINT) > length({0}) THEN ''"
 _SUBSTRING = {
     2: f"CASE WHEN {{1}} > 0 THEN substring({{0}}, {{1}}) WHEN {{1}} = 0 THEN {{0}} {_FROM_THE_END} ELSE substring({{0}}, {{1}}) END",
     3: "CASE WHEN {2} IS NULL OR {2} < 0 THEN NULL WHEN {1} > 0 THEN substring({0}, {1}, {2}) WHEN {1} = 0 THEN substring({0}, 1, {2}) "
-       f"{_FROM_THE_END} ELSE substring({{0}}, length({{0}}) + {{1}} + 1, {{2}}) END",
+    f"{_FROM_THE_END} ELSE substring({{0}}, length({{0}}) + {{1}} + 1, {{2}}) END",
 }
 
 
-@FAMILY.scalar("SUBSTRING", [CHARACTER, WHOLE_, optional(WHOLE_)], varying,
-               "The characters from a position on (from 1, negative from the end), at most n of them.", aliases=["SUBSTR"],
-               nulls=Nulls.MAYBE, duckdb=_SUBSTRING, syntax="SUBSTRING(text FROM start [FOR length])")
+@FAMILY.scalar(
+    "SUBSTRING",
+    [CHARACTER, WHOLE_, optional(WHOLE_)],
+    varying,
+    "The characters from a position on (from 1, negative from the end), at most n of them.",
+    aliases=["SUBSTR"],
+    nulls=Nulls.MAYBE,
+    duckdb=_SUBSTRING,
+    syntax="SUBSTRING(text FROM start [FOR length])",
+)
 def substring(_: EvalContext, text: Value, start: Value, *length: Value) -> Value:
     if not all_constant([start, *length]):
         return NotImplemented
@@ -237,31 +281,51 @@ def substring(_: EvalContext, text: Value, start: Value, *length: Value) -> Valu
     return _part(text, start.as_py(), *(v.as_py() for v in length))
 
 
-@FAMILY.scalar("LEFT", [CHARACTER, WHOLE_], varying, "The first n characters.", nulls=Nulls.MAYBE,
-               duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE substring({0}, 1, {1}) END")
+@FAMILY.scalar(
+    "LEFT",
+    [CHARACTER, WHOLE_],
+    varying,
+    "The first n characters.",
+    nulls=Nulls.MAYBE,
+    duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE substring({0}, 1, {1}) END",
+)
 def left(_: EvalContext, text: Value, count: Value) -> Value:
     if not isinstance(count, pa.Scalar):
         return NotImplemented
     return pc.utf8_slice_codeunits(text, 0, max(count.as_py(), 0)) if count.is_valid else pa.scalar(None, pa.string())
 
 
-@FAMILY.scalar("RIGHT", [CHARACTER, WHOLE_], varying, "The last n characters.", nulls=Nulls.MAYBE,
-               duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE right({0}, {1}) END")
+@FAMILY.scalar(
+    "RIGHT",
+    [CHARACTER, WHOLE_],
+    varying,
+    "The last n characters.",
+    nulls=Nulls.MAYBE,
+    duckdb="CASE WHEN {1} <= 0 THEN substring({0}, 1, 0) ELSE right({0}, {1}) END",
+)
 def right(_: EvalContext, text: Value, count: Value) -> Value:
     if not isinstance(count, pa.Scalar):
         return NotImplemented
     if not count.is_valid:
         return pa.scalar(None, pa.string())
-    return pc.utf8_slice_codeunits(text, -count.as_py(), None) if count.as_py() > 0 else pc.utf8_slice_codeunits(text, 0, 0)
+    return (
+        pc.utf8_slice_codeunits(text, -count.as_py(), None)
+        if count.as_py() > 0
+        else pc.utf8_slice_codeunits(text, 0, 0)
+    )
 
 
 def _overlay_type(types: CallTypes) -> DataType:
     return varchar(min(types[0].precision + types[1].precision, STRING_LENGTH))
 
 
-@FAMILY.scalar("OVERLAY", [CHARACTER, CHARACTER, WHOLE_, optional(WHOLE_)], _overlay_type,
-               "The text with n characters from a position on replaced by another text.",
-               syntax="OVERLAY(text PLACING other FROM start [FOR length])")
+@FAMILY.scalar(
+    "OVERLAY",
+    [CHARACTER, CHARACTER, WHOLE_, optional(WHOLE_)],
+    _overlay_type,
+    "The text with n characters from a position on replaced by another text.",
+    syntax="OVERLAY(text PLACING other FROM start [FOR length])",
+)
 def overlay(context: EvalContext, text: Value, other: Value, start: Value, *length: Value) -> Value:
     """As Flink: unchanged when the position is outside the text; no rest follows a length of zero or less."""
 
@@ -269,6 +333,6 @@ def overlay(context: EvalContext, text: Value, other: Value, start: Value, *leng
         if not 1 <= position <= len(base):
             return base
         size = len(new) if count is None else count
-        return base[:position - 1] + new + (base[position - 1 + size:] if size > 0 else "")
+        return base[: position - 1] + new + (base[position - 1 + size :] if size > 0 else "")
 
     return map_distinct(place, [text, other, start, *length], pa.string(), context.num_rows)

@@ -50,7 +50,9 @@ def ascii_(context: EvalContext, text: Value) -> Value:
 _CHARACTERS = pa.array([chr(i) for i in range(256)] + [""])
 
 
-@FAMILY.scalar("CHR", [BIGINT_], STRING, "The character of a number modulo 256; '' for a negative number.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "CHR", [BIGINT_], STRING, "The character of a number modulo 256; '' for a negative number.", nulls=Nulls.MAYBE
+)
 def chr_(context: EvalContext, code: Value) -> Value:
     codes, valid = numbers(code, context.num_rows)
     places = np.where(codes < 0, 256, codes & 0xFF)
@@ -58,15 +60,27 @@ def chr_(context: EvalContext, code: Value) -> Value:
 
 
 _CHARSETS = {
-    "UTF-8": "utf-8", "UTF8": "utf-8", "US-ASCII": "ascii", "ASCII": "ascii", "ISO-8859-1": "latin-1", "LATIN1": "latin-1",
-    "ISO8859_1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-16LE": "utf-16-le", "UTF-16": "utf-16", "UTF_16": "utf-16", "UTF16": "utf-16",
+    "UTF-8": "utf-8",
+    "UTF8": "utf-8",
+    "US-ASCII": "ascii",
+    "ASCII": "ascii",
+    "ISO-8859-1": "latin-1",
+    "LATIN1": "latin-1",
+    "ISO8859_1": "latin-1",
+    "UTF-16BE": "utf-16-be",
+    "UTF-16LE": "utf-16-le",
+    "UTF-16": "utf-16",
+    "UTF_16": "utf-16",
+    "UTF16": "utf-16",
 }
 
 
 def _charset(name: str) -> str:
     found = _CHARSETS.get(name.upper())
     if found is None:
-        raise ExpressionError(f"unknown charset '{name}'", code="E2002", hint="US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE or UTF-16")
+        raise ExpressionError(
+            f"unknown charset '{name}'", code="E2002", hint="US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE or UTF-16"
+        )
     return found
 
 
@@ -86,13 +100,20 @@ def encode(context: EvalContext, text: Value, charset: Value) -> Value:
     def write(given: str, name: str) -> bytes:
         codec = _charset(name)
         # Java marks UTF-16 as big-endian.
-        return b"\xfe\xff" + given.encode("utf-16-be") if codec == "utf-16" and given else given.encode(codec, "replace")
+        return (
+            b"\xfe\xff" + given.encode("utf-16-be") if codec == "utf-16" and given else given.encode(codec, "replace")
+        )
 
     return map_distinct(write, [text, charset], pa.binary(), context.num_rows)
 
 
-@FAMILY.scalar("INET_ATON", [CHARACTER], BIGINT, "An IPv4 address as a number; the short forms of MySQL too; NULL when it is none.",
-               nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "INET_ATON",
+    [CHARACTER],
+    BIGINT,
+    "An IPv4 address as a number; the short forms of MySQL too; NULL when it is none.",
+    nulls=Nulls.MAYBE,
+)
 def inet_aton(context: EvalContext, text: Value) -> Value:
     return map_distinct(_address, [text], pa.int64(), context.num_rows)
 
@@ -113,7 +134,9 @@ def _address(text: str) -> int | None:
 _OCTETS = pa.array([str(i) for i in range(256)])
 
 
-@FAMILY.scalar("INET_NTOA", [BIGINT_], STRING, "A number as an IPv4 address; NULL outside 0 to 2^32 - 1.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "INET_NTOA", [BIGINT_], STRING, "A number as an IPv4 address; NULL outside 0 to 2^32 - 1.", nulls=Nulls.MAYBE
+)
 def inet_ntoa(context: EvalContext, number: Value) -> Value:
     values, valid = numbers(number, context.num_rows)
     values = np.broadcast_to(values, (context.num_rows,))

@@ -27,8 +27,15 @@ class _BadFormat(Exception):
     """The format is not one that Java accepts for these arguments."""
 
 
-@FAMILY.scalar("PRINTF", [CHARACTER], STRING, "The arguments in a format of java.util.Formatter.",
-               also=[([CHARACTER, ANY], STRING)], variadic=True, nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "PRINTF",
+    [CHARACTER],
+    STRING,
+    "The arguments in a format of java.util.Formatter.",
+    also=[([CHARACTER, ANY], STRING)],
+    variadic=True,
+    nulls=Nulls.MAYBE,
+)
 def printf(context: EvalContext, pattern: Value, *args: Value) -> Value:
     return map_distinct(_format, [pattern, *args], pa.string(), context.num_rows, sees_nulls=True)
 
@@ -89,7 +96,7 @@ def _one(value: Any, conversion: str, flags: str, width: str | None, precision: 
     else:
         raise _BadFormat
     if kind in "bs" and precision is not None:
-        text = text[:int(precision)]
+        text = text[: int(precision)]
     return _justified(text.upper() if conversion.isupper() else text, flags, width)
 
 

@@ -49,22 +49,34 @@ def _position(context: EvalContext, part: Value, text: Value, *start: Value) -> 
     return _find(text, part.as_py(), context.num_rows) if part.is_valid else pa.scalar(None, pa.int32())
 
 
-@FAMILY.scalar("POSITION", [CHARACTER, CHARACTER, optional(WHOLE_)], INT,
-               "Where a text first occurs in another, from 1; 0 when it does not.",
-               syntax="POSITION(part IN text)")
+@FAMILY.scalar(
+    "POSITION",
+    [CHARACTER, CHARACTER, optional(WHOLE_)],
+    INT,
+    "Where a text first occurs in another, from 1; 0 when it does not.",
+    syntax="POSITION(part IN text)",
+)
 def position(context: EvalContext, part: Value, text: Value, *start: Value) -> Value:
     return _position(context, part, text, *start)
 
 
-@FAMILY.scalar("LOCATE", [CHARACTER, CHARACTER, optional(WHOLE_)], INT,
-               "Where a text first occurs in another, at a position or behind it; 0 when it does not.")
+@FAMILY.scalar(
+    "LOCATE",
+    [CHARACTER, CHARACTER, optional(WHOLE_)],
+    INT,
+    "Where a text first occurs in another, at a position or behind it; 0 when it does not.",
+)
 def locate(context: EvalContext, part: Value, text: Value, *start: Value) -> Value:
     return _position(context, part, text, *start)
 
 
-@FAMILY.scalar("INSTR", [CHARACTER, CHARACTER, optional(WHOLE_), optional(WHOLE_)], INT,
-               "Where a text occurs in another for the n-th time, from a position on (negative: backwards); 0 when it does not.",
-               can_fail=True)
+@FAMILY.scalar(
+    "INSTR",
+    [CHARACTER, CHARACTER, optional(WHOLE_), optional(WHOLE_)],
+    INT,
+    "Where a text occurs in another for the n-th time, from a position on (negative: backwards); 0 when it does not.",
+    can_fail=True,
+)
 def instr(context: EvalContext, text: Value, part: Value, *rest: Value) -> Value:
     if not rest:
         return _position(context, part, text)
@@ -97,11 +109,25 @@ def _affix(name: str, document: str, kernel: Any, otherwise: Any, duckdb: str) -
         return map_distinct(otherwise, [text, part], pa.bool_(), context.num_rows)
 
 
-_affix("STARTSWITH", "Whether a text, or bytes, start with others.", pc.starts_with, lambda t, p: t.startswith(p), "starts_with({0}, {1})")
-_affix("ENDSWITH", "Whether a text, or bytes, end with others.", pc.ends_with, lambda t, p: t.endswith(p), "suffix({0}, {1})")
+_affix(
+    "STARTSWITH",
+    "Whether a text, or bytes, start with others.",
+    pc.starts_with,
+    lambda t, p: t.startswith(p),
+    "starts_with({0}, {1})",
+)
+_affix(
+    "ENDSWITH",
+    "Whether a text, or bytes, end with others.",
+    pc.ends_with,
+    lambda t, p: t.endswith(p),
+    "suffix({0}, {1})",
+)
 
 
-@FAMILY.scalar("REPLACE", [CHARACTER, CHARACTER, CHARACTER], STRING, "The text with each occurrence of a part replaced.")
+@FAMILY.scalar(
+    "REPLACE", [CHARACTER, CHARACTER, CHARACTER], STRING, "The text with each occurrence of a part replaced."
+)
 def replace(context: EvalContext, text: Value, old: Value, new: Value) -> Value:
     """An empty part is found before each character and at the end, as in Java."""
     if nothing(old) or nothing(new):
@@ -111,8 +137,13 @@ def replace(context: EvalContext, text: Value, old: Value, new: Value) -> Value:
     return map_distinct(lambda t, o, n: t.replace(o, n), [text, old, new], pa.string(), context.num_rows)
 
 
-@FAMILY.scalar("TRANSLATE", [CHARACTER, CHARACTER, CHARACTER], lambda t: STRING.with_nullable(t[0].nullable),
-               "The text with each character of one list replaced by that at the same place of another, or left out.", nulls=Nulls.RULE)
+@FAMILY.scalar(
+    "TRANSLATE",
+    [CHARACTER, CHARACTER, CHARACTER],
+    lambda t: STRING.with_nullable(t[0].nullable),
+    "The text with each character of one list replaced by that at the same place of another, or left out.",
+    nulls=Nulls.RULE,
+)
 def translate(context: EvalContext, text: Value, old: Value, new: Value) -> Value:
     """NULL lists count as empty ones, as in Flink."""
     if isinstance(old, pa.Scalar) and isinstance(new, pa.Scalar):
@@ -135,7 +166,7 @@ def _translate(text: str | None, old: str | None, new: str | None) -> str | None
     if not text or not old:
         return text
     after = new or ""
-    table = {ord(c): after[i:i + 1] or None for i, c in reversed(list(enumerate(old)))}
+    table = {ord(c): after[i : i + 1] or None for i, c in reversed(list(enumerate(old)))}
     return text.translate(table)
 
 
@@ -152,9 +183,14 @@ def _split(text: Value, separator: str, length: int, most: int | None = None) ->
     return pc.split_pattern_regex(texts, pattern=r"\s", **limit)
 
 
-@FAMILY.scalar("SPLIT_INDEX", [CHARACTER, CHARACTER, WHOLE_], STRING,
-               "The n-th part, from 0, of a text split at a separator; NULL when there is none.",
-               also=[([CHARACTER, WHOLE_, WHOLE_], STRING)], nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "SPLIT_INDEX",
+    [CHARACTER, CHARACTER, WHOLE_],
+    STRING,
+    "The n-th part, from 0, of a text split at a separator; NULL when there is none.",
+    also=[([CHARACTER, WHOLE_, WHOLE_], STRING)],
+    nulls=Nulls.MAYBE,
+)
 def split_index(context: EvalContext, text: Value, separator: Value, index: Value) -> Value:
     """The separator is a text, or the number of a character."""
     if not (isinstance(separator, pa.Scalar) and isinstance(index, pa.Scalar)):
@@ -168,7 +204,7 @@ def split_index(context: EvalContext, text: Value, separator: Value, index: Valu
         between = chr(between)
     length = 1 if isinstance(text, pa.Scalar) else context.num_rows
     parts = _split(text, between, length, wanted + 1)
-    offsets = np.frombuffer(parts.buffers()[1], np.int32)[parts.offset:parts.offset + length + 1]
+    offsets = np.frombuffer(parts.buffers()[1], np.int32)[parts.offset : parts.offset + length + 1]
     at = offsets[:-1] + wanted
     missing = at >= offsets[1:]
     empty = pc.equal(pc.fill_null(pc.binary_length(as_array(text, length)), 0), 0).to_numpy(zero_copy_only=False)
@@ -193,7 +229,12 @@ def _split_index(text: str, separator: str | int, index: int) -> str | None:
 _TEXTS = array(STRING)
 
 
-@FAMILY.scalar("SPLIT", [CHARACTER, CHARACTER], _TEXTS, "The parts of a text between separators; with an empty separator its characters.")
+@FAMILY.scalar(
+    "SPLIT",
+    [CHARACTER, CHARACTER],
+    _TEXTS,
+    "The parts of a text between separators; with an empty separator its characters.",
+)
 def split(context: EvalContext, text: Value, separator: Value) -> Value:
     between = separator.as_py() if isinstance(separator, pa.Scalar) else None
     if not between:
@@ -234,8 +275,13 @@ def _elt_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
     return (index, *(common.with_nullable(t.nullable) for t in types[1:])), common.with_nullable(True)
 
 
-@FAMILY.special("ELT", _elt_rule, "The n-th of the texts, from 1; NULL when there is none.", form=("INTEGER", "CHARACTER", "CHARACTER?"),
-                nulls=Nulls.RULE)
+@FAMILY.special(
+    "ELT",
+    _elt_rule,
+    "The n-th of the texts, from 1; NULL when there is none.",
+    form=("INTEGER", "CHARACTER", "CHARACTER?"),
+    nulls=Nulls.RULE,
+)
 def elt(context: EvalContext, index: Value, *texts: Value) -> Value:
     rows = context.num_rows
     chosen, valid = numbers(index, rows)

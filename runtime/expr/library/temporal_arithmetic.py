@@ -1,8 +1,7 @@
 """TIMESTAMPADD and TIMESTAMPDIFF: points in time moved by units, and the whole units between two of them.
 
 Adding months clamps to the month's last day; a DATE moved by hours or less becomes a TIMESTAMP(6). The difference
-counts
-whole units toward zero as INT; months as Flink's: as often as a month can be added to the earlier one, clamped.
+counts whole units toward zero as INT; months as Flink's: as often as a month can be added to the earlier one, clamped.
 """
 
 from __future__ import annotations
@@ -26,7 +25,14 @@ __all__ = ["FAMILY"]
 FAMILY = Family("temporal arithmetic")
 _R = TypeRoot
 _MONTHS = {"MILLENNIUM": 12_000, "CENTURY": 1200, "DECADE": 120, "YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "MILLISECOND": 1}
+_MILLIS = {
+    "WEEK": 604_800_000,
+    "DAY": 86_400_000,
+    "HOUR": 3_600_000,
+    "MINUTE": 60_000,
+    "SECOND": 1000,
+    "MILLISECOND": 1,
+}
 _FINE = {"MICROSECOND": 1000, "NANOSECOND": 1_000_000, "FRAC_SECOND": 1000}
 _PRECISION = {"MILLISECOND": 3, "MICROSECOND": 6, "FRAC_SECOND": 6, "NANOSECOND": 9}
 _ROOTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
@@ -50,8 +56,13 @@ def _add_rule(types: CallTypes) -> _Typed | None:
     return (unit, BIGINT.with_nullable(count.nullable), point), result.with_nullable(point.nullable or count.nullable)
 
 
-@FAMILY.special("TIMESTAMPADD", _add_rule, "A point in time moved by a number of units.", form=("UNIT", "INTEGER", "DATETIME"),
-                syntax="TIMESTAMPADD(unit, number, point)")
+@FAMILY.special(
+    "TIMESTAMPADD",
+    _add_rule,
+    "A point in time moved by a number of units.",
+    form=("UNIT", "INTEGER", "DATETIME"),
+    syntax="TIMESTAMPADD(unit, number, point)",
+)
 def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) -> Value:
     name, result = unit.as_py(), context.result_type
     moved = context.arg_types[2]
@@ -79,9 +90,13 @@ def _difference_rule(types: CallTypes) -> _Typed | None:
     return (types[0], *points), INT.with_nullable(points[0].nullable or points[1].nullable)
 
 
-@FAMILY.special("TIMESTAMPDIFF", _difference_rule,
-                "The whole units from one point in time to another.", form=("UNIT", "DATETIME", "DATETIME"),
-                syntax="TIMESTAMPDIFF(unit, from, to)")
+@FAMILY.special(
+    "TIMESTAMPDIFF",
+    _difference_rule,
+    "The whole units from one point in time to another.",
+    form=("UNIT", "DATETIME", "DATETIME"),
+    syntax="TIMESTAMPDIFF(unit, from, to)",
+)
 def timestampdiff(context: EvalContext, unit: Value, start: Value, end: Value) -> Value:
     name = unit.as_py()
     in_zone = name in _MONTHS or context.arg_types[1].root is not context.arg_types[2].root

@@ -27,7 +27,16 @@ def _constant(value: int, type_: DataType) -> Value:
 
 
 def _declare(name: str, type_: DataType, document: str, *aliases: str, parentheses: bool = True) -> None:
-    @FAMILY.scalar(name, [], type_, document, aliases=aliases, nulls=Nulls.NEVER, dynamic=True, syntax=None if parentheses else name)
+    @FAMILY.scalar(
+        name,
+        [],
+        type_,
+        document,
+        aliases=aliases,
+        nulls=Nulls.NEVER,
+        dynamic=True,
+        syntax=None if parentheses else name,
+    )
     def evaluate(context: EvalContext) -> Value:
         local = _local_micros(context)
         match type_.root:
@@ -55,8 +64,14 @@ def _watermark_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] |
     return tuple(types), types[0].materialized().with_(precision=3, nullable=True)
 
 
-@FAMILY.special("CURRENT_WATERMARK", _watermark_rule, "The watermark before this epoch, of a rowtime column; NULL when there is none yet.",
-                form=("ROWTIME",), nulls=Nulls.RULE, dynamic=True)
+@FAMILY.special(
+    "CURRENT_WATERMARK",
+    _watermark_rule,
+    "The watermark before this epoch, of a rowtime column; NULL when there is none yet.",
+    form=("ROWTIME",),
+    nulls=Nulls.RULE,
+    dynamic=True,
+)
 def current_watermark(context: EvalContext, rowtime: Value) -> Value:
     del rowtime
     if context.watermark is None:
@@ -64,7 +79,13 @@ def current_watermark(context: EvalContext, rowtime: Value) -> Value:
     return _constant(context.watermark * 1000, context.result_type)
 
 
-@FAMILY.scalar("SOURCE_WATERMARK", [], timestamp_ltz(3), "In WATERMARK FOR only: the source gives the watermark.", nulls=Nulls.MAYBE,
-               dynamic=True)
+@FAMILY.scalar(
+    "SOURCE_WATERMARK",
+    [],
+    timestamp_ltz(3),
+    "In WATERMARK FOR only: the source gives the watermark.",
+    nulls=Nulls.MAYBE,
+    dynamic=True,
+)
 def source_watermark(context: EvalContext) -> Value:
     return pa.scalar(None, context.result_type.arrow)

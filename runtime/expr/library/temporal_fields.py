@@ -1,10 +1,8 @@
 """EXTRACT and the functions of one field: YEAR, HOUR, DAYOFWEEK and their like, all BIGINT.
 
 Points of TIMESTAMP_LTZ are seen in the session's time zone. Before 1970 days, hours and smaller fields count toward
-1970
-and not backwards, as in Flink: HOUR(TIMESTAMP '1969-07-20 20:17:40') is -3. Weeks are those of ISO 8601; DAYOFWEEK and
-DOW
-are 1 on Sunday, ISODOW is 1 on Monday.
+1970 and not backwards, as in Flink: HOUR(TIMESTAMP '1969-07-20 20:17:40') is -3. Weeks are those of ISO 8601; DAYOFWEEK
+and DOW are 1 on Sunday, ISODOW is 1 on Monday.
 """
 
 from __future__ import annotations
@@ -26,9 +24,23 @@ FAMILY = Family("temporal fields")
 _R = TypeRoot
 _MOMENTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
 _DAY = 86_400_000
-_CALENDAR = frozenset({
-    "MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DOW", "ISODOW", "ISOYEAR", "EPOCH",
-})
+_CALENDAR = frozenset(
+    {
+        "MILLENNIUM",
+        "CENTURY",
+        "DECADE",
+        "YEAR",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "DOY",
+        "DOW",
+        "ISODOW",
+        "ISOYEAR",
+        "EPOCH",
+    }
+)
 _CLOCK = {"HOUR": (_DAY, 3_600_000), "MINUTE": (3_600_000, 60_000), "SECOND": (60_000, 1000), "MILLISECOND": (1000, 1)}
 _FINE = {"MICROSECOND": 1000, "NANOSECOND": 1_000_000}
 _OF_MONTHS = {"MILLENNIUM": 12_000, "CENTURY": 1200, "DECADE": 120, "YEAR": 12}
@@ -73,8 +85,13 @@ def _rule(types: CallTypes) -> _Typed | None:
     return (tuple(types), BIGINT.with_nullable(given.nullable)) if _fits(unit, given) else None
 
 
-@FAMILY.special("EXTRACT", _rule, "A field of a point in time or of an interval.", form=("UNIT", "DATETIME"),
-                syntax="EXTRACT(unit FROM point)")
+@FAMILY.special(
+    "EXTRACT",
+    _rule,
+    "A field of a point in time or of an interval.",
+    form=("UNIT", "DATETIME"),
+    syntax="EXTRACT(unit FROM point)",
+)
 def extract(context: EvalContext, unit: Value, value: Value) -> Value:
     return _extract(context, unit.as_py(), value, context.arg_types[1])
 

@@ -2,8 +2,7 @@
 
 A week starts on Sunday. CEIL to a week or longer looks at the date only: the first day of a month at ten o'clock is not
 rounded up, and a millennium, century or decade always ends in the next; so it is in Flink. TIMESTAMP_LTZ is rounded in
-the
-session's time zone, to the local midnight where Flink adds 24 hours.
+the session's time zone, to the local midnight where Flink adds 24 hours.
 """
 
 from __future__ import annotations
@@ -26,7 +25,14 @@ __all__ = ["FAMILY"]
 
 FAMILY = Family("temporal rounding")
 _R = TypeRoot
-_PARTS = {"DAY": 1, "HOUR": 24, "MINUTE": 1440, "SECOND": 86_400, "MILLISECOND": 86_400_000, "MICROSECOND": 86_400_000_000}
+_PARTS = {
+    "DAY": 1,
+    "HOUR": 24,
+    "MINUTE": 1440,
+    "SECOND": 86_400,
+    "MILLISECOND": 86_400_000,
+    "MICROSECOND": 86_400_000_000,
+}
 _CALENDAR = frozenset({"MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK"})
 _ROOTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
 
@@ -43,14 +49,27 @@ def _rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
     return tuple(types), types[0]
 
 
-@FAMILY.special("FLOOR", _rule, "The greatest whole number not above a number; the start of the unit of a point in time.",
-                form=("NUMERIC or DATETIME", "UNIT?"), monotonic=True, syntax="FLOOR(number), FLOOR(point TO unit)")
+@FAMILY.special(
+    "FLOOR",
+    _rule,
+    "The greatest whole number not above a number; the start of the unit of a point in time.",
+    form=("NUMERIC or DATETIME", "UNIT?"),
+    monotonic=True,
+    syntax="FLOOR(number), FLOOR(point TO unit)",
+)
 def floor(context: EvalContext, value: Value, *unit: Value) -> Value:
     return _rounded(context, value, unit[0].as_py(), False) if unit else floor_number(context, value)
 
 
-@FAMILY.special("CEIL", _rule, "The least whole number not below a number; a point in time rounded up to a unit.",
-                form=("NUMERIC or DATETIME", "UNIT?"), aliases=["CEILING"], monotonic=True, syntax="CEIL(number), CEIL(point TO unit)")
+@FAMILY.special(
+    "CEIL",
+    _rule,
+    "The least whole number not below a number; a point in time rounded up to a unit.",
+    form=("NUMERIC or DATETIME", "UNIT?"),
+    aliases=["CEILING"],
+    monotonic=True,
+    syntax="CEIL(number), CEIL(point TO unit)",
+)
 def ceil(context: EvalContext, value: Value, *unit: Value) -> Value:
     return _rounded(context, value, unit[0].as_py(), True) if unit else ceil_number(context, value)
 

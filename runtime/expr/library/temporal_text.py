@@ -1,6 +1,5 @@
 """Between times and texts by patterns: DATE_FORMAT, TO_DATE, TO_TIMESTAMP, TO_TIMESTAMP_LTZ, UNIX_TIMESTAMP,
-FROM_UNIXTIME,
-CONVERT_TZ.
+FROM_UNIXTIME, CONVERT_TZ.
 
 TIMESTAMP and TO_TIMESTAMP use DateTimeFormatter's patterns, the others SimpleDateFormat's
 (`runtime/expr/date_patterns.py`).
@@ -51,7 +50,9 @@ def _per_constant(context: EvalContext, compute: Rows, column: Value, *constants
         result = compute(as_array(column, length), *(c.as_py() for c in constants))
         return result[0] if isinstance(column, pa.Scalar) else result
     values = as_array(column, length)
-    given = pa.table({str(i): as_array(c, length) for i, c in enumerate(constants)} | {"row": pa.array(np.arange(length))})
+    given = pa.table(
+        {str(i): as_array(c, length) for i, c in enumerate(constants)} | {"row": pa.array(np.arange(length))}
+    )
     groups = given.group_by([str(i) for i in range(len(constants))]).aggregate([("row", "list")]).to_pydict()
     parts: list[pa.Array] = []
     order: list[Any] = []
@@ -64,15 +65,24 @@ def _per_constant(context: EvalContext, compute: Rows, column: Value, *constants
             parts.append(compute(values.take(pa.array(order[-1])), *texts))
     back = np.empty(length, np.int64)
     back[np.concatenate(order) if order else []] = np.arange(length)
-    return pa.concat_arrays([p.cast(context.result_type.arrow) for p in parts]).take(pa.array(back)) if parts else values
+    return (
+        pa.concat_arrays([p.cast(context.result_type.arrow) for p in parts]).take(pa.array(back)) if parts else values
+    )
 
 
 def _keep_nulls(texts: pa.Array, like: pa.Array) -> pa.Array:
     return pc.if_else(like.is_valid(), texts, None) if like.null_count else texts
 
 
-@FAMILY.scalar("DATE_FORMAT", [TIMESTAMP_ANY, CHARACTER], STRING, "A point in time as text, by a pattern of Java's DateTimeFormatter.",
-               also=[([CHARACTER, CHARACTER], STRING)], nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "DATE_FORMAT",
+    [TIMESTAMP_ANY, CHARACTER],
+    STRING,
+    "A point in time as text, by a pattern of Java's DateTimeFormatter.",
+    also=[([CHARACTER, CHARACTER], STRING)],
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
     type_ = context.arg_types[0]
 
@@ -89,9 +99,14 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
     return _per_constant(context, of_texts if type_.is_character else of_times, value, pattern)
 
 
-@FAMILY.scalar("FROM_UNIXTIME", [BIGINT_, optional(CHARACTER)], STRING,
-               "Seconds since 1970 as a text of the session's time zone, by a pattern of Java's SimpleDateFormat.",
-               nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "FROM_UNIXTIME",
+    [BIGINT_, optional(CHARACTER)],
+    STRING,
+    "Seconds since 1970 as a text of the session's time zone, by a pattern of Java's SimpleDateFormat.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def from_unixtime(context: EvalContext, seconds: Value, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
     def write(values: pa.Array, text: str) -> pa.Array:
         instants = np.where(np.abs(integers_of(values)) < 1 << 43, integers_of(values), 0) * 1_000_000
@@ -109,8 +124,15 @@ def _instants(context: EvalContext, texts: pa.Array, pattern: str, zone: str) ->
     return local_to_instant(np.ascontiguousarray(values), zone, "ms", ambiguous="latest"), read.good
 
 
-@FAMILY.scalar("UNIX_TIMESTAMP", [], BIGINT, "Seconds since 1970, now or of a text in the session's time zone.",
-               also=[([CHARACTER, optional(CHARACTER)], BIGINT)], dynamic=True, can_fail=True)
+@FAMILY.scalar(
+    "UNIX_TIMESTAMP",
+    [],
+    BIGINT,
+    "Seconds since 1970, now or of a text in the session's time zone.",
+    also=[([CHARACTER, optional(CHARACTER)], BIGINT)],
+    dynamic=True,
+    can_fail=True,
+)
 def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
     """Without arguments it follows the clock, so that the function counts as dynamic."""
     if text is None:
@@ -124,8 +146,14 @@ def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Val
     return _per_constant(context, read, text, pattern)
 
 
-@FAMILY.scalar("TO_DATE", [CHARACTER, optional(CHARACTER)], DATE, "A text as a date, by a pattern of Java's SimpleDateFormat.",
-               nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "TO_DATE",
+    [CHARACTER, optional(CHARACTER)],
+    DATE,
+    "A text as a date, by a pattern of Java's SimpleDateFormat.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def to_date(context: EvalContext, text: Value, *pattern: Value) -> Value:
     def plain(texts: pa.Array) -> pa.Array:
         return text_to_date(texts, STRING, DATE, context.time_zone).values
@@ -167,8 +195,14 @@ def _read_local(context: EvalContext, texts: pa.Array, pattern: str | None, targ
     return values // step * step, good
 
 
-@FAMILY.scalar("TO_TIMESTAMP", [CHARACTER, optional(CHARACTER)], _timestamp_type,
-               "A text as a TIMESTAMP, by a pattern of Java's DateTimeFormatter.", nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "TO_TIMESTAMP",
+    [CHARACTER, optional(CHARACTER)],
+    _timestamp_type,
+    "A text as a TIMESTAMP, by a pattern of Java's DateTimeFormatter.",
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def to_timestamp(context: EvalContext, text: Value, *pattern: Value) -> Value:
     def read(texts: pa.Array, given: str | None = None) -> pa.Array:
         values, good = _read_local(context, texts, given, context.result_type)
@@ -186,9 +220,15 @@ def _ltz_type(types: CallTypes) -> DataType:
     return timestamp_ltz(precision if isinstance(precision, int) and 3 < precision <= 9 else 3)
 
 
-@FAMILY.scalar("TO_TIMESTAMP_LTZ", [NUMERIC, optional(INT_)], _ltz_type,
-               "A number of units (10^-p seconds, p is 3 when left out) since 1970, or a text, as a point in time.",
-               also=[([CHARACTER, optional(CHARACTER), optional(CHARACTER)], _ltz_type)], nulls=Nulls.MAYBE, can_fail=True)
+@FAMILY.scalar(
+    "TO_TIMESTAMP_LTZ",
+    [NUMERIC, optional(INT_)],
+    _ltz_type,
+    "A number of units (10^-p seconds, p is 3 when left out) since 1970, or a text, as a point in time.",
+    also=[([CHARACTER, optional(CHARACTER), optional(CHARACTER)], _ltz_type)],
+    nulls=Nulls.MAYBE,
+    can_fail=True,
+)
 def to_timestamp_ltz(context: EvalContext, value: Value, *rest: Value) -> Value:
     if context.arg_types[0].is_character:
         return _ltz_of_text(context, value, *rest)
@@ -204,9 +244,13 @@ def to_timestamp_ltz(context: EvalContext, value: Value, *rest: Value) -> Value:
     for mask in (valid, valid_unit):
         known = known if mask is None else known & mask
     digits = 6 if context.result_type.precision <= 6 else 9
-    ticks = np.where(known, seconds, 0) * 10**digits + ((whole - seconds * scale + part) * (10.0**digits / scale)).astype(np.int64)
+    ticks = np.where(known, seconds, 0) * 10**digits + (
+        (whole - seconds * scale + part) * (10.0**digits / scale)
+    ).astype(np.int64)
     step = 10 ** (digits - context.result_type.precision)
-    return from_numpy(np.broadcast_to(ticks // step * step, (rows,)), np.broadcast_to(known, (rows,)), context.result_type.arrow, rows)
+    return from_numpy(
+        np.broadcast_to(ticks // step * step, (rows,)), np.broadcast_to(known, (rows,)), context.result_type.arrow, rows
+    )
 
 
 def _epoch(context: EvalContext, value: Value) -> tuple[Any, Any, Any]:
@@ -254,8 +298,13 @@ def _known_zone(zone: str) -> bool:
     return True
 
 
-@FAMILY.scalar("CONVERT_TZ", [CHARACTER, CHARACTER, CHARACTER], STRING, "A time `yyyy-MM-dd HH:mm:ss` of one time zone in another.",
-               nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "CONVERT_TZ",
+    [CHARACTER, CHARACTER, CHARACTER],
+    STRING,
+    "A time `yyyy-MM-dd HH:mm:ss` of one time zone in another.",
+    nulls=Nulls.MAYBE,
+)
 def convert_tz(context: EvalContext, text: Value, from_zone: Value, to_zone: Value) -> Value:
     def convert(texts: pa.Array, source: str, target: str) -> pa.Array:
         millis, good = _instants(context, texts, _DEFAULT, _zone_name(source))

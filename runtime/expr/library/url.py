@@ -18,14 +18,20 @@ __all__ = ["FAMILY"]
 
 FAMILY = Family("url")
 _NULL = pa.scalar(None, pa.string())
-_URL = (r"(?s)^\s*(?i:url:)?(?P<protocol>(?i:https?|ftp|file|jar|mailto)):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)"
-        r"(?P<query>\?[^#]*)?(?P<ref>#.*?)?\s*$")
+_URL = (
+    r"(?s)^\s*(?i:url:)?(?P<protocol>(?i:https?|ftp|file|jar|mailto)):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)"
+    r"(?P<query>\?[^#]*)?(?P<ref>#.*?)?\s*$"
+)
 _AUTHORITY = r"^(?P<user>.*@)?(?P<host>\[[^\]]*\]|[^:@]*)(?P<port>:\d*)?$"
 
 
-@FAMILY.scalar("PARSE_URL", [CHARACTER, CHARACTER, optional(CHARACTER)], STRING,
-               "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; with a key, a parameter of the query.",
-               nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "PARSE_URL",
+    [CHARACTER, CHARACTER, optional(CHARACTER)],
+    STRING,
+    "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; with a key, a parameter of the query.",
+    nulls=Nulls.MAYBE,
+)
 def parse_url(context: EvalContext, url: Value, part: Value, *key: Value) -> Value:
     if isinstance(part, pa.Scalar) and all(isinstance(k, pa.Scalar) for k in key):
         if not part.is_valid or any(not k.is_valid for k in key):
@@ -80,16 +86,25 @@ def _literal(text: str) -> str:
     return "".join(f"\\{c}" if c.isascii() and not c.isalnum() and c != "_" else c for c in text)
 
 
-@FAMILY.scalar("URL_ENCODE", [CHARACTER], STRING,
-               "A text as in a query string: application/x-www-form-urlencoded, UTF-8.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "URL_ENCODE",
+    [CHARACTER],
+    STRING,
+    "A text as in a query string: application/x-www-form-urlencoded, UTF-8.",
+    nulls=Nulls.MAYBE,
+)
 def url_encode(context: EvalContext, text: Value) -> Value:
-    return map_distinct(lambda t: urllib.parse.quote_plus(t, safe="*").replace("~", "%7E"), [text], pa.string(), context.num_rows)
+    return map_distinct(
+        lambda t: urllib.parse.quote_plus(t, safe="*").replace("~", "%7E"), [text], pa.string(), context.num_rows
+    )
 
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
-@FAMILY.scalar("URL_DECODE", [CHARACTER], STRING, "A text out of a query string; NULL when an escape is wrong.", nulls=Nulls.MAYBE)
+@FAMILY.scalar(
+    "URL_DECODE", [CHARACTER], STRING, "A text out of a query string; NULL when an escape is wrong.", nulls=Nulls.MAYBE
+)
 def url_decode(context: EvalContext, text: Value) -> Value:
     def decode(given: str) -> str | None:
         return None if _BAD_ESCAPE.search(given) else urllib.parse.unquote_plus(given)

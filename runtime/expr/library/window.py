@@ -11,7 +11,8 @@ __all__ = ["FUNCTIONS"]
 
 _ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
 _INTEGER = ArgumentType(
-    "INTEGER", lambda t: t.is_integer, lambda t: t if t.is_integer else BIGINT if t.root is TypeRoot.NULL else None)
+    "INTEGER", lambda t: t.is_integer, lambda t: t if t.is_integer else BIGINT if t.root is TypeRoot.NULL else None
+)
 
 
 def _shifted(types: Sequence[DataType]) -> DataType:
@@ -23,14 +24,42 @@ def _shifted(types: Sequence[DataType]) -> DataType:
 _SHIFT = Signature((_ANY, optional(_INTEGER), optional(_ANY)), _shifted)
 
 FUNCTIONS: tuple[WindowFunction, ...] = (
-    WindowFunction(name="ROW_NUMBER", signatures=(Signature((), BIGINT),), document="The position of the row in its partition, from 1."),
-    WindowFunction(name="RANK", signatures=(Signature((), BIGINT),), document="1 + the number of rows that come before all equal ones."),
-    WindowFunction(name="DENSE_RANK", signatures=(Signature((), BIGINT),), document="1 + the number of different values before."),
-    WindowFunction(name="PERCENT_RANK", signatures=(Signature((), DOUBLE),), document="(RANK - 1) / (rows of the partition - 1)."),
-    WindowFunction(name="CUME_DIST", signatures=(Signature((), DOUBLE),), document="The share of rows that come not after this one."),
-    WindowFunction(name="NTILE", signatures=(Signature((_INTEGER,), BIGINT),), document="The number of the row's part of n equal parts."),
-    WindowFunction(name="LAG", signatures=(_SHIFT,), nulls=Nulls.RULE,
-                   document="The value n rows before (1 when not given), else the default."),
-    WindowFunction(name="LEAD", signatures=(_SHIFT,), nulls=Nulls.RULE,
-                   document="The value n rows after (1 when not given), else the default."),
+    WindowFunction(
+        name="ROW_NUMBER",
+        signatures=(Signature((), BIGINT),),
+        document="The position of the row in its partition, from 1.",
+    ),
+    WindowFunction(
+        name="RANK",
+        signatures=(Signature((), BIGINT),),
+        document="1 + the number of rows that come before all equal ones.",
+    ),
+    WindowFunction(
+        name="DENSE_RANK", signatures=(Signature((), BIGINT),), document="1 + the number of different values before."
+    ),
+    WindowFunction(
+        name="PERCENT_RANK", signatures=(Signature((), DOUBLE),), document="(RANK - 1) / (rows of the partition - 1)."
+    ),
+    WindowFunction(
+        name="CUME_DIST",
+        signatures=(Signature((), DOUBLE),),
+        document="The share of rows that come not after this one.",
+    ),
+    WindowFunction(
+        name="NTILE",
+        signatures=(Signature((_INTEGER,), BIGINT),),
+        document="The number of the row's part of n equal parts.",
+    ),
+    WindowFunction(
+        name="LAG",
+        signatures=(_SHIFT,),
+        nulls=Nulls.RULE,
+        document="The value n rows before (1 when not given), else the default.",
+    ),
+    WindowFunction(
+        name="LEAD",
+        signatures=(_SHIFT,),
+        nulls=Nulls.RULE,
+        document="The value n rows after (1 when not given), else the default.",
+    ),
 )

@@ -1,4 +1,5 @@
-"""Accumulators that the tests of GROUP BY do not reach: exact sums, ORDER BY inside a call, PERCENTILE, JSON, merging, limits of types."""
+"""Accumulators that the tests of GROUP BY do not reach: exact sums, ORDER BY inside a call, PERCENTILE, JSON, merging,
+limits of types."""
 
 from __future__ import annotations
 
@@ -25,8 +26,13 @@ def spec(name: str, types: list[DataType], result: DataType, **options: Any) -> 
     return AggregateSpec(name, tuple(range(len(types))), tuple(types), result, **options)
 
 
-def result(call: AggregateSpec, columns: list[pa.Array], types: list[DataType], signs: list[int] | None = None,
-           slots: list[int] | None = None) -> list[Any]:
+def result(
+    call: AggregateSpec,
+    columns: list[pa.Array],
+    types: list[DataType],
+    signs: list[int] | None = None,
+    slots: list[int] | None = None,
+) -> list[Any]:
     count = len(columns[0])
     state = AggregateSet([call], types)
     where = np.zeros(count, np.int64) if slots is None else np.array(slots)
@@ -60,8 +66,10 @@ def test_sums_and_averages_of_long_decimals() -> None:
     words = sums.words(np.arange(4))
     assert sum_decimals(words, 2, pa.decimal128(38, 2), None).to_pylist() == values
     averages = average_decimals(words, 2, np.array(counts), pa.decimal128(38, 6), None).to_pylist()
-    assert averages == [(v / n).quantize(Decimal("0.000001"), rounding="ROUND_HALF_UP") if v.adjusted() < 31 else None
-                        for v, n in zip(values, counts, strict=True)]
+    assert averages == [
+        (v / n).quantize(Decimal("0.000001"), rounding="ROUND_HALF_UP") if v.adjusted() < 31 else None
+        for v, n in zip(values, counts, strict=True)
+    ]
 
 
 def test_a_sum_of_too_many_digits_is_null_until_it_comes_back() -> None:
@@ -78,8 +86,10 @@ def test_integers_wrap_in_their_own_type_and_averages_are_cut() -> None:
     assert result(spec("AVG", [INT], INT), [pa.array([-1, -2], pa.int32())], [INT]) == [-1]
 
 
-@pytest.mark.parametrize(("function", "values", "wanted"), [
-    ("STDDEV_POP", [1, 2, 3, 4], 1), ("STDDEV_POP", [5], 0), ("VAR_SAMP", [5], None), ("VAR_SAMP", [2, 4, 9], 13)])
+@pytest.mark.parametrize(
+    ("function", "values", "wanted"),
+    [("STDDEV_POP", [1, 2, 3, 4], 1), ("STDDEV_POP", [5], 0), ("VAR_SAMP", [5], None), ("VAR_SAMP", [2, 4, 9], 13)],
+)
 def test_variances_of_integers_are_integers(function: str, values: list[int], wanted: int | None) -> None:
     assert result(spec(function, [INT], INT), [pa.array(values, pa.int32())], [INT]) == [wanted]
 
@@ -97,14 +107,26 @@ def test_variance_of_decimals_and_of_large_close_doubles() -> None:
 def test_order_by_inside_a_call() -> None:
     types = [STRING, INT]
     columns = [pa.array(["a", "b", "c", "d"]), pa.array([2, None, 3, 2], pa.int32())]
-    call = AggregateSpec("LISTAGG", (0,), (STRING,), STRING, order_by=(SortSpec(1, descending=True, nulls_last=True),), retract=True)
+    call = AggregateSpec(
+        "LISTAGG", (0,), (STRING,), STRING, order_by=(SortSpec(1, descending=True, nulls_last=True),), retract=True
+    )
     assert result(call, columns, types) == ["c,a,d,b"]
-    assert result(call.with_(function="ARRAY_AGG", type=array(STRING)), columns, types, [1, 1, 1, 1]) == [["c", "a", "d", "b"]]
+    assert result(call.with_(function="ARRAY_AGG", type=array(STRING)), columns, types, [1, 1, 1, 1]) == [
+        ["c", "a", "d", "b"]
+    ]
 
 
-@pytest.mark.parametrize(("values", "weights", "fraction", "wanted"), [
-    ([1, 2, 3, 10], None, 0.5, 2.5), ([1, 10], [3, 1], 0.5, 1.0), ([10, 1], [1, 3], 0.75, 3.25), ([4, None], None, 0.9, 4.0),
-    ([None], None, 0.5, None), ([1, 2, 3], None, [0.0, 0.25, 1.0], [1.0, 1.5, 3.0])])
+@pytest.mark.parametrize(
+    ("values", "weights", "fraction", "wanted"),
+    [
+        ([1, 2, 3, 10], None, 0.5, 2.5),
+        ([1, 10], [3, 1], 0.5, 1.0),
+        ([10, 1], [1, 3], 0.75, 3.25),
+        ([4, None], None, 0.9, 4.0),
+        ([None], None, 0.5, None),
+        ([1, 2, 3], None, [0.0, 0.25, 1.0], [1.0, 1.5, 3.0]),
+    ],
+)
 def test_percentile(values: list[Any], weights: list[int] | None, fraction: Any, wanted: Any) -> None:
     many = isinstance(fraction, list)
     types = [INT, array(DOUBLE) if many else DOUBLE, *([INT] if weights else [])]
@@ -124,7 +146,9 @@ def test_json() -> None:
     assert result(spec("JSON_OBJECTAGG", types, text), columns, types) == ['{"k":1.0,"q\\"\\\\":0.5,"z":null}']
     assert result(spec("JSON_OBJECTAGG_ABSENT_ON_NULL", types, text), columns, types) == ['{"k":1.0,"q\\"\\\\":0.5}']
     assert result(AggregateSpec("JSON_ARRAYAGG", (1,), (DOUBLE,), text), columns, types) == ["[1.0,0.5]"]
-    assert result(AggregateSpec("JSON_ARRAYAGG_NULL_ON_NULL", (1,), (DOUBLE,), text), columns, types) == ["[1.0,0.5,null]"]
+    assert result(AggregateSpec("JSON_ARRAYAGG_NULL_ON_NULL", (1,), (DOUBLE,), text), columns, types) == [
+        "[1.0,0.5,null]"
+    ]
     with pytest.raises(ExpressionError, match="'k'"):
         result(spec("JSON_OBJECTAGG", types, text), [pa.array(["k", "k"]), pa.array([1.0, 2.0])], types)
 
@@ -145,8 +169,15 @@ def test_nan_is_the_greatest_number() -> None:
 
 
 FUNCTIONS = [
-    ("COUNT", [INT], BIGINT), ("SUM", [INT], INT), ("AVG", [DOUBLE], DOUBLE), ("MIN", [INT], INT), ("MAX", [STRING], STRING),
-    ("FIRST_VALUE", [INT], INT), ("LAST_VALUE", [STRING], STRING), ("LISTAGG", [STRING], STRING), ("VAR_SAMP", [DOUBLE], DOUBLE),
+    ("COUNT", [INT], BIGINT),
+    ("SUM", [INT], INT),
+    ("AVG", [DOUBLE], DOUBLE),
+    ("MIN", [INT], INT),
+    ("MAX", [STRING], STRING),
+    ("FIRST_VALUE", [INT], INT),
+    ("LAST_VALUE", [STRING], STRING),
+    ("LISTAGG", [STRING], STRING),
+    ("VAR_SAMP", [DOUBLE], DOUBLE),
     ("ARRAY_AGG", [INT], array(INT)),
 ]
 
@@ -157,10 +188,16 @@ def test_merged_groups_equal_one_group(retract: bool, distinct: bool) -> None:
     rng = np.random.default_rng(3)
     types = [INT, DOUBLE, STRING]
     column_of = {INT: 0, DOUBLE: 1, STRING: 2}
-    calls = [AggregateSpec(name, (column_of[t[0]],), (t[0],), r, retract=retract, distinct=distinct) for name, t, r in FUNCTIONS]
+    calls = [
+        AggregateSpec(name, (column_of[t[0]],), (t[0],), r, retract=retract, distinct=distinct)
+        for name, t, r in FUNCTIONS
+    ]
     count = 200
-    columns = [pa.array(rng.integers(-9, 9, count), pa.int32(), mask=rng.random(count) < 0.2), pa.array(rng.integers(0, 9, count) / 4),
-               pa.array(rng.choice(list("abc"), count))]
+    columns = [
+        pa.array(rng.integers(-9, 9, count), pa.int32(), mask=rng.random(count) < 0.2),
+        pa.array(rng.integers(0, 9, count) / 4),
+        pa.array(rng.choice(list("abc"), count)),
+    ]
     slots, seqs = rng.integers(0, 12, count), np.arange(count)
     panes, whole, merged = (AggregateSet(calls, types, mergeable=True) for _ in range(3))
     panes.update(slots, None, columns, seqs)
@@ -174,7 +211,8 @@ def test_merged_groups_equal_one_group(retract: bool, distinct: bool) -> None:
     inside = [c.to_pylist() for c in panes.results(np.arange(4))]
     ordered = {"FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_AGG"} if distinct else set()
     assert [v for v, c in zip(inside, calls, strict=True) if c.function not in ordered] == [
-        v for v, c in zip(wanted, calls, strict=True) if c.function not in ordered]
+        v for v, c in zip(wanted, calls, strict=True) if c.function not in ordered
+    ]
     assert panes.results(np.array([5]))[0].to_pylist() == [0]
     assert all(c.to_pylist() == [None] for c in panes.results(np.array([5]))[1:])
 

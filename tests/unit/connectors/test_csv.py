@@ -1,4 +1,5 @@
-"""CSV: quotes, NULLs, headers, malformed records with their line, and what is written reads back in blocks of any size."""
+"""CSV: quotes, NULLs, headers, malformed records with their line, and what is written reads back in blocks of any
+size."""
 
 from __future__ import annotations
 

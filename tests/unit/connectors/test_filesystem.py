@@ -1,4 +1,5 @@
-"""Which files a table has, what is said when there are none, watching a folder, Parquet filters, and partition columns."""
+"""Which files a table has, what is said when there are none, watching a folder, Parquet filters, and partition
+columns."""
 
 from __future__ import annotations
 
@@ -133,7 +134,8 @@ def test_records_are_rejected_once_when_reading_resumes(tmp_path: Path) -> None:
     assert [r.raw for r in context.rejected] == ["bad"]
 
 
-# --- Parquet ----------------------------------------------------------------------------------------------------------------------
+# --- Parquet
+# ----------------------------------------------------------------------------------------------------------------------
 
 WIDE = Schema.of(
     ("i", INT), ("s", STRING), ("d", DATE), ("t", timestamp(3)), ("e", decimal(9, 2)), ("f", DOUBLE), ("b", BOOLEAN)

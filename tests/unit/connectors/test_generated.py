@@ -172,7 +172,8 @@ def test_wrong_nexmark_tables(schema: Schema, options: dict[str, str]) -> None:
         source("nexmark", schema, options)
 
 
-# --- datagen ----------------------------------------------------------------------------------------------------------------------
+# --- datagen
+# ----------------------------------------------------------------------------------------------------------------------
 
 EVERYTHING = Schema.of(
     ("seq", INT),
@@ -286,7 +287,8 @@ def test_wrong_datagen_options(options: dict[str, str]) -> None:
         source("datagen", Schema.of(("a", INT)), options)
 
 
-# --- values and look-ups ----------------------------------------------------------------------------------------------------------
+# --- values and look-ups
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_values() -> None:
@@ -347,7 +349,8 @@ def test_lookup_sees_a_changed_file(tmp_path: Path) -> None:
         table.lookup(["k"], keys)
 
 
-# --- options that all share -------------------------------------------------------------------------------------------------------
+# --- options that all share
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

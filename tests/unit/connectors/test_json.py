@@ -1,4 +1,5 @@
-"""JSON lines: the columnar path against the rules for one record, exact line numbers, and what is written reads back."""
+"""JSON lines: the columnar path against the rules for one record, exact line numbers, and what is written reads
+back."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ def test_virtual_time() -> None:
         assert row.t == dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
 
 
-# --- jobs ---------------------------------------------------------------------------------------------------------------------
+# --- jobs
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def test_an_endless_query_is_read_as_it_comes_and_cancelled(t_env: TableEnvironment) -> None:
@@ -227,7 +228,8 @@ def test_two_environments_know_nothing_of_each_other(t_env: TableEnvironment) ->
 def test_flush_takes_all_input(t_env: TableEnvironment, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("1\n2\n3\n")
     t_env.execute_script(
-        f"CREATE TABLE f (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv', 'source.monitor-interval' = '10 ms');"
+        f"CREATE TABLE f (v INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'csv', "
+        "'source.monitor-interval' = '10 ms');"
         "CREATE MATERIALIZED VIEW total AS SELECT SUM(v) AS s FROM f"
     )
     t_env.flush()

@@ -1,8 +1,7 @@
 """What holds for every scalar function, whatever it computes.
 
 The result has the declared Arrow type and the batch's length, for empty batches and slices too; constants and columns
-give the same;
-a strict function is NULL exactly where an argument is.
+give the same; a strict function is NULL exactly where an argument is.
 """
 
 from __future__ import annotations
@@ -48,18 +47,30 @@ from runtime.expr.typing import explicit_cast, resolve_call
 
 UTC = datetime.UTC
 SAMPLES: list[tuple[DataType, tuple[Any, Any]]] = [
-    (TINYINT, (3, -1)), (INT, (2, -7)), (BIGINT, (5, 2**40)), (FLOAT, (1.5, -2.0)), (DOUBLE, (0.25, -1e10)),
-    (decimal(9, 2), (Decimal("1.25"), Decimal("-12345.67"))), (decimal(38, 10), (Decimal("1.25"), Decimal(10) ** 27)),
-    (STRING, ("1a", "h\u00e9llo w\u00f6rld")), (char(3), ("abc", "12 ")), (BYTES, (b"ab", b"\xff\x00")),
+    (TINYINT, (3, -1)),
+    (INT, (2, -7)),
+    (BIGINT, (5, 2**40)),
+    (FLOAT, (1.5, -2.0)),
+    (DOUBLE, (0.25, -1e10)),
+    (decimal(9, 2), (Decimal("1.25"), Decimal("-12345.67"))),
+    (decimal(38, 10), (Decimal("1.25"), Decimal(10) ** 27)),
+    (STRING, ("1a", "h\u00e9llo w\u00f6rld")),
+    (char(3), ("abc", "12 ")),
+    (BYTES, (b"ab", b"\xff\x00")),
     (BOOLEAN, (True, False)),
     (DATE, (datetime.date(2024, 2, 29), datetime.date(1969, 12, 31))),
     (TIME, (datetime.time(1, 2, 3), datetime.time(23, 59, 59))),
     (timestamp(3), (datetime.datetime(2024, 2, 29, 1, 2, 3, 4000), datetime.datetime(1969, 7, 20, 20, 17, 40))),
-    (timestamp_ltz(3),
-    (datetime.datetime(2024, 2, 29, 1, 2, 3, 4000, UTC), datetime.datetime(1969, 7, 20, 20, 17, 40, 0, UTC))),
-    (INTERVAL_MONTH, (1, -14)), (INTERVAL_SECOND, (1000, -86_400_001)), (array(INT), ((1, None, 2), ())),
+    (
+        timestamp_ltz(3),
+        (datetime.datetime(2024, 2, 29, 1, 2, 3, 4000, UTC), datetime.datetime(1969, 7, 20, 20, 17, 40, 0, UTC)),
+    ),
+    (INTERVAL_MONTH, (1, -14)),
+    (INTERVAL_SECOND, (1000, -86_400_001)),
+    (array(INT), ((1, None, 2), ())),
     (array(STRING), (("a", None), ("b",))),
-    (map_of(STRING, INT), ((("a", 1),), ())), (row(("x", INT), ("y", STRING)), ((1, "a"), (None, "b"))),
+    (map_of(STRING, INT), ((("a", 1),), ())),
+    (row(("x", INT), ("y", STRING)), ((1, "a"), (None, "b"))),
 ]
 MOST = 6
 """Calls tried per function: enough to see every family of arguments once."""
@@ -128,8 +139,7 @@ def check(function: ScalarFunction, types: tuple[DataType, ...]) -> None:
     assert str(run(rows.slice(1))) == str(whole.slice(1)), f"{where} of a slice"
     # Row 0 as constants; half constant, half column must give the same too.
     for constant in range(1, 2 ** len(wanted)):
-        args = tuple(
-            Literal(sample(t)[0], t) if constant >> i & 1 else refs[i] for i, t in enumerate(wanted))
+        args = tuple(Literal(sample(t)[0], t) if constant >> i & 1 else refs[i] for i, t in enumerate(wanted))
         first = rows.slice(0, 1)
         try:
             (values,) = Evaluator([Call(function.name, args, result)], FUNCTIONS).evaluate(first, BatchContext(1))

@@ -32,27 +32,42 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import InputRef
 
 OPERATORS: list[tuple[str, Any, Any, str | None, str]] = [
-    ("+", 1, 2, "3", "INT"), ("+", lit(127, TINYINT), lit(1, TINYINT), "-128", "TINYINT"),
-    ("+", big(2**63 - 1), 1, "-9223372036854775808", "BIGINT"), ("+", dec("9" * 38, 38, 0), 1, None, "DECIMAL(38, 0)"),
-    ("+", lit(1.5, FLOAT), 2, "3.5", "FLOAT"), ("+", lit(1.1, FLOAT), dec("1.1", 3, 1), "2.200000023841858", "DOUBLE"),
-    ("+", dec("5", 10, 2), big(1), "6.00", "DECIMAL(22, 2)"), ("-", 5, 8, "-3", "INT"),
+    ("+", 1, 2, "3", "INT"),
+    ("+", lit(127, TINYINT), lit(1, TINYINT), "-128", "TINYINT"),
+    ("+", big(2**63 - 1), 1, "-9223372036854775808", "BIGINT"),
+    ("+", dec("9" * 38, 38, 0), 1, None, "DECIMAL(38, 0)"),
+    ("+", lit(1.5, FLOAT), 2, "3.5", "FLOAT"),
+    ("+", lit(1.1, FLOAT), dec("1.1", 3, 1), "2.200000023841858", "DOUBLE"),
+    ("+", dec("5", 10, 2), big(1), "6.00", "DECIMAL(22, 2)"),
+    ("-", 5, 8, "-3", "INT"),
     ("-", dec("0.10", 10, 2), dec("0.101", 10, 3), "-0.001", "DECIMAL(12, 3)"),
     ("-", 0.3, 0.1, "0.19999999999999998", "DOUBLE"),
     ("*", 1000000, 1000000, "-727379968", "INT"),
     ("*", dec("1.5", 10, 2), dec("2.25", 10, 2), "3.3750", "DECIMAL(21, 4)"),
-    ("*", dec("9" * 38, 38, 0), 10, None, "DECIMAL(38, 0)"), ("*", dec("1", 38, 0), 10, "10", "DECIMAL(38, 0)"),
+    ("*", dec("9" * 38, 38, 0), 10, None, "DECIMAL(38, 0)"),
+    ("*", dec("1", 38, 0), 10, "10", "DECIMAL(38, 0)"),
     ("*", 1e308, 10, "Infinity", "DOUBLE"),
     ("*", dec("1", 20, 10), dec("1", 20, 10), "1.00000000000000000", "DECIMAL(38, 17)"),
-    ("*", dec("123456789.123456789", 18, 9), dec("987654321.987654321", 18, 9), "121932631356500531.347203169112635269", "DECIMAL(37, 18)"),
-    ("/", -7, 2, "-3", "INT"), ("/", dec("1.0", 2, 1), 3, "0.333333333333", "DECIMAL(13, 12)"),
+    (
+        "*",
+        dec("123456789.123456789", 18, 9),
+        dec("987654321.987654321", 18, 9),
+        "121932631356500531.347203169112635269",
+        "DECIMAL(37, 18)",
+    ),
+    ("/", -7, 2, "-3", "INT"),
+    ("/", dec("1.0", 2, 1), 3, "0.333333333333", "DECIMAL(13, 12)"),
     ("/", big(10), 4, "2", "BIGINT"),
     ("/", dec("1", 38, 18), dec("3", 38, 18), "0.333333", "DECIMAL(38, 6)"),
     ("/", dec("2", 5, 0), 3, "0.66666666667", "DECIMAL(16, 11)"),
-    ("/", big(-(2**63)), big(-1), "-9223372036854775808", "BIGINT"), ("/", 0.0, 0.0, "NaN", "DOUBLE"),
+    ("/", big(-(2**63)), big(-1), "-9223372036854775808", "BIGINT"),
+    ("/", 0.0, 0.0, "NaN", "DOUBLE"),
     ("%", 7, -3, "1", "INT"),
-    ("%", -7, 3, "-1", "INT"), ("%", dec("7.5", 2, 1), 2, "1.5", "DECIMAL(2, 1)"),
+    ("%", -7, 3, "-1", "INT"),
+    ("%", dec("7.5", 2, 1), 2, "1.5", "DECIMAL(2, 1)"),
     ("%", dec("5", 10, 2), dec("3", 4, 3), "2.000", "DECIMAL(4, 3)"),
-    ("MOD", big(10), 4, "2", "INT"), ("MOD", dec("7.25", 3, 2), dec("0.5", 2, 1), "0.25", "DECIMAL(3, 2)"),
+    ("MOD", big(10), 4, "2", "INT"),
+    ("MOD", dec("7.25", 3, 2), dec("0.5", 2, 1), "0.25", "DECIMAL(3, 2)"),
 ]
 
 
@@ -63,22 +78,31 @@ def test_operators(name: str, a: Any, b: Any, expected: str | None, type_: str) 
 
 
 NAMED: list[tuple[str, tuple[Any, ...], str | None, str]] = [
-    ("POWER", (2, 10), "1024.0", "DOUBLE"), ("ABS", (-(2**31),), "-2147483648", "INT"),
+    ("POWER", (2, 10), "1024.0", "DOUBLE"),
+    ("ABS", (-(2**31),), "-2147483648", "INT"),
     ("SQRT", (2,), "1.4142135623730951", "DOUBLE"),
-    ("LN", (-1,), "NaN", "DOUBLE"), ("LOG10", (0,), "-Infinity", "DOUBLE"), ("LOG", (2, 8), "3.0", "DOUBLE"),
+    ("LN", (-1,), "NaN", "DOUBLE"),
+    ("LOG10", (0,), "-Infinity", "DOUBLE"),
+    ("LOG", (2, 8), "3.0", "DOUBLE"),
     ("LOG", (1, 5), "Infinity", "DOUBLE"),
-    ("COT", (0,), "Infinity", "DOUBLE"), ("COSH", (-2.5,), "6.132289479663686", "DOUBLE"),
+    ("COT", (0,), "Infinity", "DOUBLE"),
+    ("COSH", (-2.5,), "6.132289479663686", "DOUBLE"),
     ("ATAN2", (-1, 0), "-1.5707963267948966", "DOUBLE"),
-    ("DEGREES", (1,), "57.29577951308232", "DOUBLE"), ("SIGN", (2.5,), "1.0", "DOUBLE"), ("BIN", (5,), "101", "STRING"),
-    ("HEX", (-1,), "F" * 16, "STRING"), ("HEX", ("\u00e9",), "C3A9", "STRING"),
+    ("DEGREES", (1,), "57.29577951308232", "DOUBLE"),
+    ("SIGN", (2.5,), "1.0", "DOUBLE"),
+    ("BIN", (5,), "101", "STRING"),
+    ("HEX", (-1,), "F" * 16, "STRING"),
+    ("HEX", ("\u00e9",), "C3A9", "STRING"),
     ("CEIL", (dec("-1.2", 2, 1),), "-1", "DECIMAL(2, 0)"),
     ("FLOOR", (dec("-1.25", 10, 2),), "-2", "DECIMAL(10, 0)"),
     ("ROUND", (dec("1.2345", 5, 4), 2), "1.23", "DECIMAL(4, 2)"),
     ("ROUND", (dec("-2.5", 2, 1),), "-3", "DECIMAL(2, 0)"),
     ("ROUND", (dec("1234.567", 7, 3), -2), "1200", "DECIMAL(5, 0)"),
-    ("ROUND", (dec("9.995", 4, 3), 2), "10.00", "DECIMAL(4, 2)"), ("ROUND", (1.005, 2), "1.01", "DOUBLE"),
+    ("ROUND", (dec("9.995", 4, 3), 2), "10.00", "DECIMAL(4, 2)"),
+    ("ROUND", (1.005, 2), "1.01", "DOUBLE"),
     ("ROUND", (123456.0, -3), "123000.0", "DOUBLE"),
-    ("TRUNCATE", (dec("-42.999", 5, 3),), "-42", "DECIMAL(3, 0)"), ("TRUNCATE", (42.345, 2), "42.34", "DOUBLE"),
+    ("TRUNCATE", (dec("-42.999", 5, 3),), "-42", "DECIMAL(3, 0)"),
+    ("TRUNCATE", (42.345, 2), "42.34", "DOUBLE"),
     ("TRUNCATE", (1299, -2), "1200", "INT"),
 ]
 
@@ -144,9 +168,15 @@ def test_months_are_added_to_local_time_and_hours_to_the_instant() -> None:
     assert text(call("+", noon, lit(24 * 3_600_000, INTERVAL_SECOND)), "Europe/Berlin") == "2024-03-31 13:00:00.000"
 
 
-@pytest.mark.parametrize(("name", "a", "b"), [
-    ("-", day("2024-03-01"), day("2024-02-01")), ("+", MONTH, HOUR), ("/", HOUR, 2), ("+", "a", 1),
-])
+@pytest.mark.parametrize(
+    ("name", "a", "b"),
+    [
+        ("-", day("2024-03-01"), day("2024-02-01")),
+        ("+", MONTH, HOUR),
+        ("/", HOUR, 2),
+        ("+", "a", 1),
+    ],
+)
 def test_operands_that_do_not_fit(name: str, a: Any, b: Any) -> None:
     with pytest.raises(TypeMismatchError) as caught:
         call(name, a, b)
@@ -158,7 +188,11 @@ def test_decimal_arithmetic_equals_python_decimals(precision: int, scale: int) -
     rng = np.random.default_rng(precision)
     width = [int(w) for w in rng.integers(1, precision + 1, 400)]
     raw = [
-        Decimal(int(rng.integers(-9, 10)) * 10 ** (w - 1) + int(rng.integers(0, 10 ** min(w - 1, 18) or 1))).scaleb(-scale) for w in width]
+        Decimal(int(rng.integers(-9, 10)) * 10 ** (w - 1) + int(rng.integers(0, 10 ** min(w - 1, 18) or 1))).scaleb(
+            -scale
+        )
+        for w in width
+    ]
     left = pa.array(raw[:200], pa.decimal128(precision, scale))
     right = pa.array(raw[200:], pa.decimal128(precision, scale))
     rows = pa.RecordBatch.from_arrays([left, right], names=["a", "b"])
@@ -177,12 +211,18 @@ def test_decimal_arithmetic_equals_python_decimals(precision: int, scale: int) -
 
 def test_round_of_doubles_equals_rounding_their_digits() -> None:
     rng = np.random.default_rng(3)
-    numbers = np.concatenate([rng.normal(0, 1000, 500), np.round(rng.normal(0, 50, 500), 3) + 0.0005, rng.integers(-999, 999, 200) / 2])
+    numbers = np.concatenate(
+        [rng.normal(0, 1000, 500), np.round(rng.normal(0, 50, 500), 3) + 0.0005, rng.integers(-999, 999, 200) / 2]
+    )
     rows = pa.RecordBatch.from_arrays([pa.array(numbers)], names=["x"])
     column = InputRef(0, DOUBLE)
     for digits in (-2, 0, 1, 3):
         for name, mode in (("ROUND", pydecimal.ROUND_HALF_UP), ("TRUNCATE", pydecimal.ROUND_DOWN)):
-            got = Evaluator([call(name, column, digits)], FUNCTIONS).evaluate(rows, BatchContext(len(numbers)))[0].to_pylist()
+            got = (
+                Evaluator([call(name, column, digits)], FUNCTIONS)
+                .evaluate(rows, BatchContext(len(numbers)))[0]
+                .to_pylist()
+            )
             want = [float(Decimal(repr(x)).quantize(Decimal(1).scaleb(-digits), mode)) for x in numbers.tolist()]
             assert got == want
 

@@ -34,7 +34,8 @@ from runtime.expr.rewrite import conjunction, disjunction
 X = InputRef(0, INT)
 T = InputRef(1, STRING)
 ROWS = pa.RecordBatch.from_arrays(
-    [pa.array([0, 2, None, 5], pa.int32()), pa.array(["1", "x", None, "4"])], names=["x", "t"])
+    [pa.array([0, 2, None, 5], pa.int32()), pa.array(["1", "x", None, "4"])], names=["x", "t"]
+)
 
 
 def evaluate(*exprs: Expr) -> list[list[Any]]:
@@ -92,7 +93,10 @@ def test_in_has_three_values() -> None:
     with_null = InList(X, (lit(0), Literal(None, INT)))
     computed = InList(X, (call("+", X, 0), lit(1)))
     assert evaluate(some, with_null, computed) == [
-        [True, False, None, True], [True, None, None, None], [True, True, None, True]]
+        [True, False, None, True],
+        [True, None, None, None],
+        [True, True, None, True],
+    ]
 
 
 def test_stage_filters_before_it_projects() -> None:
@@ -135,7 +139,10 @@ def test_one_duckdb_call_per_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.eval.evaluator.evaluate_in_duckdb", watched)
     twice = call("HEX", call("BIN", X))
     assert evaluate(twice, call("HEX", T), call("BIN", call("+", X, 1))) == [
-        ["30", "3130", None, "313031"], ["31", "78", None, "34"], ["1", "11", None, "110"]]
+        ["30", "3130", None, "313031"],
+        ["31", "78", None, "34"],
+        ["1", "11", None, "110"],
+    ]
     assert seen == [["BIN", "BIN", "HEX"], ["HEX"]]
 
 
@@ -147,8 +154,9 @@ def test_random_functions_differ_between_calls_and_epochs() -> None:
     assert first[0] != first[1] and first[0] != later[0]
     assert first[0] == again[0]
     seeded = call("RAND", 42)
-    assert Evaluator([seeded], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=1)) == Evaluator([seeded], FUNCTIONS).evaluate(
-        ROWS, BatchContext(4, seed=9))
+    assert Evaluator([seeded], FUNCTIONS).evaluate(ROWS, BatchContext(4, seed=1)) == Evaluator(
+        [seeded], FUNCTIONS
+    ).evaluate(ROWS, BatchContext(4, seed=9))
 
 
 def test_uuid_has_the_form_of_version_4() -> None:
@@ -166,18 +174,29 @@ def test_lambda_reads_its_parameters_and_the_row() -> None:
         return pa.ListArray.from_arrays(values.offsets, made)
 
     functions = FUNCTIONS.child()
-    functions.register(ScalarFunction(name="EACH", signatures=(Signature((ARRAY_, ANY), array(INT)),), document="", evaluate=evaluate_map))
+    functions.register(
+        ScalarFunction(
+            name="EACH", signatures=(Signature((ARRAY_, ANY), array(INT)),), document="", evaluate=evaluate_map
+        )
+    )
     variable = LambdaVariable("v", INT)
     body = Lambda((variable,), call("+", variable, InputRef(1, INT)), INT)
     lists = pa.array([[1, 2], [], [3]], pa.list_(pa.int32()))
     rows = pa.RecordBatch.from_arrays([lists, pa.array([10, 20, 30], pa.int32())], names=["a", "b"])
-    result = Evaluator([Call("EACH", (InputRef(0, array(INT)), body), array(INT))], functions).evaluate(rows, BatchContext(3))
+    result = Evaluator([Call("EACH", (InputRef(0, array(INT)), body), array(INT))], functions).evaluate(
+        rows, BatchContext(3)
+    )
     assert result[0].to_pylist() == [[11, 12], [], [33]]
 
 
-@pytest.mark.parametrize(("a", "b", "equal"), [
-    (((("a", 1), ("b", 2))), ((("b", 2), ("a", 1))), True), (((("a", 1),)), ((("a", 2),)), False), ((), (), True),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "equal"),
+    [
+        (((("a", 1), ("b", 2))), ((("b", 2), ("a", 1))), True),
+        (((("a", 1),)), ((("a", 2),)), False),
+        ((), (), True),
+    ],
+)
 def test_maps_are_equal_in_any_order(a: Any, b: Any, equal: bool) -> None:
     type_ = map_of(STRING, INT)
     assert value(call("=", lit(a, type_), lit(b, type_))) is equal
@@ -187,7 +206,9 @@ def test_rows_and_arrays_compare_by_their_parts() -> None:
     type_ = row(("x", INT), ("y", STRING))
     assert value(call("=", lit((1, "a"), type_), lit((1, "a"), type_))) is True
     assert value(call("<>", lit((1, None), type_), lit((1, "a"), type_))) is True
-    rows = pa.RecordBatch.from_arrays([pa.array([[1, None], [1], None]), pa.array([[1, None], [2], [1]])], names=["a", "b"])
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([[1, None], [1], None]), pa.array([[1, None], [2], [1]])], names=["a", "b"]
+    )
     same = call("=", InputRef(0, array(BIGINT)), InputRef(1, array(BIGINT)))
     distinct = call("IS DISTINCT FROM", InputRef(0, array(BIGINT)), InputRef(1, array(BIGINT)))
     got = Evaluator([same, distinct], FUNCTIONS).evaluate(rows, BatchContext(3))
@@ -195,10 +216,16 @@ def test_rows_and_arrays_compare_by_their_parts() -> None:
 
 
 LIKES: list[tuple[str, str, str | None, bool]] = [
-    ("abcdef", "%e_", None, True), ("", "%", None, True), ("a%c", r"a\%c", None, False), ("abc", "a!%c", "!", False),
-    ("a%c", "a!%c", "!", True), ("a\nb", "a%b", None, True), ("na\u00efve", "na_ve", None, True),
+    ("abcdef", "%e_", None, True),
+    ("", "%", None, True),
+    ("a%c", r"a\%c", None, False),
+    ("abc", "a!%c", "!", False),
+    ("a%c", "a!%c", "!", True),
+    ("a\nb", "a%b", None, True),
+    ("na\u00efve", "na_ve", None, True),
     ("abc", "abc", None, True),
-    ("a.c", "a_c", None, True), ("abc", "a.c", None, False),
+    ("a.c", "a_c", None, True),
+    ("abc", "a.c", None, False),
 ]
 
 
@@ -208,11 +235,17 @@ def test_like(subject: str, pattern: str, escape: str | None, expected: bool) ->
     assert value(call("LIKE", *args)) is expected
 
 
-@pytest.mark.parametrize(("subject", "pattern", "expected"), [
-    ("abc", "a(b|x)c", True), ("abc", "a%", True), ("abc", "b", False), ("x9", "[[:ALPHA:]][[:DIGIT:]]", True),
-    ("a.c", "a.c", True),
-    ("abc", "a.c", False),
-])
+@pytest.mark.parametrize(
+    ("subject", "pattern", "expected"),
+    [
+        ("abc", "a(b|x)c", True),
+        ("abc", "a%", True),
+        ("abc", "b", False),
+        ("x9", "[[:ALPHA:]][[:DIGIT:]]", True),
+        ("a.c", "a.c", True),
+        ("abc", "a.c", False),
+    ],
+)
 def test_similar_to(subject: str, pattern: str, expected: bool) -> None:
     constant = call("SIMILAR TO", T, pattern)
     rows = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([subject])], names=["x", "t"])

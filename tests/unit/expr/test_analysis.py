@@ -119,9 +119,14 @@ SHOWN: list[tuple[Expr, str]] = [
     (Literal(datetime.date(2024, 2, 29), DATE), "DATE '2024-02-29'"),
     (Literal(1500, INTERVAL_SECOND), "INTERVAL '1.5' SECOND"),
     (op("LIKE", A.ref(), Literal("a!%", char(3)), Literal("!", char(1))), "a#1 LIKE 'a!%' ESCAPE '!'"),
-    (AggregateCall("SUM", (A.ref(),), INT, distinct=True, filter=op(">", B.ref(), lit(1))), "SUM(DISTINCT a#1) FILTER (WHERE b#2 > 1)"),
-    (WindowCall("ROW_NUMBER", (), BIGINT, (A.ref(),),
-    (SortKey(B.ref(), True, True),)), "ROW_NUMBER() OVER (PARTITION BY a#1 ORDER BY b#2 DESC)"),
+    (
+        AggregateCall("SUM", (A.ref(),), INT, distinct=True, filter=op(">", B.ref(), lit(1))),
+        "SUM(DISTINCT a#1) FILTER (WHERE b#2 > 1)",
+    ),
+    (
+        WindowCall("ROW_NUMBER", (), BIGINT, (A.ref(),), (SortKey(B.ref(), True, True),)),
+        "ROW_NUMBER() OVER (PARTITION BY a#1 ORDER BY b#2 DESC)",
+    ),
 ]
 
 

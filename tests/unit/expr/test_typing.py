@@ -36,25 +36,49 @@ from runtime.expr.typing import common_type, comparison_type, explicit_cast, imp
 FUNCTIONS = builtin_functions()
 
 
-@pytest.mark.parametrize(("types", "expected"), [
-    ((INT, decimal(2, 1)), "DECIMAL(11, 1)"), ((char(3), char(4)), "VARCHAR(4)"), ((char(3), char(3)), "CHAR(3)"),
-    ((TINYINT, BIGINT), "BIGINT"), ((INT, DOUBLE), "DOUBLE"), ((FLOAT, INT), "FLOAT"), ((FLOAT, decimal(3, 1)), "DOUBLE"),
-    ((INT.not_null(), NULL), "INT"), ((INT.not_null(), INT.not_null()), "INT NOT NULL"),
-    ((decimal(38, 0), decimal(10, 5)), "DECIMAL(38, 5)"), ((timestamp(0), timestamp(3)), "TIMESTAMP(3)"),
-    ((array(char(1)), array(char(3))), "ARRAY<VARCHAR(3)>"), ((map_of(INT, char(1)), map_of(BIGINT, char(1))), "MAP<BIGINT, CHAR(1)>"),
-    ((row(("a", INT)), row(("b", BIGINT))), "ROW<`a` BIGINT>"), ((timestamp(3, TimeAttribute.ROWTIME), timestamp(3)), "TIMESTAMP(3)"),
-    ((DATE, timestamp(0)), None), ((char(1), INT), None), ((INTERVAL_MONTH, INTERVAL_SECOND), None), ((array(INT), INT), None),
-])
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [
+        ((INT, decimal(2, 1)), "DECIMAL(11, 1)"),
+        ((char(3), char(4)), "VARCHAR(4)"),
+        ((char(3), char(3)), "CHAR(3)"),
+        ((TINYINT, BIGINT), "BIGINT"),
+        ((INT, DOUBLE), "DOUBLE"),
+        ((FLOAT, INT), "FLOAT"),
+        ((FLOAT, decimal(3, 1)), "DOUBLE"),
+        ((INT.not_null(), NULL), "INT"),
+        ((INT.not_null(), INT.not_null()), "INT NOT NULL"),
+        ((decimal(38, 0), decimal(10, 5)), "DECIMAL(38, 5)"),
+        ((timestamp(0), timestamp(3)), "TIMESTAMP(3)"),
+        ((array(char(1)), array(char(3))), "ARRAY<VARCHAR(3)>"),
+        ((map_of(INT, char(1)), map_of(BIGINT, char(1))), "MAP<BIGINT, CHAR(1)>"),
+        ((row(("a", INT)), row(("b", BIGINT))), "ROW<`a` BIGINT>"),
+        ((timestamp(3, TimeAttribute.ROWTIME), timestamp(3)), "TIMESTAMP(3)"),
+        ((DATE, timestamp(0)), None),
+        ((char(1), INT), None),
+        ((INTERVAL_MONTH, INTERVAL_SECOND), None),
+        ((array(INT), INT), None),
+    ],
+)
 def test_common_type(types: tuple[DataType, ...], expected: str | None) -> None:
     found = common_type(types)
     assert (None if found is None else str(found)) == expected
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), [
-    (INT, decimal(2, 1), "DECIMAL(11, 1)"), (timestamp(3), STRING, "TIMESTAMP(6)"), (DATE, char(10), "DATE"),
-    (DATE, timestamp(3), "TIMESTAMP(3)"), (timestamp(3), timestamp_ltz(6), "TIMESTAMP_LTZ(6)"), (char(1), char(3), "STRING"),
-    (STRING, INT, None), (BOOLEAN, INT, None), (TIME, DATE, None),
-])
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (INT, decimal(2, 1), "DECIMAL(11, 1)"),
+        (timestamp(3), STRING, "TIMESTAMP(6)"),
+        (DATE, char(10), "DATE"),
+        (DATE, timestamp(3), "TIMESTAMP(3)"),
+        (timestamp(3), timestamp_ltz(6), "TIMESTAMP_LTZ(6)"),
+        (char(1), char(3), "STRING"),
+        (STRING, INT, None),
+        (BOOLEAN, INT, None),
+        (TIME, DATE, None),
+    ],
+)
 def test_comparison_type(a: DataType, b: DataType, expected: str | None) -> None:
     found = comparison_type(a, b)
     assert (None if found is None else str(found)) == expected

@@ -43,7 +43,9 @@ def column(*values: Any, type_: DataType | None = None) -> Column:
     return Column(values, type_ or type_of(values))
 
 
-def evaluate(name: str, *args: Any, rows: int | None = None, zone: str = "UTC", watermark: int | None = None) -> list[Any]:
+def evaluate(
+    name: str, *args: Any, rows: int | None = None, zone: str = "UTC", watermark: int | None = None
+) -> list[Any]:
     """The values of `name(*args)`: `Column` arguments are columns, `Literal` and plain Python values constants."""
     arrays: list[pa.Array] = []
     given: list[Expr] = []

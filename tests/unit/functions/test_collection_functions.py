@@ -23,7 +23,10 @@ ELEMENTS: list[tuple[DataType, list[Any]]] = [
 
 
 def _arrays(values: list[Any], count: int = 40) -> list[Any]:
-    return [None if RANDOM.random() < 0.1 else [RANDOM.choice(values) for _ in range(RANDOM.randrange(6))] for _ in range(count)]
+    return [
+        None if RANDOM.random() < 0.1 else [RANDOM.choice(values) for _ in range(RANDOM.randrange(6))]
+        for _ in range(count)
+    ]
 
 
 def _distinct(items: list[Any]) -> list[Any]:
@@ -68,7 +71,7 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
     low = max(start + (size + 1 if start < 0 else 0), 1)
     high = end + (size + 1 if end < 0 else 0)
     high = 1 if high == 0 else min(high, size)
-    return items[low - 1:high] if low <= high else []
+    return items[low - 1 : high] if low <= high else []
 
 
 def test_slices() -> None:
@@ -97,8 +100,12 @@ def test_extremes_and_join() -> None:
     a = column(*rows, type_=array(STRING))
     assert evaluate("ARRAY_MAX", a) == [max((v for v in r or [] if v is not None), default=None) for r in rows]
     assert evaluate("ARRAY_MIN", a) == [min((v for v in r or [] if v is not None), default=None) for r in rows]
-    assert evaluate("ARRAY_JOIN", a, "-") == [_strict(lambda r: "-".join(v for v in r if v is not None))(r) for r in rows]
-    assert evaluate("ARRAY_JOIN", a, "-", "N") == [_strict(lambda r: "-".join("N" if v is None else v for v in r))(r) for r in rows]
+    assert evaluate("ARRAY_JOIN", a, "-") == [
+        _strict(lambda r: "-".join(v for v in r if v is not None))(r) for r in rows
+    ]
+    assert evaluate("ARRAY_JOIN", a, "-", "N") == [
+        _strict(lambda r: "-".join("N" if v is None else v for v in r))(r) for r in rows
+    ]
 
 
 def test_element_and_item() -> None:
@@ -106,7 +113,12 @@ def test_element_and_item() -> None:
     assert evaluate("ELEMENT", a) == [7, None, None]
     with pytest.raises(ExpressionError, match="2 elements"):
         evaluate("ELEMENT", column([1, 2], type_=array(INT)))
-    assert evaluate("ITEM", column([1, 2], [3], None, [4], type_=array(INT)), column(2, 2, 1, None)) == [2, None, None, None]
+    assert evaluate("ITEM", column([1, 2], [3], None, [4], type_=array(INT)), column(2, 2, 1, None)) == [
+        2,
+        None,
+        None,
+        None,
+    ]
     maps = column([("a", 1), ("b", 2)], [], None, [("a", None)], type_=map_of(STRING, INT))
     assert evaluate("ITEM", maps, column("b", "a", "a", "a")) == [2, None, None, None]
     assert evaluate("ITEM", maps, "a") == [1, None, None, None]

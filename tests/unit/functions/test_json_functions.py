@@ -37,11 +37,24 @@ def read(path: str) -> Any:
     return found.read(parse_json(DOCUMENT))
 
 
-@pytest.mark.parametrize(("path", "expected"), [
-    ("$['a b']", 1), ("$.a[0].b", 1), ("$.a[-1].c", "x"), ("$.a[*].b", [1, [2, 3]]), ("$.a[0,2]", [{"b": 1}, {"c": "x"}]),
-    ("$.a[1:]", [{"b": [2, 3]}, {"c": "x"}]), ("$..b", [1, [2, 3], 9]), ("$.d.*", [{"b": 9}]), ("$.n", None), ("lax $.zz", None),
-    ("lax $.zz[*].b", []), ("$['a b','n']", {"a b": 1, "n": None}), (" LAX   $.a[7]", None),
-])
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("$['a b']", 1),
+        ("$.a[0].b", 1),
+        ("$.a[-1].c", "x"),
+        ("$.a[*].b", [1, [2, 3]]),
+        ("$.a[0,2]", [{"b": 1}, {"c": "x"}]),
+        ("$.a[1:]", [{"b": [2, 3]}, {"c": "x"}]),
+        ("$..b", [1, [2, 3], 9]),
+        ("$.d.*", [{"b": 9}]),
+        ("$.n", None),
+        ("lax $.zz", None),
+        ("lax $.zz[*].b", []),
+        ("$['a b','n']", {"a b": 1, "n": None}),
+        (" LAX   $.a[7]", None),
+    ],
+)
 def test_paths(path: str, expected: Any) -> None:
     assert read(path) == expected
 
@@ -59,10 +72,24 @@ def test_wrong_and_refused_paths() -> None:
         json_path("$.a[?(@.b > 1)]")
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("1", True), ("1 2", True), ("01", False), ("1x", False), ('"x"y', True), ("", False), (" ", False), ("nul", False), ("NaN", False),
-    ("{} x", True), ("{", False), (None, False), ('{"a":1,"a":2}', True),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", True),
+        ("1 2", True),
+        ("01", False),
+        ("1x", False),
+        ('"x"y', True),
+        ("", False),
+        (" ", False),
+        ("nul", False),
+        ("NaN", False),
+        ("{} x", True),
+        ("{", False),
+        (None, False),
+        ('{"a":1,"a":2}', True),
+    ],
+)
 def test_is_json(text: str | None, expected: bool) -> None:
     assert value("IS JSON VALUE", text) is expected
 
@@ -84,9 +111,21 @@ def test_returning_that_does_not_fit_is_an_error_of_the_row() -> None:
 
 def test_query_clauses() -> None:
     documents = column('{"a": 1}', '{"a": [1, {"z": 2}]}', "{}")
-    assert evaluate("JSON_QUERY", documents, "lax $.a", "CONDITIONAL WRAPPER", "EMPTY ARRAY ON EMPTY") == ["[1]", '[1,{"z":2}]', "[]"]
-    assert evaluate("JSON_QUERY", documents, "$.a", "UNCONDITIONAL WRAPPER", "EMPTY OBJECT ON ERROR") == ["[1]", '[[1,{"z":2}]]', "{}"]
-    assert evaluate("JSON_QUERY", documents, "$.a", "RETURNING", Literal(None, array(STRING))) == [None, ["1", '{"z":2}'], None]
+    assert evaluate("JSON_QUERY", documents, "lax $.a", "CONDITIONAL WRAPPER", "EMPTY ARRAY ON EMPTY") == [
+        "[1]",
+        '[1,{"z":2}]',
+        "[]",
+    ]
+    assert evaluate("JSON_QUERY", documents, "$.a", "UNCONDITIONAL WRAPPER", "EMPTY OBJECT ON ERROR") == [
+        "[1]",
+        '[[1,{"z":2}]]',
+        "{}",
+    ]
+    assert evaluate("JSON_QUERY", documents, "$.a", "RETURNING", Literal(None, array(STRING))) == [
+        None,
+        ["1", '{"z":2}'],
+        None,
+    ]
 
 
 VALUES: list[tuple[DataType, list[Any], list[Any]]] = [
@@ -95,8 +134,11 @@ VALUES: list[tuple[DataType, list[Any], list[Any]]] = [
     (BOOLEAN, [True, None], [True, None]),
     (BYTES, [b"\x01"], ["AQ=="]),
     (DATE, [dt.date(2024, 1, 2)], ["2024-01-02"]),
-    (timestamp(3), [dt.datetime(2024, 1, 1, 0, 0, 0, 500000), dt.datetime(2024, 1, 1, 10, 20, 30)],
-     ["2024-01-01T00:00:00.5", "2024-01-01T10:20:30"]),
+    (
+        timestamp(3),
+        [dt.datetime(2024, 1, 1, 0, 0, 0, 500000), dt.datetime(2024, 1, 1, 10, 20, 30)],
+        ["2024-01-01T00:00:00.5", "2024-01-01T10:20:30"],
+    ),
     (timestamp_ltz(3), [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)], ["2024-01-01T00:00:00Z"]),
     (array(INT), [[1, None], [], None], [[1, None], [], None]),
     (map_of(STRING, INT), [[("b", 1), ("a", None)], [], None], [{"b": 1, "a": None}, {}, None]),
@@ -113,7 +155,9 @@ def test_what_is_written_can_be_read(type_: DataType, given: list[Any], expected
 
 
 def test_keys_are_in_order_and_doubles_in_javas_digits() -> None:
-    assert evaluate("JSON_STRING", column({"x": 1, "a": "q"}, type_=row(("x", INT), ("a", STRING)))) == ['{"a":"q","x":1}']
+    assert evaluate("JSON_STRING", column({"x": 1, "a": "q"}, type_=row(("x", INT), ("a", STRING)))) == [
+        '{"a":"q","x":1}'
+    ]
     assert evaluate("JSON_STRING", column(1e10, 1.5, 1e-7, type_=DOUBLE)) == ["1.0E+10", "1.5", "1.0E-7"]
 
 
@@ -122,7 +166,10 @@ def test_nulls_and_parts_that_are_json_already() -> None:
     assert evaluate("JSON_ARRAY", "ABSENT ON NULL", "00", texts, 1) == ['["x",1]', "[1]"]
     assert evaluate("JSON_ARRAY", "NULL ON NULL", "0", texts) == ['["x"]', "[null]"]
     assert evaluate("JSON_OBJECT", "ABSENT ON NULL", "0", "k", texts) == ['{"k":"x"}', "{}"]
-    assert evaluate("JSON_OBJECT", "NULL ON NULL", "10", "b", column("[1]", "{}"), "a", texts) == ['{"a":"x","b":[1]}', '{"a":null,"b":{}}']
+    assert evaluate("JSON_OBJECT", "NULL ON NULL", "10", "b", column("[1]", "{}"), "a", texts) == [
+        '{"a":"x","b":[1]}',
+        '{"a":null,"b":{}}',
+    ]
     assert value("JSON", " [1, 2] ") == "[1,2]"
     with pytest.raises(TypeMismatchError, match="does not take TIME"):
         evaluate("JSON_STRING", column(dt.time(1), type_=TIME))

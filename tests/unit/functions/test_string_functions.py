@@ -72,13 +72,16 @@ def test_a_function_that_is_declared_not_null_fails_where_flink_computes_null() 
     assert evaluate("LPAD", column("hi", None), 4, "") == [None, None]
 
 
-@pytest.mark.parametrize(("name", "given", "expected"), [
-    ("||", (char(3), char(4)), char(7)),
-    ("||", (char(3), varchar(4)), varchar(7)),
-    ("||", (char(3), STRING), STRING),
-    ("OVERLAY", (char(3), varchar(4), INT), varchar(7)),
-    ("ELT", (INT, char(1), char(3)), varchar(3)),
-    ("TRIM", (char(5),), varchar(5)),
-])
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        ("||", (char(3), char(4)), char(7)),
+        ("||", (char(3), varchar(4)), varchar(7)),
+        ("||", (char(3), STRING), STRING),
+        ("OVERLAY", (char(3), varchar(4), INT), varchar(7)),
+        ("ELT", (INT, char(1), char(3)), varchar(3)),
+        ("TRIM", (char(5),), varchar(5)),
+    ],
+)
 def test_lengths_of_types(name: str, given: tuple, expected: object) -> None:
     assert resolve_call(FUNCTIONS.scalar(name), given)[1] == expected

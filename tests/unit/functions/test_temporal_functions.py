@@ -1,4 +1,5 @@
-"""Fields, rounding and patterns of times against Python's datetime over random moments, and Flink's peculiar answers."""
+"""Fields, rounding and patterns of times against Python's datetime over random moments, and Flink's peculiar
+answers."""
 
 from __future__ import annotations
 
@@ -16,17 +17,34 @@ from runtime.expr.nodes import Literal
 RANDOM = random.Random(11)
 EPOCH = dt.datetime(1970, 1, 1)
 MOMENTS = [EPOCH + dt.timedelta(milliseconds=RANDOM.randrange(1 << 42)) for _ in range(400)]
-MOMENTS += [dt.datetime(2024, 2, 29), dt.datetime(2020, 12, 31, 23, 59, 59), dt.datetime(2024, 12, 30), dt.datetime(2021, 1, 3), EPOCH]
+MOMENTS += [
+    dt.datetime(2024, 2, 29),
+    dt.datetime(2020, 12, 31, 23, 59, 59),
+    dt.datetime(2024, 12, 30),
+    dt.datetime(2021, 1, 3),
+    EPOCH,
+]
 TIMES = column(*MOMENTS, type_=timestamp(3))
 DATES = column(*(m.date() for m in MOMENTS), type_=DATE)
 BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
 
 FIELDS = {
-    "YEAR": lambda m: m.year, "QUARTER": lambda m: (m.month + 2) // 3, "MONTH": lambda m: m.month, "DAY": lambda m: m.day,
-    "WEEK": lambda m: m.isocalendar()[1], "ISOYEAR": lambda m: m.isocalendar()[0], "DOY": lambda m: m.timetuple().tm_yday,
-    "DOW": lambda m: m.isoweekday() % 7 + 1, "ISODOW": lambda m: m.isoweekday(), "HOUR": lambda m: m.hour,
-    "MINUTE": lambda m: m.minute, "SECOND": lambda m: m.second, "MILLISECOND": lambda m: m.microsecond // 1000,
-    "EPOCH": lambda m: int((m - EPOCH).total_seconds()), "CENTURY": lambda m: (m.year + 99) // 100, "DECADE": lambda m: m.year // 10,
+    "YEAR": lambda m: m.year,
+    "QUARTER": lambda m: (m.month + 2) // 3,
+    "MONTH": lambda m: m.month,
+    "DAY": lambda m: m.day,
+    "WEEK": lambda m: m.isocalendar()[1],
+    "ISOYEAR": lambda m: m.isocalendar()[0],
+    "DOY": lambda m: m.timetuple().tm_yday,
+    "DOW": lambda m: m.isoweekday() % 7 + 1,
+    "ISODOW": lambda m: m.isoweekday(),
+    "HOUR": lambda m: m.hour,
+    "MINUTE": lambda m: m.minute,
+    "SECOND": lambda m: m.second,
+    "MILLISECOND": lambda m: m.microsecond // 1000,
+    "EPOCH": lambda m: int((m - EPOCH).total_seconds()),
+    "CENTURY": lambda m: (m.year + 99) // 100,
+    "DECADE": lambda m: m.year // 10,
 }
 
 
@@ -95,7 +113,9 @@ def test_date_format(pattern: str) -> None:
     assert evaluate("DATE_FORMAT", TIMES, pattern) == [PATTERNS[pattern](m) for m in MOMENTS]
 
 
-@pytest.mark.parametrize("pattern", ["yyyy-MM-dd HH:mm:ss.SSS", "dd/MM/yyyy H:m:s.SSS", "d MMM yyyy hh:mm:ss.SSS a", "yyyyMMddHHmmssSSS"])
+@pytest.mark.parametrize(
+    "pattern", ["yyyy-MM-dd HH:mm:ss.SSS", "dd/MM/yyyy H:m:s.SSS", "d MMM yyyy hh:mm:ss.SSS a", "yyyyMMddHHmmssSSS"]
+)
 def test_what_is_written_can_be_read(pattern: str) -> None:
     texts = evaluate("DATE_FORMAT", TIMES, pattern)
     assert evaluate("TO_TIMESTAMP", column(*texts), pattern) == MOMENTS
@@ -148,7 +168,10 @@ def test_months_between_dates() -> None:
 
 
 def test_timestampdiff_truncates() -> None:
-    start, end = column(dt.datetime(2024, 1, 1, 10), type_=timestamp(3)), column(dt.datetime(2024, 1, 1, 8, 30), type_=timestamp(3))
+    start, end = (
+        column(dt.datetime(2024, 1, 1, 10), type_=timestamp(3)),
+        column(dt.datetime(2024, 1, 1, 8, 30), type_=timestamp(3)),
+    )
     assert evaluate("TIMESTAMPDIFF", "HOUR", start, end) == [-1]
     assert evaluate("TIMESTAMPDIFF", "MINUTE", end, start) == [90]
 
@@ -158,8 +181,9 @@ def test_timestampadd_types() -> None:
     assert evaluate("TIMESTAMPADD", "MONTH", 1, day) == [dt.date(2024, 2, 29)]
     assert evaluate("TIMESTAMPADD", "HOUR", 25, day) == [dt.datetime(2024, 2, 1, 1)]
     assert evaluate("TIMESTAMPADD", "SECOND", 90, column(dt.time(23, 59), type_=TIME)) == [dt.time(0, 0, 30)]
-    assert evaluate("TIMESTAMPADD", "DAY", column(1, None), column(dt.date(2024, 1, 1), dt.date(2024, 1, 1), type_=DATE)) == [
-        dt.date(2024, 1, 2), None]
+    assert evaluate(
+        "TIMESTAMPADD", "DAY", column(1, None), column(dt.date(2024, 1, 1), dt.date(2024, 1, 1), type_=DATE)
+    ) == [dt.date(2024, 1, 2), None]
 
 
 def test_epochs_of_any_unit() -> None:

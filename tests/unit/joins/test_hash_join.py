@@ -34,17 +34,42 @@ SQL = {
 }
 
 
-def join_node(kind: JoinKind, left: Feed, right: Feed, keys: tuple[int, ...] = (1,), null_safe: bool = False,
-              condition: Expr | None = None) -> HashJoinExec:
+def join_node(
+    kind: JoinKind,
+    left: Feed,
+    right: Feed,
+    keys: tuple[int, ...] = (1,),
+    null_safe: bool = False,
+    condition: Expr | None = None,
+) -> HashJoinExec:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
     inserts = left.kind == right.kind == "append" and kind in (JoinKind.INNER, JoinKind.SEMI)
     return HashJoinExec(
-        leaf(LEFT, left.mode), leaf(RIGHT, right.mode), kind, keys, keys, (null_safe,) * len(keys), condition,
-        left.unique, right.unique, schema, APPEND if inserts else RETRACT)
+        leaf(LEFT, left.mode),
+        leaf(RIGHT, right.mode),
+        kind,
+        keys,
+        keys,
+        (null_safe,) * len(keys),
+        condition,
+        left.unique,
+        right.unique,
+        schema,
+        APPEND if inserts else RETRACT,
+    )
 
 
-def run(kind: JoinKind, feeds: tuple[str, str], seed: int, *, keys: tuple[int, ...] = (1,), null_safe: bool = False,
-        condition: bool = False, most: int = 6, epochs: int = 7) -> None:
+def run(
+    kind: JoinKind,
+    feeds: tuple[str, str],
+    seed: int,
+    *,
+    keys: tuple[int, ...] = (1,),
+    null_safe: bool = False,
+    condition: bool = False,
+    most: int = 6,
+    epochs: int = 7,
+) -> None:
     rng = np.random.default_rng(seed)
     left, right = Feed(feeds[0], LEFT, rng, VALUES), Feed(feeds[1], RIGHT, rng, VALUES)
     node = join_node(kind, left, right, keys, null_safe, LESS if condition else None)
@@ -139,8 +164,9 @@ def test_a_replaced_row_is_an_update_of_its_pairs() -> None:
     left = [(UPDATE_BEFORE, (1, "a", 1)), (UPDATE_AFTER, (1, "a", 2)), (DELETE, (2, "b", 1))]
     output = join.step([batch_of(LEFT, left), batch_of(RIGHT, [(UPDATE_AFTER, (5, "a", 7))])], at(1))
     assert output is not None
-    assert list(zip(output.kinds.tolist(), output.column(2).to_pylist(), output.column(5).to_pylist(), strict=True)) == [
-        (DELETE, 1, 1), (UPDATE_BEFORE, 1, 1), (UPDATE_AFTER, 2, 7)]
+    assert list(
+        zip(output.kinds.tolist(), output.column(2).to_pylist(), output.column(5).to_pylist(), strict=True)
+    ) == [(DELETE, 1, 1), (UPDATE_BEFORE, 1, 1), (UPDATE_AFTER, 2, 7)]
 
 
 def test_a_hot_key_is_only_counted_by_semi_and_anti_joins() -> None:

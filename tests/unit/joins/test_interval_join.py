@@ -29,8 +29,15 @@ def when(ms: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=ms)
 
 
-def operator(kind: JoinKind, lower: int, upper: int, *, condition: bool = False, proctime: bool = False,
-             rejected: Rejected | None = None) -> IntervalJoinOperator:
+def operator(
+    kind: JoinKind,
+    lower: int,
+    upper: int,
+    *,
+    condition: bool = False,
+    proctime: bool = False,
+    rejected: Rejected | None = None,
+) -> IntervalJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
     node = IntervalJoinExec(
         leaf(LEFT),
@@ -96,8 +103,10 @@ def test_equals_batch_answer(kind: JoinKind, bounds: tuple[int, int]) -> None:
             output = join.step(batches, time)
             assert output is None or output.kinds is None
             folded.add(output)
-            tables = [pa.table([pa.array([r[i] for r in side], f.type.arrow) for i, f in enumerate(s)], names=s.names)
-                      for side, s in zip(rows, (LEFT, RIGHT), strict=True)]
+            tables = [
+                pa.table([pa.array([r[i] for r in side], f.type.arrow) for i, f in enumerate(s)], names=s.names)
+                for side, s in zip(rows, (LEFT, RIGHT), strict=True)
+            ]
             known = 2**60 if watermark == MAX_WATERMARK else watermark
             assert folded.rows == expected(kind, *bounds, known, condition, *tables), f"seed {seed} epoch {epoch}"
             previous = watermark

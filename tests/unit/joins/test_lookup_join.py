@@ -61,7 +61,15 @@ def test_each_distinct_key_is_asked_once_with_constants_and_never_with_null() ->
     assert users.asked == [[("u2", 7), ("u1", 7), ("u3", 7)]]
     assert output is not None and output.kinds is None
     assert [(r[0], r[4]) for r in rows_of(output.columns)] == [
-        (1, "Ugo"), (1, "Ugo II"), (2, "Uma"), (3, None), (4, "Ugo"), (4, "Ugo II"), (5, None), (6, "Uma")]
+        (1, "Ugo"),
+        (1, "Ugo II"),
+        (2, "Uma"),
+        (3, None),
+        (4, "Ugo"),
+        (4, "Ugo II"),
+        (5, None),
+        (6, "Uma"),
+    ]
     assert output.column(2).to_pylist() == [7, 7, 7, None, 7, 7, None, 7]
 
 

@@ -39,10 +39,26 @@ def when(ms: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=ms)
 
 
-def operator(kind: JoinKind, left: ChangelogMode = APPEND, right: ChangelogMode = UPSERT, *, condition: bool = False,
-             rejected: Rejected | None = None) -> TemporalJoinOperator:
-    node = TemporalJoinExec(leaf(ORDERS, left), leaf(RATES, right), kind, (1,), (0,), 2, 2, LESS if condition else None,
-                            joined(ORDERS, RATES), left)
+def operator(
+    kind: JoinKind,
+    left: ChangelogMode = APPEND,
+    right: ChangelogMode = UPSERT,
+    *,
+    condition: bool = False,
+    rejected: Rejected | None = None,
+) -> TemporalJoinOperator:
+    node = TemporalJoinExec(
+        leaf(ORDERS, left),
+        leaf(RATES, right),
+        kind,
+        (1,),
+        (0,),
+        2,
+        2,
+        LESS if condition else None,
+        joined(ORDERS, RATES),
+        left,
+    )
     return TemporalJoinOperator(node, context(rejected))
 
 
@@ -59,8 +75,10 @@ def expected(kind: JoinKind, orders: list, versions: list, watermark: int, condi
     """Versions are (key, rate, time, deleted), the later of two at one time last."""
     left = pa.table([pa.array([r[i] for r in orders], f.type.arrow) for i, f in enumerate(ORDERS)], names=ORDERS.names)
     columns = [pa.array([v[i] for v in versions], f.type.arrow) for i, f in enumerate(RATES)]
-    right = pa.table([*columns, pa.array([v[3] for v in versions], pa.bool_()), pa.array(range(len(versions)))],
-                     names=[*RATES.names, "gone", "seq"])
+    right = pa.table(
+        [*columns, pa.array([v[3] for v in versions], pa.bool_()), pa.array(range(len(versions)))],
+        names=[*RATES.names, "gone", "seq"],
+    )
     sql = f"""
         SELECT l.*, CASE WHEN ok THEN rk END, CASE WHEN ok THEN rate END, CASE WHEN ok THEN rt END FROM (
             SELECT l.*, v.*, NOT gone {"AND l.id < v.rate" if condition else ""} AS ok,

@@ -34,8 +34,15 @@ def when(ms: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=ms)
 
 
-def operator(kind: JoinKind, *, null_safe: bool = False, condition: bool = False, zone: str | None = None,
-             proctime: bool = False, rejected: Rejected | None = None) -> WindowJoinOperator:
+def operator(
+    kind: JoinKind,
+    *,
+    null_safe: bool = False,
+    condition: bool = False,
+    zone: str | None = None,
+    proctime: bool = False,
+    rejected: Rejected | None = None,
+) -> WindowJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
     node = WindowJoinExec(
         leaf(LEFT),

@@ -42,7 +42,7 @@ def test_random_operations_agree_with_a_dict(domain: int, seed: int) -> None:
                 model.setdefault(key, []).append(value)
                 key_of[value] = key
         elif action < 0.9:
-            values = rng.permutation(np.array([*key_of], dtype=np.int64))[:int(rng.integers(0, 40))]
+            values = rng.permutation(np.array([*key_of], dtype=np.int64))[: int(rng.integers(0, 40))]
             lists.remove(np.array([key_of[v] for v in values.tolist()], dtype=np.int64), values)
             for value in values.tolist():
                 model[key_of.pop(value)].remove(value)
@@ -97,4 +97,6 @@ def test_first_removal_after_much_growth_finds_every_value() -> None:
     lists.remove(keys[gone], gone)
     left = np.setdiff1d(np.arange(1000), gone)
     index, values = lists.probe(np.arange(30))
-    assert [(k, v) for k, v in zip(index.tolist(), values.tolist(), strict=True)] == sorted((int(keys[v]), int(v)) for v in left)
+    assert [(k, v) for k, v in zip(index.tolist(), values.tolist(), strict=True)] == sorted(
+        (int(keys[v]), int(v)) for v in left
+    )

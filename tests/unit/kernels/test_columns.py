@@ -11,10 +11,21 @@ import pyarrow as pa
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 
 TYPES: list[pa.DataType] = [
-    pa.int64(), pa.bool_(), pa.float32(), pa.decimal128(38, 4), pa.timestamp("us", tz="UTC"), pa.date32(), pa.string(),
-    pa.binary(), pa.list_(pa.string()), pa.struct([("a", pa.int16()), ("b", pa.string())]),
+    pa.int64(),
+    pa.bool_(),
+    pa.float32(),
+    pa.decimal128(38, 4),
+    pa.timestamp("us", tz="UTC"),
+    pa.date32(),
+    pa.string(),
+    pa.binary(),
+    pa.list_(pa.string()),
+    pa.struct([("a", pa.int16()), ("b", pa.string())]),
     pa.map_(pa.string(), pa.int32()),
-    pa.null(), pa.time32("ms"), pa.duration("ms"), pa.large_string(),
+    pa.null(),
+    pa.time32("ms"),
+    pa.duration("ms"),
+    pa.large_string(),
 ]
 
 
@@ -23,9 +34,19 @@ def row(rng: np.random.Generator) -> list[object]:
     text = "é" * (n % 7) + str(n)
     moment = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=n)
     whole: list[object] = [
-        n, n % 2 == 0, n / 2, decimal.Decimal(n).scaleb(-4), moment, moment.date(), text, text.encode(), 
-        [text, None][:n % 3],
-        {"a": n, "b": None if n % 3 else text}, [(text, n)] * (n % 2), None, datetime.time(n % 24),
+        n,
+        n % 2 == 0,
+        n / 2,
+        decimal.Decimal(n).scaleb(-4),
+        moment,
+        moment.date(),
+        text,
+        text.encode(),
+        [text, None][: n % 3],
+        {"a": n, "b": None if n % 3 else text},
+        [(text, n)] * (n % 2),
+        None,
+        datetime.time(n % 24),
         datetime.timedelta(seconds=n),
         text,
     ]
@@ -37,7 +58,7 @@ def test_random_puts_and_frees_agree_with_a_dict() -> None:
     store = ColumnStore(TYPES)
     model: dict[int, list[object]] = {}
     for _ in range(80):
-        slots = rng.permutation(300)[:int(rng.integers(1, 60))]
+        slots = rng.permutation(300)[: int(rng.integers(1, 60))]
         if rng.random() < 0.7:
             rows = [row(rng) for _ in slots]
             store.put(slots, [pa.array([r[i] for r in rows], type=t) for i, t in enumerate(TYPES)])
@@ -100,11 +121,15 @@ def test_allocator_reuses_slots() -> None:
 
 def test_strings_in_order_of_slots_stay_readable_whatever_comes_after() -> None:
     texts = [f"{i}-" + "ab" * (i % 5) for i in range(40)]
-    later = {"put": (np.array([3, 40]), ["new", "last"]), "null": (np.array([40, 41]), [None, "last"]), "gap": (np.array([45]), ["far"])}
+    later = {
+        "put": (np.array([3, 40]), ["new", "last"]),
+        "null": (np.array([40, 41]), [None, "last"]),
+        "gap": (np.array([45]), ["far"]),
+    }
     for slots, values in later.values():
         store, model = ColumnStore([pa.string()]), dict(enumerate(texts))
         for start in range(0, 40, 8):
-            store.put(np.arange(start, start + 8), [pa.array(texts[start:start + 8])])
+            store.put(np.arange(start, start + 8), [pa.array(texts[start : start + 8])])
         asked = np.array([39, -1, 0, 17, 17])
         assert store.take(asked)[0].to_pylist() == [model.get(s) for s in asked.tolist()]
         store.put(slots, [pa.array(values)])

@@ -14,7 +14,9 @@ class Owner:
 
 
 @pytest.mark.parametrize("shape", [(), (2,)])
-def test_a_huge_array_grows_where_it_stands_unless_it_is_read(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_huge_array_grows_where_it_stands_unless_it_is_read(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_HUGE_BYTES", 1 << 10)
     owner, model, views = Owner(), np.zeros((0, *shape), np.int64), []
     owner.values = model.copy()
@@ -24,8 +26,8 @@ def test_a_huge_array_grows_where_it_stands_unless_it_is_read(shape: tuple[int, 
         grow(owner, "values", size)
         more = rng.integers(1, 100, (size - len(model), *shape))
         assert owner.values.shape[1:] == shape
-        assert not owner.values[len(model):].any()
-        owner.values[len(model):size] = more
+        assert not owner.values[len(model) :].any()
+        owner.values[len(model) : size] = more
         model = np.concatenate((model, more))
         assert (owner.values[:size] == model).all()
         if step % 7 == 0:

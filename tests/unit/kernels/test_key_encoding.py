@@ -36,12 +36,18 @@ DOMAINS: dict[str, tuple[pa.DataType, list[object]]] = {
     "binary": (pa.binary(), [b"", b"\0", b"\0\0", b"\xff" * 9]),
     "list": (pa.list_(pa.int64()), [[], [1], [1, 2], [2, 1], [None], [None, None]]),
     "strings": (pa.list_(pa.string()), [[], ["a"], ["a", "b"], ["ab"], [None], [""]]),
-    "map": (pa.map_(pa.string(), pa.int32()),
-            [[], [("a", 1)], [("a", 1), ("b", 2)], [("b", 2), ("a", 1)], [("a", None)]]),
-    "struct": (pa.struct([("x", pa.int32()), ("y", pa.string())]),
-               [{"x": 1, "y": "a"}, {"x": None, "y": "a"}, {"x": None, "y": None}, {"x": 1, "y": None}]),
-    "nested": (pa.list_(pa.struct([("x", pa.list_(pa.string()))])), 
-               [[], [{"x": ["a"]}], [{"x": []}], [{"x": None}], [None]]),
+    "map": (
+        pa.map_(pa.string(), pa.int32()),
+        [[], [("a", 1)], [("a", 1), ("b", 2)], [("b", 2), ("a", 1)], [("a", None)]],
+    ),
+    "struct": (
+        pa.struct([("x", pa.int32()), ("y", pa.string())]),
+        [{"x": 1, "y": "a"}, {"x": None, "y": "a"}, {"x": None, "y": None}, {"x": 1, "y": None}],
+    ),
+    "nested": (
+        pa.list_(pa.struct([("x", pa.list_(pa.string()))])),
+        [[], [{"x": ["a"]}], [{"x": []}], [{"x": None}], [None]],
+    ),
 }
 
 
@@ -64,10 +70,18 @@ def drawn(rng: np.random.Generator, name: str, count: int) -> tuple[pa.Array, li
     return pa.array(values, type=type_), [canonical(v) for v in values]
 
 
-@pytest.mark.parametrize("names", [[n] for n in DOMAINS] + [
-    ["int32", "bool", "date"], ["string", "int64"],
-    ["struct", "map", "decimal38"], ["bool"] * 70, ["list", "double", "int8"],
-], ids=lambda names: "+".join(names[:3]))
+@pytest.mark.parametrize(
+    "names",
+    [[n] for n in DOMAINS]
+    + [
+        ["int32", "bool", "date"],
+        ["string", "int64"],
+        ["struct", "map", "decimal38"],
+        ["bool"] * 70,
+        ["list", "double", "int8"],
+    ],
+    ids=lambda names: "+".join(names[:3]),
+)
 def test_equal_words_mean_not_distinct(names: list[str]) -> None:
     rng = np.random.default_rng(len(names))
     encoder = KeyEncoder([DOMAINS[n][0] for n in names])
@@ -131,7 +145,11 @@ def test_hashes_are_what_they_have_always_been() -> None:
     assert hash_words(np.array([[1, 2]], dtype=np.uint64)).tolist() == [12093294521880547261]
     texts = [b"hello", b"abcdefgh" * 9 + b"z", b"", None]
     assert hash_strings(pa.array(texts, type=pa.large_binary())).tolist() == [
-        6502774357722037023, 18180045417552486257, 0, 0]
+        6502774357722037023,
+        18180045417552486257,
+        0,
+        0,
+    ]
 
 
 def test_hash_of_bytes_depends_on_the_bytes_only() -> None:

@@ -21,20 +21,24 @@ def pairs(answer: tuple[np.ndarray, np.ndarray]) -> list[tuple[int, int]]:
     return list(zip(answer[0].tolist(), answer[1].tolist(), strict=True))
 
 
-def check_reads(rng: np.random.Generator, runs: SortedRuns, model: dict[int, Entry], partitions: int, width: int,
-                domain: int) -> None:
+def check_reads(
+    rng: np.random.Generator, runs: SortedRuns, model: dict[int, Entry], partitions: int, width: int, domain: int
+) -> None:
     asked = rng.integers(-1, partitions + 1, 8)
     entries = [in_order(model, p) for p in asked.tolist()]
     limits = rng.integers(0, 6, 8)
-    assert pairs(runs.first(asked, limits)) == [(i, e[3]) for i, es in enumerate(entries) for e in es[:limits[i]]]
+    assert pairs(runs.first(asked, limits)) == [(i, e[3]) for i, es in enumerate(entries) for e in es[: limits[i]]]
     assert pairs(runs.first(asked, 2)) == [(i, e[3]) for i, es in enumerate(entries) for e in es[:2]]
     assert pairs(runs.last(asked, limits)) == [
-        (i, e[3]) for i, es in enumerate(entries) for e in es[max(0, len(es) - limits[i]):]]
+        (i, e[3]) for i, es in enumerate(entries) for e in es[max(0, len(es) - limits[i]) :]
+    ]
     low, high = (rng.integers(0, domain, (8, width)).astype(np.uint64) for _ in range(2))
     lows, highs = list(map(tuple, low.tolist())), list(map(tuple, high.tolist()))
     for low_in, high_in in ((True, False), (False, True)):
         expected = [
-            (i, e[3]) for i, es in enumerate(entries) for e in es
+            (i, e[3])
+            for i, es in enumerate(entries)
+            for e in es
             if (e[1] >= lows[i] if low_in else e[1] > lows[i]) and (e[1] <= highs[i] if high_in else e[1] < highs[i])
         ]
         assert pairs(runs.range(asked, low, high, low_in, high_in)) == expected
@@ -47,9 +51,16 @@ def check_reads(rng: np.random.Generator, runs: SortedRuns, model: dict[int, Ent
         assert runs.ceiling(asked, low, inclusive).tolist() == [a[0] if a else -1 for a in above]
 
 
-@pytest.mark.parametrize(("partitions", "width", "domain", "batch", "seed"), [
-    (1, 1, 50, 30, 0), (5, 1, 400, 60, 1), (40, 2, 5, 100, 2), (3, 3, 2, 20, 3), (2, 1, 10**6, 700, 4),
-])
+@pytest.mark.parametrize(
+    ("partitions", "width", "domain", "batch", "seed"),
+    [
+        (1, 1, 50, 30, 0),
+        (5, 1, 400, 60, 1),
+        (40, 2, 5, 100, 2),
+        (3, 3, 2, 20, 3),
+        (2, 1, 10**6, 700, 4),
+    ],
+)
 def test_random_operations_agree_with_a_list(partitions: int, width: int, domain: int, batch: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     runs = SortedRuns()
@@ -70,7 +81,7 @@ def test_random_operations_agree_with_a_list(partitions: int, width: int, domain
             for p, w, s, v in zip(parts.tolist(), words.tolist(), seqs.tolist(), values.tolist(), strict=True):
                 model[v] = (p, tuple(w), s, v)
         elif action < 0.9:
-            gone = rng.permutation(np.array([*model], dtype=np.int64))[:int(rng.integers(0, batch))]
+            gone = rng.permutation(np.array([*model], dtype=np.int64))[: int(rng.integers(0, batch))]
             runs.remove(gone)
             for value in gone.tolist():
                 del model[value]
@@ -116,13 +127,19 @@ def test_strings_stay_in_order_while_the_layout_widens() -> None:
     rows: list[tuple[str | None, int, bytes | None]] = []
     for longest in (3, 9, 9, 30, 17, 80):
         fresh = [
-            (None if rng.random() < 0.1 else "".join(rng.choice(["a", "\0", "b", "ü"], rng.integers(0, longest))),
-             int(rng.integers(-2, 2)),
-             None if rng.random() < 0.1 else rng.choice([0, 255], rng.integers(0, longest)).astype(np.uint8).tobytes())
+            (
+                None if rng.random() < 0.1 else "".join(rng.choice(["a", "\0", "b", "ü"], rng.integers(0, longest))),
+                int(rng.integers(-2, 2)),
+                None
+                if rng.random() < 0.1
+                else rng.choice([0, 255], rng.integers(0, longest)).astype(np.uint8).tobytes(),
+            )
             for _ in range(30)
         ]
-        columns = [pa.array(c, type=t) for c, t in zip(zip(*fresh, strict=True), [pa.string(), pa.int32(), pa.binary()],
-                                                       strict=True)]
+        columns = [
+            pa.array(c, type=t)
+            for c, t in zip(zip(*fresh, strict=True), [pa.string(), pa.int32(), pa.binary()], strict=True)
+        ]
         words = encoder.encode(columns)
         if runs.width is not None and runs.width != words.shape[1]:
             runs.widen(encoder.adapt)

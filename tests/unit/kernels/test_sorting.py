@@ -40,8 +40,10 @@ DOMAINS: list[tuple[pa.DataType, list[object]]] = [
     (pa.timestamp("us"), [datetime.datetime(1, 1, 1), datetime.datetime(2024, 1, 1, 0, 0, 0, 1)]),
     (pa.string(), ["", "a", "a\0", "ab", "zebra", "ä", "a" * 8, "a" * 9, "a" * 30]),
     (pa.binary(), [b"", b"\0", b"\xff", b"\xff" * 8, b"\xff" * 9]),
-    (pa.struct([("x", pa.int32()), ("y", pa.string())]),
-     [{"x": 1, "y": "b"}, {"x": 1, "y": "a"}, {"x": None, "y": "a"}]),
+    (
+        pa.struct([("x", pa.int32()), ("y", pa.string())]),
+        [{"x": 1, "y": "b"}, {"x": 1, "y": "a"}, {"x": None, "y": "a"}],
+    ),
 ]
 
 
@@ -78,7 +80,7 @@ def test_sort_agrees_with_python(seed: int) -> None:
         return 0
 
     columns = [pa.array(c, type=t) for c, (t, _) in zip(zip(*rows, strict=True), chosen, strict=True)]
-    got = sort_indices(columns, descending[:len(chosen)], nulls_last[:len(chosen)])
+    got = sort_indices(columns, descending[: len(chosen)], nulls_last[: len(chosen)])
     assert got.tolist() == sorted(range(300), key=functools.cmp_to_key(order))
 
 
@@ -88,8 +90,7 @@ def test_every_type_sorts(domain: tuple[pa.DataType, list[object]]) -> None:
     both = [None, *values, *reversed(values)]
     for descending in (False, True):
         for nulls_last in (False, True):
-            key = functools.cmp_to_key(
-                lambda i, j, d=descending, n=nulls_last: compare(both[i], both[j], n, d))
+            key = functools.cmp_to_key(lambda i, j, d=descending, n=nulls_last: compare(both[i], both[j], n, d))
             got = sort_indices([pa.array(both, type=type_)], [descending], [nulls_last])
             assert got.tolist() == sorted(range(len(both)), key=key)
 

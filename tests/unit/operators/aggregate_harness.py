@@ -28,8 +28,9 @@ class Rejected:
     def __init__(self) -> None:
         self.rows: list[tuple[str, list[dict[str, Any]]]] = []
 
-    def reject(self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None,
-               event_time: pa.Array | None) -> None:
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None:
         self.rows.append((reason, rows.to_pylist()))
 
 

@@ -20,6 +20,11 @@ def test_rows_once_per_set_with_their_kinds() -> None:
     operator = ExpandOperator(ExpandExec(source(schema, True), sets, out, RETRACT), context())
     output = operator.step([batch(schema, [("x", 1), ("y", 2)], [1, -1])], time(0))
     assert output is not None
-    assert [tuple(r.values()) for r in output.rows.to_pylist()] == [("x", None, 1), ("y", None, 1), (None, 1, 2), (None, 2, 2)]
+    assert [tuple(r.values()) for r in output.rows.to_pylist()] == [
+        ("x", None, 1),
+        ("y", None, 1),
+        (None, 1, 2),
+        (None, 2, 2),
+    ]
     assert output.kinds_or_inserts().tolist() == [0, 3, 0, 3]
     assert output.rows.schema.types == [f.type.arrow for f in out]

@@ -19,7 +19,8 @@ from runtime.operators.group_aggregate import GroupAggregateOperator
 from runtime.plan.nodes import AggregateSpec, GroupAggregateExec
 
 SCHEMA = Schema.of(
-    ("k", STRING), ("i", INT), ("d", DOUBLE), ("m", decimal_type(10, 2)), ("s", STRING), ("f", BOOLEAN.not_null()))
+    ("k", STRING), ("i", INT), ("d", DOUBLE), ("m", decimal_type(10, 2)), ("s", STRING), ("f", BOOLEAN.not_null())
+)
 
 
 def node(keys: tuple[int, ...], calls: list[AggregateSpec], retract: bool, **options: Any) -> GroupAggregateExec:
@@ -30,21 +31,52 @@ def node(keys: tuple[int, ...], calls: list[AggregateSpec], retract: bool, **opt
 def random_row(rng: np.random.Generator) -> tuple[Any, ...]:
     def maybe(value: Any) -> Any:
         return None if rng.random() < 0.15 else value
+
     return (
-        maybe("abc"[rng.integers(3)]), maybe(int(rng.integers(-20, 20))), maybe(float(rng.integers(-8, 8)) / 4),
-        maybe(decimal.Decimal(int(rng.integers(-500, 500))).scaleb(-2)), maybe("xyzw"[rng.integers(4)] * int(rng.integers(1, 12))),
-        bool(rng.random() < 0.5))
+        maybe("abc"[rng.integers(3)]),
+        maybe(int(rng.integers(-20, 20))),
+        maybe(float(rng.integers(-8, 8)) / 4),
+        maybe(decimal.Decimal(int(rng.integers(-500, 500))).scaleb(-2)),
+        maybe("xyzw"[rng.integers(4)] * int(rng.integers(1, 12))),
+        bool(rng.random() < 0.5),
+    )
 
 
 def calls(retract: bool) -> list[AggregateSpec]:
     def of(name: str, *args: int, **options: Any) -> AggregateSpec:
         return call(SCHEMA, name, *args, retract=retract, **options)
+
     return [
-        of("COUNT"), of("COUNT", 1), of("COUNT", 1, 4), of("COUNT", 1, filter=5), of("SUM", 1), of("SUM", 2), of("SUM", 3), of("SUM0", 1),
-        of("AVG", 1), of("AVG", 2), of("AVG", 3), of("MIN", 1), of("MAX", 1), of("MIN", 2), of("MAX", 3), of("MIN", 4), of("MAX", 4),
-        of("VAR_POP", 2), of("STDDEV_SAMP", 2), of("COUNT", 1, distinct=True), of("COUNT", 1, distinct=True, filter=5),
-        of("SUM", 1, distinct=True), of("MAX", 4, distinct=True, filter=5), of("LISTAGG", 4), of("ARRAY_AGG", 1),
-        of("FIRST_VALUE", 4), of("LAST_VALUE", 1), of("COLLECT", 4), of("JSON_ARRAYAGG", 1), of("APPROX_COUNT_DISTINCT", 3),
+        of("COUNT"),
+        of("COUNT", 1),
+        of("COUNT", 1, 4),
+        of("COUNT", 1, filter=5),
+        of("SUM", 1),
+        of("SUM", 2),
+        of("SUM", 3),
+        of("SUM0", 1),
+        of("AVG", 1),
+        of("AVG", 2),
+        of("AVG", 3),
+        of("MIN", 1),
+        of("MAX", 1),
+        of("MIN", 2),
+        of("MAX", 3),
+        of("MIN", 4),
+        of("MAX", 4),
+        of("VAR_POP", 2),
+        of("STDDEV_SAMP", 2),
+        of("COUNT", 1, distinct=True),
+        of("COUNT", 1, distinct=True, filter=5),
+        of("SUM", 1, distinct=True),
+        of("MAX", 4, distinct=True, filter=5),
+        of("LISTAGG", 4),
+        of("ARRAY_AGG", 1),
+        of("FIRST_VALUE", 4),
+        of("LAST_VALUE", 1),
+        of("COLLECT", 4),
+        of("JSON_ARRAYAGG", 1),
+        of("APPROX_COUNT_DISTINCT", 3),
         of("LISTAGG", 4, distinct=True),
     ]
 
@@ -52,22 +84,46 @@ def calls(retract: bool) -> list[AggregateSpec]:
 def expected(rows: list[tuple[Any, ...]], arrived: dict[int, list[Any]]) -> list[Any]:
     """The answers in the order of `calls`. `arrived`: values of columns 1 and 4 in order of arrival, from which the
     oldest equal value goes when one is taken back."""
+
     def values(i: int, only: bool = False) -> list[Any]:
         return [r[i] for r in rows if r[i] is not None and (not only or r[5])]
+
     i, d, m, s = (values(n) for n in (1, 2, 3, 4))
     whole = None if not i else int(sum(i) / len(i))
     cents = decimal.Decimal(1).scaleb(-6)
     unique = list(dict.fromkeys(s))
     ordered = {n: [v for v in arrived[n] if v is not None] for n in (1, 4)}
     return [
-        len(rows), len(i), sum(r[1] is not None and r[4] is not None for r in rows), len(values(1, True)), sum(i) if i else None,
-        sum(d) if d else None, sum(m) if m else None, sum(i), whole, sum(d) / len(d) if d else None,
+        len(rows),
+        len(i),
+        sum(r[1] is not None and r[4] is not None for r in rows),
+        len(values(1, True)),
+        sum(i) if i else None,
+        sum(d) if d else None,
+        sum(m) if m else None,
+        sum(i),
+        whole,
+        sum(d) / len(d) if d else None,
         (sum(m) / len(m)).quantize(cents, rounding=decimal.ROUND_HALF_UP) if m else None,
-        min(i, default=None), max(i, default=None), min(d, default=None), max(m, default=None), min(s, default=None), max(s, default=None),
-        statistics.pvariance(d) if d else None, statistics.stdev(d) if len(d) > 1 else None, len(set(i)), len(set(values(1, True))),
-        sum(set(i)) if i else None, max(values(4, True), default=None), ",".join(ordered[4]) if s else None,
-        arrived[1] or None, ordered[4][0] if s else None, ordered[1][-1] if i else None, sorted(Counter(s).items()),
-        "[" + ",".join(map(str, ordered[1])) + "]", len(set(m)),
+        min(i, default=None),
+        max(i, default=None),
+        min(d, default=None),
+        max(m, default=None),
+        min(s, default=None),
+        max(s, default=None),
+        statistics.pvariance(d) if d else None,
+        statistics.stdev(d) if len(d) > 1 else None,
+        len(set(i)),
+        len(set(values(1, True))),
+        sum(set(i)) if i else None,
+        max(values(4, True), default=None),
+        ",".join(ordered[4]) if s else None,
+        arrived[1] or None,
+        ordered[4][0] if s else None,
+        ordered[1][-1] if i else None,
+        sorted(Counter(s).items()),
+        "[" + ",".join(map(str, ordered[1])) + "]",
+        len(set(m)),
         ",".join(unique) if s else None,
     ]
 
@@ -147,8 +203,9 @@ def test_kinds_order_and_suppression() -> None:
     assert operator.step([batch(SCHEMA, [("a", 4, *row[2:])])], time(1)) is None
     changed = operator.step([batch(SCHEMA, [row, ("b", 7, *row[2:])], [-1, 1])], time(2))
     assert changed is not None
-    assert list(zip(changed.kinds_or_inserts().tolist(), [tuple(r.values()) for r in changed.rows.to_pylist()], strict=True)) == [
-        (1, ("a", 5)), (2, ("a", 4)), (1, ("b", 1)), (2, ("b", 7))]
+    assert list(
+        zip(changed.kinds_or_inserts().tolist(), [tuple(r.values()) for r in changed.rows.to_pylist()], strict=True)
+    ) == [(1, ("a", 5)), (2, ("a", 4)), (1, ("b", 1)), (2, ("b", 7))]
     gone = operator.step([batch(SCHEMA, [("a", 4, *row[2:])], [-1])], time(3))
     assert gone is not None and gone.kinds_or_inserts().tolist() == [3]
 

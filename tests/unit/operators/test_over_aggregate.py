@@ -19,7 +19,9 @@ from runtime.plan.nodes import AggregateSpec, OverAggregateExec, SortSpec
 
 P, C, F = FrameBound.PRECEDING, FrameBound.CURRENT_ROW, FrameBound.FOLLOWING
 START, END = FrameBound.UNBOUNDED_PRECEDING, FrameBound.UNBOUNDED_FOLLOWING
-SCHEMA = Schema.of(("k", STRING), ("v", INT), ("d", DOUBLE), ("s", STRING), ("ts", timestamp(3, TimeAttribute.ROWTIME)), ("one", INT))
+SCHEMA = Schema.of(
+    ("k", STRING), ("v", INT), ("d", DOUBLE), ("s", STRING), ("ts", timestamp(3, TimeAttribute.ROWTIME)), ("one", INT)
+)
 Row = tuple[Any, ...]
 
 
@@ -28,34 +30,56 @@ def window(name: str, type_: Any, *args: int) -> AggregateSpec:
 
 
 def aggregates() -> list[AggregateSpec]:
-    return [call(SCHEMA, "COUNT"), call(SCHEMA, "SUM", 1), call(SCHEMA, "AVG", 2), call(SCHEMA, "MIN", 1), call(SCHEMA, "MAX", 3),
-            call(SCHEMA, "FIRST_VALUE", 1), call(SCHEMA, "LAST_VALUE", 3), call(SCHEMA, "COUNT", 3, distinct=True), call(SCHEMA, "MAX", 2)]
+    return [
+        call(SCHEMA, "COUNT"),
+        call(SCHEMA, "SUM", 1),
+        call(SCHEMA, "AVG", 2),
+        call(SCHEMA, "MIN", 1),
+        call(SCHEMA, "MAX", 3),
+        call(SCHEMA, "FIRST_VALUE", 1),
+        call(SCHEMA, "LAST_VALUE", 3),
+        call(SCHEMA, "COUNT", 3, distinct=True),
+        call(SCHEMA, "MAX", 2),
+    ]
 
 
 def frame_answers(rows: list[Row]) -> tuple[Any, ...]:
     v, d, s = ([r[i] for r in rows if r[i] is not None] for i in (1, 2, 3))
-    return (len(rows), sum(v) if v else None, sum(d) / len(d) if d else None, min(v, default=None), max(s, default=None),
-            v[0] if v else None, s[-1] if s else None, len(set(s)), max(d, default=None))
+    return (
+        len(rows),
+        sum(v) if v else None,
+        sum(d) / len(d) if d else None,
+        min(v, default=None),
+        max(s, default=None),
+        v[0] if v else None,
+        s[-1] if s else None,
+        len(set(s)),
+        max(d, default=None),
+    )
 
 
 def naive(rows: list[Row], frame: Frame | None, key: Any, peers: bool = True) -> list[list[Row]]:
     """The frame of each row of one partition, sorted by `key` already."""
     frames = []
     for i, row in enumerate(rows):
+
         def inside(j: int, other: Row, i: int = i, row: Row = row) -> bool:
             if frame is None:
                 return j <= i or (peers and key(other) == key(row))
             low, high = frame.lower_offset or 0, frame.upper_offset or 0
             if frame.rows:
-                a = {START: -10**9, P: i - low, C: i, F: i + low}[frame.lower]
+                a = {START: -(10**9), P: i - low, C: i, F: i + low}[frame.lower]
                 b = {END: 10**9, P: i - high, C: i, F: i + high}[frame.upper]
                 return a <= j <= b
             if key(row) is None or key(other) is None:
                 null = key(row) is None and key(other) is None
-                return null or (key(row) is not None and frame.lower is START) or (key(row) is None and frame.upper is END)
-            a = {START: -10**9, P: key(row) - low, C: key(row), F: key(row) + low}[frame.lower]
+                return (
+                    null or (key(row) is not None and frame.lower is START) or (key(row) is None and frame.upper is END)
+                )
+            a = {START: -(10**9), P: key(row) - low, C: key(row), F: key(row) + low}[frame.lower]
             b = {END: 10**9, P: key(row) - high, C: key(row), F: key(row) + high}[frame.upper]
             return a <= key(other) <= b
+
         frames.append([other for j, other in enumerate(rows) if inside(j, other)])
     return frames
 
@@ -67,18 +91,42 @@ def moment(t: int) -> Any:
 def random_row(rng: np.random.Generator, t: int) -> Row:
     def maybe(value: Any) -> Any:
         return None if rng.random() < 0.2 else value
-    return ("ab"[rng.integers(2)], maybe(int(rng.integers(-9, 9))), maybe(float(rng.integers(-8, 8)) / 4), maybe("xyz"[rng.integers(3)]),
-            moment(t), int(rng.integers(1, 4)))
+
+    return (
+        "ab"[rng.integers(2)],
+        maybe(int(rng.integers(-9, 9))),
+        maybe(float(rng.integers(-8, 8)) / 4),
+        maybe("xyz"[rng.integers(3)]),
+        moment(t),
+        int(rng.integers(1, 4)),
+    )
 
 
-def node(calls: list[AggregateSpec], frame: Frame | None, order: tuple[SortSpec, ...], retract: bool, **options: Any) -> OverAggregateExec:
+def node(
+    calls: list[AggregateSpec], frame: Frame | None, order: tuple[SortSpec, ...], retract: bool, **options: Any
+) -> OverAggregateExec:
     columns = [(f.name, f.type) for f in SCHEMA] + [(f"a{n}", c.type) for n, c in enumerate(calls)]
     mode = APPEND if options.get("rowtime") or options.get("proctime") else RETRACT
-    return OverAggregateExec(source(SCHEMA, retract), (0,), order, frame, tuple(calls), schema=Schema.of(*columns), mode=mode,
-                             **{"rowtime": False, "proctime": False, **options})
+    return OverAggregateExec(
+        source(SCHEMA, retract),
+        (0,),
+        order,
+        frame,
+        tuple(calls),
+        schema=Schema.of(*columns),
+        mode=mode,
+        **{"rowtime": False, "proctime": False, **options},
+    )
 
 
-TIME_FRAMES = [None, Frame(True, START, C), Frame(True, P, C, 2), Frame(False, P, C, 6), Frame(True, C, C), Frame(True, P, P, 3, 1)]
+TIME_FRAMES = [
+    None,
+    Frame(True, START, C),
+    Frame(True, P, C, 2),
+    Frame(False, P, C, 6),
+    Frame(True, C, C),
+    Frame(True, P, P, 3, 1),
+]
 
 
 @pytest.mark.parametrize("frame", TIME_FRAMES, ids=str)
@@ -117,7 +165,9 @@ def test_event_time(frame: Frame | None, collect: bool, seed: int) -> None:
         for key in "ab":
             mine = [item for item in accepted if item[2][0] == key]
             members = [item[2] for item in mine]
-            for i, framed in enumerate(naive(members, frame, lambda r: round((r[4] - moment(0)).total_seconds() * 1000))):
+            for i, framed in enumerate(
+                naive(members, frame, lambda r: round((r[4] - moment(0)).total_seconds() * 1000))
+            ):
                 extra: tuple[Any, ...] = ()
                 if collect:
                     extra = (",".join(r[3] for r in framed if r[3] is not None) or None,)
@@ -134,7 +184,9 @@ def test_event_time(frame: Frame | None, collect: bool, seed: int) -> None:
 
 def test_bounded_frames_keep_only_rows_that_are_still_reached() -> None:
     for frame, most in ((Frame(True, P, C, 2), 4), (Frame(False, P, C, 10), 12)):
-        operator = OverAggregateOperator(node([call(SCHEMA, "SUM", 1)], frame, (SortSpec(4),), False, rowtime=True), context())
+        operator = OverAggregateOperator(
+            node([call(SCHEMA, "SUM", 1)], frame, (SortSpec(4),), False, rowtime=True), context()
+        )
         for epoch in range(20):
             rows = [("a", 1, None, None, moment(epoch * 10 + i), 1) for i in range(10)]
             operator.step([batch(SCHEMA, rows)], time(epoch, epoch * 10 + 9, epoch * 10 - 1))
@@ -150,11 +202,29 @@ def test_processing_time_comes_out_at_once() -> None:
         output = operator.step([batch(SCHEMA, rows)], time(epoch, now=epoch))
         assert output is not None
         shown += [(r["k"], r["a0"], r["a1"]) for r in output.rows.to_pylist()]
-    assert shown == [("a", 1, 1), ("b", 10, 1), ("a", 3, 2), ("a", 4, 3), ("b", 20, 2), ("a", 6, 4), ("a", 7, 5), ("b", 30, 3), ("a", 9, 6)]
+    assert shown == [
+        ("a", 1, 1),
+        ("b", 10, 1),
+        ("a", 3, 2),
+        ("a", 4, 3),
+        ("b", 20, 2),
+        ("a", 6, 4),
+        ("a", 7, 5),
+        ("b", 30, 3),
+        ("a", 9, 6),
+    ]
 
 
-ANY_FRAMES = [None, Frame(True, START, C), Frame(True, P, F, 1, 2), Frame(False, P, C, 3), Frame(False, P, F, 2, 1),
-              Frame(False, START, END), Frame(True, F, F, 1, 2), Frame(False, C, END)]
+ANY_FRAMES = [
+    None,
+    Frame(True, START, C),
+    Frame(True, P, F, 1, 2),
+    Frame(False, P, C, 3),
+    Frame(False, P, F, 2, 1),
+    Frame(False, START, END),
+    Frame(True, F, F, 1, 2),
+    Frame(False, C, END),
+]
 
 
 @pytest.mark.parametrize("frame", ANY_FRAMES, ids=str)
@@ -167,7 +237,12 @@ def test_any_order_with_updates(frame: Frame | None, resumed: bool, seed: int) -
         # Without DISTINCT and the functions that look ahead only what follows a change is computed anew.
         calls[7] = call(SCHEMA, "VAR_POP", 1)
     else:
-        calls += [window("PERCENT_RANK", DOUBLE), window("CUME_DIST", DOUBLE), window("LEAD", INT, 5), window("NTILE", BIGINT, 5)]
+        calls += [
+            window("PERCENT_RANK", DOUBLE),
+            window("CUME_DIST", DOUBLE),
+            window("LEAD", INT, 5),
+            window("NTILE", BIGINT, 5),
+        ]
     operator = OverAggregateOperator(node(calls, frame, (SortSpec(1),), True), context())
     live: Counter[str] = Counter()
     rows: list[Row] = []
@@ -202,8 +277,12 @@ def test_any_order_with_updates(frame: Frame | None, resumed: bool, seed: int) -
                     found[7] = (sum(x * x for x in numbers) - sum(numbers) ** 2 // n) // n if n else None
                 found += [rank + 1, ordered.index(values[i]) + 1, i + 1]
                 if not resumed:
-                    found += [rank / (size - 1) if size > 1 else 0.0, (last + 1) / size, members[i + 1][5] if i + 1 < size else None,
-                              1 if i < half else 2]
+                    found += [
+                        rank / (size - 1) if size > 1 else 0.0,
+                        (last + 1) / size,
+                        members[i + 1][5] if i + 1 < size else None,
+                        1 if i < half else 2,
+                    ]
                 wanted[repr((*members[i], *found))] += 1
         assert live == wanted
     assert operator.state_size.rows == len(rows)
@@ -215,7 +294,9 @@ def test_only_changed_rows_are_sent_again() -> None:
     operator.step([batch(SCHEMA, rows)], time(0))
     output = operator.step([batch(SCHEMA, [rows[1], ("a", 7, None, None, None, 1)], [-1, 1])], time(1))
     assert output is not None
-    shown = [(k, r["one"], r["a0"]) for k, r in zip(output.kinds_or_inserts().tolist(), output.rows.to_pylist(), strict=True)]
+    shown = [
+        (k, r["one"], r["a0"]) for k, r in zip(output.kinds_or_inserts().tolist(), output.rows.to_pylist(), strict=True)
+    ]
     assert shown == [(3, 1, 3), (1, 2, 6), (2, 2, 11), (0, 1, 8)]
 
 
@@ -230,9 +311,20 @@ def test_without_an_order_the_frame_is_the_whole_partition() -> None:
 
 
 def test_a_change_at_the_end_sends_only_what_follows_it() -> None:
-    operator = OverAggregateOperator(node([call(SCHEMA, "SUM", 2), window("RANK", BIGINT)], None, (SortSpec(1),), True), context())
+    operator = OverAggregateOperator(
+        node([call(SCHEMA, "SUM", 2), window("RANK", BIGINT)], None, (SortSpec(1),), True), context()
+    )
     operator.step([batch(SCHEMA, [("a", n, 1.0, None, None, 1) for n in range(1000)])], time(0))
     output = operator.step([batch(SCHEMA, [("a", 998, 0.5, None, None, 1)])], time(1))
     assert output is not None
-    shown = [(k, r["v"], r["a0"], r["a1"]) for k, r in zip(output.kinds_or_inserts().tolist(), output.rows.to_pylist(), strict=True)]
-    assert shown == [(1, 998, 999.0, 999), (2, 998, 999.5, 999), (1, 999, 1000.0, 1000), (2, 999, 1000.5, 1001), (0, 998, 999.5, 999)]
+    shown = [
+        (k, r["v"], r["a0"], r["a1"])
+        for k, r in zip(output.kinds_or_inserts().tolist(), output.rows.to_pylist(), strict=True)
+    ]
+    assert shown == [
+        (1, 998, 999.0, 999),
+        (2, 998, 999.5, 999),
+        (1, 999, 1000.0, 1000),
+        (2, 999, 1000.5, 1001),
+        (0, 998, 999.5, 999),
+    ]

@@ -55,7 +55,9 @@ def changes_of(batch: ChangelogBatch | None) -> list[tuple[str, Row]]:
     if batch is None:
         return []
     rows = zip(*(c.to_pylist() for c in batch.columns), strict=True)
-    return [(("+I", "-U", "+U", "-D")[k], tuple(r)) for k, r in zip(batch.kinds_or_inserts().tolist(), rows, strict=True)]
+    return [
+        (("+I", "-U", "+U", "-D")[k], tuple(r)) for k, r in zip(batch.kinds_or_inserts().tolist(), rows, strict=True)
+    ]
 
 
 def fold(live: Counter[Row], changes: Sequence[tuple[str, Row]]) -> None:
@@ -111,25 +113,52 @@ def expected_ranks(rows: Sequence[Row], function: RankFunction) -> list[tuple[Ro
 @pytest.mark.parametrize("append", [True, False], ids=["append", "updating"])
 @pytest.mark.parametrize("rank_column", [True, False], ids=["rank", "no rank"])
 @pytest.mark.parametrize("unique", [None, (0,)], ids=["bag", "keyed"])
-@pytest.mark.parametrize(("function", "start", "end"), [
-    (RankFunction.ROW_NUMBER, 1, 2), (RankFunction.ROW_NUMBER, 2, 4), (RankFunction.ROW_NUMBER, 2, None), (RankFunction.ROW_NUMBER, 1, 200),
-    (RankFunction.RANK, 1, 2), (RankFunction.DENSE_RANK, 2, 3),
-], ids=lambda value: str(getattr(value, "value", value)))
-def test_top_n(append: bool, rank_column: bool, unique: tuple[int, ...] | None, function: RankFunction, start: int, end: int | None) -> None:
+@pytest.mark.parametrize(
+    ("function", "start", "end"),
+    [
+        (RankFunction.ROW_NUMBER, 1, 2),
+        (RankFunction.ROW_NUMBER, 2, 4),
+        (RankFunction.ROW_NUMBER, 2, None),
+        (RankFunction.ROW_NUMBER, 1, 200),
+        (RankFunction.RANK, 1, 2),
+        (RankFunction.DENSE_RANK, 2, 3),
+    ],
+    ids=lambda value: str(getattr(value, "value", value)),
+)
+def test_top_n(
+    append: bool, rank_column: bool, unique: tuple[int, ...] | None, function: RankFunction, start: int, end: int | None
+) -> None:
     for seed in range(6):
         source = Input(SCHEMA, APPEND if append else RETRACT)
-        node = plan.TopNExec(source, function, (1,), (SortSpec(2, True, True),), start, end, rank_column, unique,
-                             RANKED if rank_column else SCHEMA, RETRACT)
+        node = plan.TopNExec(
+            source,
+            function,
+            (1,),
+            (SortSpec(2, True, True),),
+            start,
+            end,
+            rank_column,
+            unique,
+            RANKED if rank_column else SCHEMA,
+            RETRACT,
+        )
         operator = build_operator(node, context())
         live: list[Row] = []
         folded: Counter[Row] = Counter()
         for number, epoch in enumerate(random_epochs(random.Random(seed), 15, append=append)):
             fold(folded, changes_of(operator.step([batch_of(epoch)], at(number))))
             arrive(live, epoch)
-            ranked = [(row, rank) for row, rank in expected_ranks(live, function) if start <= rank and (end is None or rank <= end)]
+            ranked = [
+                (row, rank)
+                for row, rank in expected_ranks(live, function)
+                if start <= rank and (end is None or rank <= end)
+            ]
             if function is RankFunction.ROW_NUMBER and not append:
-                # Which of two equal sort values ranks first is the order of arrival, which an update in one epoch leaves open.
-                assert values_of(folded, rank_column) == Counter((r[1], r[2], *([n] if rank_column else [])) for r, n in ranked)
+                # Which of two equal sort values ranks first is the order of arrival, which an update in one epoch
+                # leaves open.
+                assert values_of(folded, rank_column) == Counter(
+                    (r[1], r[2], *([n] if rank_column else [])) for r, n in ranked
+                )
             else:
                 assert +folded == Counter((*row, rank) if rank_column else row for row, rank in ranked)
 
@@ -166,7 +195,9 @@ def test_limit_over_updates_lets_the_next_row_in() -> None:
 
 def test_limit_of_appends_passes_rows_by_number() -> None:
     operator = build_operator(plan.LimitExec(Input(SCHEMA, APPEND), 1, 3, SCHEMA, APPEND), context())
-    out = [changes_of(operator.step([batch_of([("+I", (i, "a", i)), ("+I", (i + 10, "a", i))])], at(i))) for i in range(3)]
+    out = [
+        changes_of(operator.step([batch_of([("+I", (i, "a", i)), ("+I", (i + 10, "a", i))])], at(i))) for i in range(3)
+    ]
     assert [[r[0] for _, r in o] for o in out] == [[10], [1, 11], []]
 
 
@@ -195,7 +226,10 @@ TIMED = Schema.of(("k", STRING), ("v", INT), ("ts", timestamp(3)))
 
 
 def timed_rows(chance: random.Random, count: int) -> list[Row]:
-    return [(chance.choice("abc"), i, dt.datetime(2024, 1, 1) + dt.timedelta(seconds=chance.randint(0, 20))) for i in range(count)]
+    return [
+        (chance.choice("abc"), i, dt.datetime(2024, 1, 1) + dt.timedelta(seconds=chance.randint(0, 20)))
+        for i in range(count)
+    ]
 
 
 @pytest.mark.parametrize("keep_last", [True, False])
@@ -210,7 +244,7 @@ def test_deduplicate(keep_last: bool, mode: ChangelogMode, timed: bool) -> None:
         rows = timed_rows(chance, 40)
         end = 2**62
         for number in range(0, 40, 5):
-            part = rows[number:number + 5]
+            part = rows[number : number + 5]
             seen += part
             mark = end if number == 35 else MIN_WATERMARK
             fold(folded, changes_of(operator.step([batch_of([("+I", r) for r in part], TIMED)], at(number, mark))))
@@ -237,7 +271,9 @@ def test_keep_first_by_time_waits_for_the_watermark_and_rejects_late_rows() -> N
     seconds = lambda s: start + dt.timedelta(seconds=s)  # noqa: E731
     mark = lambda s: int(start.replace(tzinfo=dt.UTC).timestamp() + s) * 1000  # noqa: E731
     assert operator.step([batch_of([("+I", ("a", 1, seconds(5)))], TIMED)], at(0, mark(3))) is None
-    out = operator.step([batch_of([("+I", ("a", 2, seconds(4))), ("+I", ("b", 3, seconds(2)))], TIMED)], at(1, mark(4), mark(3)))
+    out = operator.step(
+        [batch_of([("+I", ("a", 2, seconds(4))), ("+I", ("b", 3, seconds(2)))], TIMED)], at(1, mark(4), mark(3))
+    )
     assert changes_of(out) == [("+I", ("a", 2, seconds(4)))]
     assert kept.total == 1
     assert operator.step([batch_of([("+I", ("a", 4, seconds(9)))], TIMED)], at(2, mark(20), mark(4))) is None

@@ -19,16 +19,38 @@ from runtime.plan.nodes import WindowAggregateExec, WindowProperty, WindowTableE
 from runtime.plan.windows import HopWindow, SessionWindow
 
 SCHEMA = Schema.of(("k", STRING), ("v", INT), ("ts", timestamp(3, TimeAttribute.ROWTIME)))
-BOUNDS = [("window_start", timestamp(3)), ("window_end", timestamp(3)), ("window_time", timestamp(3, TimeAttribute.ROWTIME))]
+BOUNDS = [
+    ("window_start", timestamp(3)),
+    ("window_end", timestamp(3)),
+    ("window_time", timestamp(3, TimeAttribute.ROWTIME)),
+]
 
 
 def aggregate(gap: int, retract: bool, keys: tuple[int, ...] = (0,)) -> WindowAggregateExec:
-    calls = [call(SCHEMA, f, *a, retract=retract, **o) for f, a, o in (
-        ("COUNT", (), {}), ("SUM", (1,), {}), ("LISTAGG", (0,), {}), ("MAX", (1,), {}), ("COUNT", (1,), {"distinct": True}))]
-    output = [(SCHEMA[i].name, SCHEMA[i].type) for i in keys] + [(f"a{n}", c.type) for n, c in enumerate(calls)] + BOUNDS
+    calls = [
+        call(SCHEMA, f, *a, retract=retract, **o)
+        for f, a, o in (
+            ("COUNT", (), {}),
+            ("SUM", (1,), {}),
+            ("LISTAGG", (0,), {}),
+            ("MAX", (1,), {}),
+            ("COUNT", (1,), {"distinct": True}),
+        )
+    ]
+    output = (
+        [(SCHEMA[i].name, SCHEMA[i].type) for i in keys] + [(f"a{n}", c.type) for n, c in enumerate(calls)] + BOUNDS
+    )
     return WindowAggregateExec(
-        source(SCHEMA, retract), SessionWindow(gap), 2, keys, tuple(calls),
-        (WindowProperty.START, WindowProperty.END, WindowProperty.TIME), None, Schema.of(*output), APPEND)
+        source(SCHEMA, retract),
+        SessionWindow(gap),
+        2,
+        keys,
+        tuple(calls),
+        (WindowProperty.START, WindowProperty.END, WindowProperty.TIME),
+        None,
+        Schema.of(*output),
+        APPEND,
+    )
 
 
 def rows_at(rows: list[tuple[str, int, int]]) -> list[tuple[Any, ...]]:
@@ -95,11 +117,30 @@ def test_equals_a_naive_model(seed: int, retract: bool) -> None:
         previous, watermark = watermark, max(watermark, clock - 15) if epoch < 24 else MAX_WATERMARK
         rows = rows_at([row for row, _ in changes])
         output = operator.step(
-            [batch(SCHEMA, rows, [s for _, s in changes] if retract else None) if rows else None], time(epoch, watermark, previous))
-        given = Counter((r["k"], ms(r["window_start"]), ms(r["window_end"]), *(r[f"a{n}"] for n in range(5)))
-                        for r in output.rows.to_pylist()) if output is not None else Counter()
-        wanted = Counter((k, s, e, len(rows), sum(r[1] for r in rows), ",".join(r[0] for r in rows), max(r[1] for r in rows), len(rows))
-                         for k, s, e, rows in model.fire(watermark))
+            [batch(SCHEMA, rows, [s for _, s in changes] if retract else None) if rows else None],
+            time(epoch, watermark, previous),
+        )
+        given = (
+            Counter(
+                (r["k"], ms(r["window_start"]), ms(r["window_end"]), *(r[f"a{n}"] for n in range(5)))
+                for r in output.rows.to_pylist()
+            )
+            if output is not None
+            else Counter()
+        )
+        wanted = Counter(
+            (
+                k,
+                s,
+                e,
+                len(rows),
+                sum(r[1] for r in rows),
+                ",".join(r[0] for r in rows),
+                max(r[1] for r in rows),
+                len(rows),
+            )
+            for k, s, e, rows in model.fire(watermark)
+        )
         assert given == wanted
         if output is not None:
             ends = [r["window_end"] for r in output.rows.to_pylist()]
@@ -109,11 +150,22 @@ def test_equals_a_naive_model(seed: int, retract: bool) -> None:
 
 
 MINUTE = 60_000
-DOCUMENTED = [("A", 4, 487 * MINUTE), ("A", 2, 486 * MINUTE), ("B", 5, 489 * MINUTE), ("A", 3, 488 * MINUTE), ("B", 1, 497 * MINUTE)]
+DOCUMENTED = [
+    ("A", 4, 487 * MINUTE),
+    ("A", 2, 486 * MINUTE),
+    ("B", 5, 489 * MINUTE),
+    ("A", 3, 488 * MINUTE),
+    ("B", 1, 497 * MINUTE),
+]
 
 
-@pytest.mark.parametrize(("keys", "wanted"), [
-    ((0,), [("A", 486, 493, 9), ("B", 489, 494, 5), ("B", 497, 502, 1)]), ((), [(None, 486, 494, 14), (None, 497, 502, 1)])])
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        ((0,), [("A", 486, 493, 9), ("B", 489, 494, 5), ("B", 497, 502, 1)]),
+        ((), [(None, 486, 494, 14), (None, 497, 502, 1)]),
+    ],
+)
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_documented_sessions(keys: tuple[int, ...], wanted: list[Any], one_by_one: bool) -> None:
     operator = WindowAggregateOperator(aggregate(5 * MINUTE, False, keys), context())
@@ -121,7 +173,10 @@ def test_documented_sessions(keys: tuple[int, ...], wanted: list[Any], one_by_on
         assert operator.step([batch(SCHEMA, rows_at(part))], time(n)) is None
     output = operator.step([None], time(9, MAX_WATERMARK))
     assert output is not None
-    shown = [(r.get("k"), ms(r["window_start"]) // MINUTE, ms(r["window_end"]) // MINUTE, r["a1"]) for r in output.rows.to_pylist()]
+    shown = [
+        (r.get("k"), ms(r["window_start"]) // MINUTE, ms(r["window_end"]) // MINUTE, r["a1"])
+        for r in output.rows.to_pylist()
+    ]
     assert shown == wanted
 
 
@@ -138,7 +193,11 @@ def test_a_session_table_gives_rows_when_their_session_closes() -> None:
     assert [(r["v"], ms(r["window_start"]), ms(r["window_end"])) for r in output.rows.to_pylist()] == [(2, 3, 13)]
     output = operator.step([None], time(2, 29, 28))
     assert output is not None
-    assert [(r["v"], ms(r["window_start"]), ms(r["window_end"])) for r in output.rows.to_pylist()] == [(1, 0, 30), (3, 0, 30), (4, 0, 30)]
+    assert [(r["v"], ms(r["window_start"]), ms(r["window_end"])) for r in output.rows.to_pylist()] == [
+        (1, 0, 30),
+        (3, 0, 30),
+        (4, 0, 30),
+    ]
     assert operator.state_size.rows == 0
 
 
@@ -147,5 +206,9 @@ def test_a_hop_table_gives_each_row_once_per_window_with_its_kind() -> None:
     output = operator.step([batch(SCHEMA, rows_at([("a", 1, -1), ("b", 2, 7)]), [1, -1])], time(0))
     assert output is not None
     assert [(r["v"], ms(r["window_start"]), ms(r["window_end"])) for r in output.rows.to_pylist()] == [
-        (1, -10, 0), (1, -5, 5), (2, 0, 10), (2, 5, 15)]
+        (1, -10, 0),
+        (1, -5, 5),
+        (2, 0, 10),
+        (2, 5, 15),
+    ]
     assert output.kinds_or_inserts().tolist() == [0, 0, 3, 3]

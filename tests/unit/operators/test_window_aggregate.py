@@ -21,18 +21,43 @@ from runtime.plan.nodes import AggregateSpec, WindowAggregateExec, WindowPropert
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, TumbleWindow, WindowSpec
 
 SCHEMA = Schema.of(("k", STRING), ("v", INT), ("ts", timestamp(3, TimeAttribute.ROWTIME)))
-WINDOWS = [TumbleWindow(10), TumbleWindow(10, 3), HopWindow(5, 10), HopWindow(4, 12, 1), HopWindow(4, 6), HopWindow(7, 5),
-           CumulateWindow(5, 20), CumulateWindow(3, 12, -2)]
+WINDOWS = [
+    TumbleWindow(10),
+    TumbleWindow(10, 3),
+    HopWindow(5, 10),
+    HopWindow(4, 12, 1),
+    HopWindow(4, 6),
+    HopWindow(7, 5),
+    CumulateWindow(5, 20),
+    CumulateWindow(3, 12, -2),
+]
 ROW_PROPERTIES = (WindowProperty.START, WindowProperty.END, WindowProperty.TIME)
 
 
-def node(window: WindowSpec, calls: list[AggregateSpec], retract: bool = False, schema: Schema = SCHEMA, zone: str | None = None,
-         keys: tuple[int, ...] = (0,), **options: Any) -> WindowAggregateExec:
+def node(
+    window: WindowSpec,
+    calls: list[AggregateSpec],
+    retract: bool = False,
+    schema: Schema = SCHEMA,
+    zone: str | None = None,
+    keys: tuple[int, ...] = (0,),
+    **options: Any,
+) -> WindowAggregateExec:
     time_type = timestamp_ltz(3) if zone else timestamp(3)
     output = [(schema[i].name, schema[i].type) for i in keys] + [(f"a{n}", c.type) for n, c in enumerate(calls)]
     output += [("window_start", timestamp(3)), ("window_end", timestamp(3)), ("window_time", time_type)]
     return WindowAggregateExec(
-        source(schema, retract), window, 2, keys, tuple(calls), ROW_PROPERTIES, zone, Schema.of(*output), APPEND, **options)
+        source(schema, retract),
+        window,
+        2,
+        keys,
+        tuple(calls),
+        ROW_PROPERTIES,
+        zone,
+        Schema.of(*output),
+        APPEND,
+        **options,
+    )
 
 
 def ms(row: dict[str, Any], name: str) -> int:
@@ -45,9 +70,14 @@ def as_rows(times: list[tuple[Any, Any, int | None]]) -> list[tuple[Any, Any, An
 
 
 def calls(retract: bool) -> list[AggregateSpec]:
-    return [call(SCHEMA, "COUNT", retract=retract), call(SCHEMA, "SUM", 1, retract=retract), call(SCHEMA, "MAX", 1, retract=retract),
-            call(SCHEMA, "COUNT", 1, distinct=True, retract=retract), call(SCHEMA, "AVG", 1, retract=retract),
-            call(SCHEMA, "LAST_VALUE", 1, retract=retract)]
+    return [
+        call(SCHEMA, "COUNT", retract=retract),
+        call(SCHEMA, "SUM", 1, retract=retract),
+        call(SCHEMA, "MAX", 1, retract=retract),
+        call(SCHEMA, "COUNT", 1, distinct=True, retract=retract),
+        call(SCHEMA, "AVG", 1, retract=retract),
+        call(SCHEMA, "LAST_VALUE", 1, retract=retract),
+    ]
 
 
 def answers(values: list[int]) -> tuple[Any, ...]:
@@ -92,7 +122,9 @@ def test_equals_a_naive_model(window: WindowSpec, retract: bool, seed: int) -> N
                     members.append(row[1]) if sign > 0 else members.remove(row[1])
         previous, watermark = watermark, max(watermark, clock - 8) if epoch < 14 else MAX_WATERMARK
         output = operator.step(
-            [batch(SCHEMA, as_rows(changes), signs if retract else None) if changes else None], time(epoch, watermark, previous))
+            [batch(SCHEMA, as_rows(changes), signs if retract else None) if changes else None],
+            time(epoch, watermark, previous),
+        )
         given: Counter[Any] = Counter()
         shown_ends: list[int] = []
         if output is not None:
@@ -100,7 +132,9 @@ def test_equals_a_naive_model(window: WindowSpec, retract: bool, seed: int) -> N
             for row in output.rows.to_pylist():
                 assert ms(row, "window_time") == ms(row, "window_end") - 1
                 shown_ends.append(ms(row, "window_end"))
-                given[(ms(row, "window_end"), ms(row, "window_start"), row["k"], *(row[f"a{n}"] for n in range(6)))] += 1
+                given[
+                    (ms(row, "window_end"), ms(row, "window_start"), row["k"], *(row[f"a{n}"] for n in range(6)))
+                ] += 1
         due = [key for key in open_rows if key[0] - 1 <= watermark]
         wanted = Counter((*key, *answers(members)) for key in due if (members := open_rows.pop(key)))
         assert given == wanted
@@ -123,7 +157,8 @@ def test_days_of_the_session_zone(zone: str) -> None:
     # 2024-03-30 21:30 UTC and the hours after it: the clocks change in between.
     moments = [np.datetime64(1_711_834_200_000 + n * hour, "ms").item() for n in range(40)]
     operator = WindowAggregateOperator(
-        node(TumbleWindow(24 * hour), [call(schema, "COUNT")], schema=schema, zone=zone), context(zone=zone))
+        node(TumbleWindow(24 * hour), [call(schema, "COUNT")], schema=schema, zone=zone), context(zone=zone)
+    )
     output = operator.step([batch(schema, [("a", 1, m) for m in moments])], time(0, MAX_WATERMARK))
     assert output is not None
     wanted = Counter(m.replace(tzinfo=dt.UTC).astimezone(ZoneInfo(zone)).date() for m in moments)
@@ -134,12 +169,18 @@ def test_windows_that_rows_carry() -> None:
     schema = Schema.of(("k", STRING), ("v", INT), ("s", timestamp(3)), ("e", timestamp(3)))
     rejected = Rejected()
     operator = WindowAggregateOperator(
-        node(AttachedWindow(), [call(schema, "SUM", 1)], schema=schema, start=2, end=3), context(rejected))
+        node(AttachedWindow(), [call(schema, "SUM", 1)], schema=schema, start=2, end=3), context(rejected)
+    )
 
     def moment(t: int) -> Any:
         return np.datetime64(t, "ms").astype("datetime64[us]").item()
-    rows = [("a", 1, moment(0), moment(10)), ("a", 2, moment(0), moment(10)), ("a", 5, moment(5), moment(10)),
-            ("b", 7, moment(0), moment(20))]
+
+    rows = [
+        ("a", 1, moment(0), moment(10)),
+        ("a", 2, moment(0), moment(10)),
+        ("a", 5, moment(5), moment(10)),
+        ("b", 7, moment(0), moment(20)),
+    ]
     output = operator.step([batch(schema, rows)], time(0, 9))
     assert output is not None
     assert [(r["k"], r["a0"], ms(r, "window_start")) for r in output.rows.to_pylist()] == [("a", 3, 0), ("a", 5, 5)]

@@ -27,17 +27,35 @@ def at(text: str) -> int:
     return int(dt.datetime.fromisoformat(text + "+00:00").timestamp() * 1000)
 
 
-@pytest.mark.parametrize(("offset", "start"), [
-    (-16, "2021-06-29T23:54:00"), (-6, "2021-06-29T23:54:00"), (4, "2021-06-29T23:54:00"), (-4, "2021-06-29T23:56:00"),
-    (6, "2021-06-29T23:56:00"), (16, "2021-06-29T23:56:00"), (0, "2021-06-30T00:00:00")])
+@pytest.mark.parametrize(
+    ("offset", "start"),
+    [
+        (-16, "2021-06-29T23:54:00"),
+        (-6, "2021-06-29T23:54:00"),
+        (4, "2021-06-29T23:54:00"),
+        (-4, "2021-06-29T23:56:00"),
+        (6, "2021-06-29T23:56:00"),
+        (16, "2021-06-29T23:56:00"),
+        (0, "2021-06-30T00:00:00"),
+    ],
+)
 def test_offsets_as_documented(offset: int, start: str) -> None:
     _, starts, ends = windows_of(TumbleWindow(10 * MINUTE, offset * MINUTE), np.array([at("2021-06-30T00:00:04")]))
     assert starts.tolist() == [at(start)]
     assert ends.tolist() == [at(start) + 10 * MINUTE]
 
 
-@pytest.mark.parametrize("window", [
-    TumbleWindow(7, 3), HopWindow(2, 6, 1), HopWindow(4, 6), HopWindow(5, 3), CumulateWindow(3, 12, -2), HopWindow(3, 3)])
+@pytest.mark.parametrize(
+    "window",
+    [
+        TumbleWindow(7, 3),
+        HopWindow(2, 6, 1),
+        HopWindow(4, 6),
+        HopWindow(5, 3),
+        CumulateWindow(3, 12, -2),
+        HopWindow(3, 3),
+    ],
+)
 def test_every_window_that_holds_the_time(window: WindowSpec) -> None:
     times = np.arange(-40, 40)
     size = window.size  # type: ignore[attr-defined]
@@ -58,25 +76,42 @@ def test_every_window_that_holds_the_time(window: WindowSpec) -> None:
 
 def test_wall_clock_and_back_over_daylight_saving() -> None:
     zone = ZoneInfo("Europe/Berlin")
-    instants = [dt.datetime(2024, 3, 31, 0, 59, 59, tzinfo=dt.UTC), dt.datetime(2024, 3, 31, 1, 0, tzinfo=dt.UTC),
-                dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC), dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC)]
+    instants = [
+        dt.datetime(2024, 3, 31, 0, 59, 59, tzinfo=dt.UTC),
+        dt.datetime(2024, 3, 31, 1, 0, tzinfo=dt.UTC),
+        dt.datetime(2024, 10, 27, 0, 30, tzinfo=dt.UTC),
+        dt.datetime(2024, 10, 27, 1, 30, tzinfo=dt.UTC),
+    ]
     wall = wall_milliseconds(pa.array(instants, pa.timestamp("us", tz="UTC")), "Europe/Berlin")
     assert wall.tolist() == [at(i.astimezone(zone).replace(tzinfo=None).isoformat()) for i in instants]
-    ends = np.array([at("2024-03-31T03:00:00"), at("2024-03-31T04:00:00"), at("2024-10-27T02:00:00"), at("2024-10-27T03:00:00")])
+    ends = np.array(
+        [at("2024-03-31T03:00:00"), at("2024-03-31T04:00:00"), at("2024-10-27T02:00:00"), at("2024-10-27T03:00:00")]
+    )
     assert firing_times(ends, "Europe/Berlin").tolist() == [
-        at("2024-03-31T01:00:00"), at("2024-03-31T02:00:00") - 1, at("2024-10-27T00:00:00") - 1, at("2024-10-27T02:00:00") - 1]
+        at("2024-03-31T01:00:00"),
+        at("2024-03-31T02:00:00") - 1,
+        at("2024-10-27T00:00:00") - 1,
+        at("2024-10-27T02:00:00") - 1,
+    ]
 
 
 def test_times_are_rounded_down_before_the_epoch() -> None:
     assert milliseconds(pa.array([-1, -1000, -1001], pa.timestamp("us"))).tolist() == [-1, -1, -2]
 
 
-@pytest.mark.parametrize("window", [
-    HopWindow(slide=7, size=21, offset=2), HopWindow(slide=4, size=6, offset=0), HopWindow(slide=9, size=5, offset=0),
-    CumulateWindow(step=3, size=12, offset=1),
-])
+@pytest.mark.parametrize(
+    "window",
+    [
+        HopWindow(slide=7, size=21, offset=2),
+        HopWindow(slide=4, size=6, offset=0),
+        HopWindow(slide=9, size=5, offset=0),
+        CumulateWindow(step=3, size=12, offset=1),
+    ],
+)
 @pytest.mark.parametrize(("after", "until"), [(None, 10), (-4, None), (-15, 13), (5, 5), (6, 7)])
-def test_window_ends_between_bounds_are_the_same_as_all_ends_filtered(window: WindowSpec, after: int | None, until: int | None) -> None:
+def test_window_ends_between_bounds_are_the_same_as_all_ends_filtered(
+    window: WindowSpec, after: int | None, until: int | None
+) -> None:
     assigner = SliceAssigner(window)
     slices = np.unique(assigner.slice_ends(np.arange(-30, 40)))
     index, ends = assigner.window_ends(slices)

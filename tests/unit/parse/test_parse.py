@@ -52,9 +52,13 @@ def test_malformed_intervals(text: str) -> None:
 
 def test_strings_are_decoded() -> None:
     cases = {
-        "'it''s'": "it's", r"'a\n'": r"a\n", r"U&'\00e9\\'": "é\\",
-        "U&'!00e9' UESCAPE '!'": "é", r"E'a\tb\x41\101\u00e9'": "a\tbAAé",
-        r"E'it\'s'": "it's", r"U&'\+01F600'": "\N{GRINNING FACE}",
+        "'it''s'": "it's",
+        r"'a\n'": r"a\n",
+        r"U&'\00e9\\'": "é\\",
+        "U&'!00e9' UESCAPE '!'": "é",
+        r"E'a\tb\x41\101\u00e9'": "a\tbAAé",
+        r"E'it\'s'": "it's",
+        r"U&'\+01F600'": "\N{GRINNING FACE}",
     }
     assert {text: parse_expression(text).name for text in cases} == cases
     assert parse_expression("X'0aff'").this == "0AFF"
@@ -94,7 +98,10 @@ def test_like_fills_in_the_defaults() -> None:
 
     assert strategies("") == {"CONSTRAINTS": "IN", "GENERATED": "IN", "OPTIONS": "OV", "WATERMARKS": "IN"}
     assert strategies("(EXCLUDING ALL INCLUDING GENERATED)") == {
-        "CONSTRAINTS": "EX", "GENERATED": "IN", "OPTIONS": "EX", "WATERMARKS": "EX",
+        "CONSTRAINTS": "EX",
+        "GENERATED": "IN",
+        "OPTIONS": "EX",
+        "WATERMARKS": "EX",
     }
 
 

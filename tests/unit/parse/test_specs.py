@@ -1,8 +1,8 @@
 """Golden specs of the parser: `tests/specs/parse/*.spec`.
 
 A spec is a command line, the input, `----`, the output, and an empty line. Commands: `statement`, `script`, `query`,
-`expression`, `type`, and `error` (a script that must be refused, shown as a person sees it). `pytest --rewrite` writes the
-outputs anew.
+`expression`, `type`, and `error` (a script that must be refused, shown as a person sees it). `pytest --rewrite` writes
+the outputs anew.
 """
 
 from __future__ import annotations

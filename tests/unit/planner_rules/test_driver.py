@@ -104,11 +104,7 @@ def test_wrong_lists_of_disabled_rules_are_errors() -> None:
 
 
 def concrete_nodes() -> list[type[LogicalNode]]:
-    return [
-        c
-        for c in vars(n).values()
-        if isinstance(c, type) and issubclass(c, LogicalNode) and node_fields(c)
-    ]
+    return [c for c in vars(n).values() if isinstance(c, type) and issubclass(c, LogicalNode) and node_fields(c)]
 
 
 @pytest.mark.parametrize("kind", concrete_nodes(), ids=lambda c: c.__name__)

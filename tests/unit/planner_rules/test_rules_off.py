@@ -93,7 +93,8 @@ STREAMING = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """CSV files of the tables; times grow by seconds without two equal ones in a file, so that no answer depends on arrival."""
+    """CSV files of the tables; times grow by seconds without two equal ones in a file, so that no answer depends on
+    arrival."""
     path = tmp_path_factory.mktemp("tables")
     chance = random.Random(7)
 

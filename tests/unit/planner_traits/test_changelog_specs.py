@@ -1,9 +1,9 @@
 """Golden specs of changelog modes: `tests/specs/changelog/*.spec`.
 
-A spec is a command line, a logical plan, `----`, and the physical plan with the row kinds of every edge. The command is `changelog`, with
-the sink that the plan is written to: `sink=append`, `upsert`, `keys` (takes deletes by key alone) or `retract`, `key=a,b` its primary key,
-`conflict=DEDUPLICATE`, and options as `name=value`. Without a sink the rows are shown, which wants all kinds. An error stands as it is
-reported. `pytest --rewrite` writes the outputs anew.
+A spec is a command line, a logical plan, `----`, and the physical plan with the row kinds of every edge. The command is
+`changelog`, with the sink that the plan is written to: `sink=append`, `upsert`, `keys` (takes deletes by key alone) or
+`retract`, `key=a,b` its primary key, `conflict=DEDUPLICATE`, and options as `name=value`. Without a sink the rows are
+shown, which wants all kinds. An error stands as it is reported. `pytest --rewrite` writes the outputs anew.
 """
 
 from __future__ import annotations

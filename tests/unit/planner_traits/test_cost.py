@@ -44,7 +44,9 @@ def test_small_results_are_joined_first() -> None:
     assert total_cost(better, context) < total_cost(written, context)
     inner = better.inputs[0] if isinstance(better, n.Project) else better
     assert isinstance(inner, n.Join)
-    pairs = [{s.name for s in side.inputs if isinstance(s, n.Scan)} for side in inner.inputs if isinstance(side, n.Join)]
+    pairs = [
+        {s.name for s in side.inputs if isinstance(s, n.Scan)} for side in inner.inputs if isinstance(side, n.Join)
+    ]
     assert pairs == [{"fact", "few"}]
 
 
@@ -59,7 +61,9 @@ def test_written_order_stays_without_statistics_or_when_it_is_the_best() -> None
 
 def test_outer_joins_are_not_taken_apart() -> None:
     fact, many, few = star()
-    written = join(join(fact, many, eq(col(fact, "a"), col(many, "a")), kind=JoinKind.LEFT), few, eq(col(fact, "b"), col(few, "b")))
+    written = join(
+        join(fact, many, eq(col(fact, "a"), col(many, "a")), kind=JoinKind.LEFT), few, eq(col(fact, "b"), col(few, "b"))
+    )
     assert reorder(written, traits()) is None
 
 
@@ -79,7 +83,10 @@ def test_every_condition_survives_in_any_written_order_and_above_ten_relations_t
 def test_exhaustive_search_finds_the_cheapest_of_all_trees() -> None:
     fact, many, few = star()
     context = traits()
-    by = {frozenset({fact, many}): eq(col(fact, "a"), col(many, "a")), frozenset({fact, few}): eq(col(fact, "b"), col(few, "b"))}
+    by = {
+        frozenset({fact, many}): eq(col(fact, "a"), col(many, "a")),
+        frozenset({fact, few}): eq(col(fact, "b"), col(few, "b")),
+    }
     costs: list[float] = []
     for a, b, c in itertools.permutations((fact, many, few)):
         first = by.get(frozenset({a, b}))

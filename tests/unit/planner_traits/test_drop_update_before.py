@@ -22,11 +22,16 @@ def run(keys: tuple[int, ...] | None, changes: list[tuple[str, int | None, str]]
     source = SourceExec(FakeSource("t", SCHEMA), "t", SCHEMA, RETRACT)
     operator = DropUpdateBeforeOperator(DropUpdateBeforeExec(source, SCHEMA, UPSERT, keys), None)  # type: ignore[arg-type]
     names = ["+I", "-U", "+U", "-D"]
-    rows = pa.record_batch([pa.array([c[1] for c in changes], pa.int32()), pa.array([c[2] for c in changes])], names=["k", "v"])
+    rows = pa.record_batch(
+        [pa.array([c[1] for c in changes], pa.int32()), pa.array([c[2] for c in changes])], names=["k", "v"]
+    )
     out = operator.step([ChangelogBatch(rows, np.array([names.index(c[0]) for c in changes], np.int8))], TIME)
     if out is None:
         return []
-    return [(names[kind], row["k"], row["v"]) for kind, row in zip(out.kinds_or_inserts(), out.rows.to_pylist(), strict=True)]
+    return [
+        (names[kind], row["k"], row["v"])
+        for kind, row in zip(out.kinds_or_inserts(), out.rows.to_pylist(), strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +43,10 @@ def run(keys: tuple[int, ...] | None, changes: list[tuple[str, int | None, str]]
         ([("+I", 1, "a"), ("-U", 1, "a")], []),
         ([("-U", 1, "a"), ("-D", 2, "x"), ("+I", 1, "b")], [("-D", 2, "x"), ("+U", 1, "b")]),
         # Two rows change places in a ranking: by rank, the new image of a row comes before its old one.
-        ([("-U", 1, "1st"), ("+U", 2, "1st"), ("-U", 2, "2nd"), ("+U", 1, "2nd")], [("+U", 2, "1st"), ("+U", 1, "2nd")]),
+        (
+            [("-U", 1, "1st"), ("+U", 2, "1st"), ("-U", 2, "2nd"), ("+U", 1, "2nd")],
+            [("+U", 2, "1st"), ("+U", 1, "2nd")],
+        ),
         ([("-U", 1, "a"), ("+U", 2, "a"), ("-D", 2, "a"), ("+I", 1, "a")], []),
     ],
 )

@@ -50,7 +50,9 @@ def test_join_on_an_image_of_the_other_sides_key_keeps_this_sides_key() -> None:
     left, right = scan("orders", {"oid": INT, "pid": BIGINT}, RETRACT, ("oid",)), products()
     wide = Cast(col(right, "id"), BIGINT)
     assert named(join(left, right, eq(col(left, "pid"), wide))) == ["oid"]
-    assert named(join(left, right, eq(call("+", col(left, "pid"), lit(1), type_=BIGINT), wide), kind=JoinKind.LEFT)) == ["oid"]
+    assert named(
+        join(left, right, eq(call("+", col(left, "pid"), lit(1), type_=BIGINT), wide), kind=JoinKind.LEFT)
+    ) == ["oid"]
     assert named(join(left, right, eq(col(left, "pid"), call("+", wide, lit(1), type_=BIGINT)))) == ["id,oid"]
 
 
@@ -87,11 +89,14 @@ def test_global_aggregate_is_one_row_so_a_join_with_it_keeps_keys() -> None:
 def test_window_end_tells_windows_apart_and_start_does_not_for_cumulate() -> None:
     source = bids()
     for window, prop, keyed in (
-        (TumbleWindow(10), WindowProperty.START, True), (CumulateWindow(5, 10), WindowProperty.START, False),
+        (TumbleWindow(10), WindowProperty.START, True),
+        (CumulateWindow(5, 10), WindowProperty.START, False),
         (CumulateWindow(5, 10), WindowProperty.END, True),
     ):
         shown = fresh_column("w", ROWTIME)
-        plan = n.WindowAggregate(source, window, col(source, "ts"), None, None, (col(source, "item"),), (), ((shown, prop),))
+        plan = n.WindowAggregate(
+            source, window, col(source, "ts"), None, None, (col(source, "item"),), (), ((shown, prop),)
+        )
         assert named(plan) == (["item,w"] if keyed else [])
 
 
@@ -121,7 +126,9 @@ def test_union_has_no_key() -> None:
 
 
 def test_hopping_window_repeats_rows() -> None:
-    source = n.AssignWatermark(t := scan("t", {"id": INT, "ts": ROWTIME, "s": STRING}, key=("id",)), col(t, "ts"), col(t, "ts"))
+    source = n.AssignWatermark(
+        t := scan("t", {"id": INT, "ts": ROWTIME, "s": STRING}, key=("id",)), col(t, "ts"), col(t, "ts")
+    )
     added = [fresh_column(name, ROWTIME.materialized()) for name in ("ws", "we", "wt")]
     assert named(n.WindowTable(source, HopWindow(5, 10), col(source, "ts"), (), *added)) == ["id,we"]
     assert named(n.WindowTable(source, TumbleWindow(10), col(source, "ts"), (), *added)) == ["id"]

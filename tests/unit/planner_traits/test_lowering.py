@@ -43,7 +43,8 @@ def shown(plan: n.LogicalNode, options: dict[str, str] | None = None) -> list[st
 
 def test_every_logical_class_has_its_traits_and_its_physical_form() -> None:
     classes = [
-        c for _, c in inspect.getmembers(n, inspect.isclass)
+        c
+        for _, c in inspect.getmembers(n, inspect.isclass)
         if issubclass(c, n.LogicalNode) and c not in (n.LogicalNode, n.Unary, n.Binary)
     ]
     assert len(classes) >= 26
@@ -54,12 +55,14 @@ def test_every_logical_class_has_its_traits_and_its_physical_form() -> None:
     assert update_kind._follows.dispatch(n.Scan) is not update_kind._follows.dispatch(object)
 
 
-# --- update kinds -----------------------------------------------------------------------------------------------------------
+# --- update kinds
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_upsert_sink_on_the_group_key_gets_after_images() -> None:
     assert shown(sink(count_by(bids(), "item"), UPSERT, ("item",)))[:2] == [
-        "Sink out (item, n)  [I,UA]", "GroupAggregate by (item) [COUNT(*) AS n]  [I,UA]",
+        "Sink out (item, n)  [I,UA]",
+        "GroupAggregate by (item) [COUNT(*) AS n]  [I,UA]",
     ]
 
 
@@ -67,7 +70,9 @@ def test_filter_on_a_column_that_changes_forces_old_images_below_it() -> None:
     counted = count_by(bids(), "item")
     lines = shown(sink(n.Filter(counted, call(">", col(counted, "n"), lit(5))), UPSERT, ("item",)))
     assert lines[:4] == [
-        "Sink out (item, n)  [I,UA,D]", "DropUpdateBefore by (item)  [I,UA,D]", "Calc [item, n] where n > 5  [I,UB,UA]",
+        "Sink out (item, n)  [I,UA,D]",
+        "DropUpdateBefore by (item)  [I,UA,D]",
+        "Calc [item, n] where n > 5  [I,UB,UA]",
         "GroupAggregate by (item) [COUNT(*) AS n]  [I,UB,UA]",
     ]
 
@@ -95,7 +100,10 @@ def test_old_images_of_a_changelog_source_are_dropped_for_an_upsert_sink() -> No
 
 
 def test_duplicates_of_a_changelog_source_are_removed_by_key_when_asked() -> None:
-    assert shown(products(), {"table.exec.source.cdc-events-duplicate": "true"})[0] == "ChangelogNormalize by (id)  [I,UB,UA,D]"
+    assert (
+        shown(products(), {"table.exec.source.cdc-events-duplicate": "true"})[0]
+        == "ChangelogNormalize by (id)  [I,UB,UA,D]"
+    )
 
 
 def test_join_takes_after_images_of_an_upsert_source() -> None:
@@ -111,11 +119,14 @@ def test_join_gets_full_images_of_an_aggregate() -> None:
     assert lines[1] == "GroupAggregate by (item) [COUNT(*) AS n]  [I,UB,UA]"
 
 
-# --- sinks ------------------------------------------------------------------------------------------------------------------
+# --- sinks
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_updates_into_an_append_sink_name_the_operator() -> None:
-    with pytest.raises(PlanningError, match="table out takes only insertions, but the aggregation by item updates") as caught:
+    with pytest.raises(
+        PlanningError, match="table out takes only insertions, but the aggregation by item updates"
+    ) as caught:
         lower(sink(count_by(bids(), "item"), APPEND), context())
     assert caught.value.code == "E1701" and caught.value.hint
 
@@ -135,10 +146,14 @@ def test_rows_that_may_clash_on_the_sink_key_need_on_conflict() -> None:
 
 def test_sink_key_that_contains_the_query_key_moves_rows_between_keys() -> None:
     lines = shown(sink(count_by(bids(), "item"), UPSERT, ("item", "n")))
-    assert lines[1:3] == ["DropUpdateBefore by (item, n)  [I,UA,D]", "GroupAggregate by (item) [COUNT(*) AS n]  [I,UB,UA]"]
+    assert lines[1:3] == [
+        "DropUpdateBefore by (item, n)  [I,UA,D]",
+        "GroupAggregate by (item) [COUNT(*) AS n]  [I,UB,UA]",
+    ]
 
 
-# --- forms ------------------------------------------------------------------------------------------------------------------
+# --- forms
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_filters_and_projections_merge_into_one_calc() -> None:
@@ -176,7 +191,9 @@ def test_computed_join_keys_get_columns_that_do_not_show_above() -> None:
 def test_null_safe_equality_written_with_or() -> None:
     left, right = bids(), products()
     a, b = col(left, "price"), col(right, "id")
-    plan = join(left, right, call("OR", eq(a, b), call("AND", call("IS NULL", a), call("IS NULL", b))), kind=JoinKind.LEFT)
+    plan = join(
+        left, right, call("OR", eq(a, b), call("AND", call("IS NULL", a), call("IS NULL", b))), kind=JoinKind.LEFT
+    )
     assert shown(plan)[0].startswith("HashJoin LEFT on price IS NOT DISTINCT FROM id, right unique (id)")
 
 
@@ -195,8 +212,12 @@ def test_over_windows_that_differ_stand_on_one_another() -> None:
 
 def test_ordered_over_takes_no_updates() -> None:
     source = scan("t", {"k": INT, "ts": ROWTIME}, RETRACT)
-    plan = n.Over(source, ((fresh_column("s", BIGINT), WindowCall("COUNT", (), BIGINT, (), (SortKey(col(source, "ts")),))),))
-    with pytest.raises(PlanningError, match="OVER ordered by time takes only insertions, but the table t updates or removes rows"):
+    plan = n.Over(
+        source, ((fresh_column("s", BIGINT), WindowCall("COUNT", (), BIGINT, (), (SortKey(col(source, "ts")),))),)
+    )
+    with pytest.raises(
+        PlanningError, match="OVER ordered by time takes only insertions, but the table t updates or removes rows"
+    ):
         lower(plan, context())
 
 
@@ -225,7 +246,8 @@ def test_temporal_join_wants_the_whole_key() -> None:
         lower(plan.with_(condition=eq(col(left, "price"), col(right, "rate"))), context())
 
 
-# --- sharing ----------------------------------------------------------------------------------------------------------------
+# --- sharing
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_statement_set_shares_what_is_equal_although_columns_differ() -> None:
@@ -238,7 +260,10 @@ def test_statement_set_shares_state_between_readers_with_and_without_old_images(
     plans = [sink(count_by(bids(), "item"), UPSERT, ("item",)), sink(count_by(bids(), "item"), RETRACT)]
     roots = lower_statement_set(plans, context())
     assert sum(isinstance(node, GroupAggregateExec) for node in walk_all(roots)) == 1
-    assert [r.mode for r in roots] == [ChangelogMode(update_after=True), ChangelogMode(update_before=True, update_after=True)]
+    assert [r.mode for r in roots] == [
+        ChangelogMode(update_after=True),
+        ChangelogMode(update_before=True, update_after=True),
+    ]
 
 
 def test_non_deterministic_updates_are_refused_when_asked() -> None:
@@ -249,7 +274,10 @@ def test_non_deterministic_updates_are_refused_when_asked() -> None:
         lower(plan, context({"table.optimizer.non-deterministic-update.strategy": "TRY_RESOLVE"}))
     assert caught.value.code == "E1706"
     source = bids()
-    lower(project(source, r=call("RAND", type_=INT)), context({"table.optimizer.non-deterministic-update.strategy": "TRY_RESOLVE"}))
+    lower(
+        project(source, r=call("RAND", type_=INT)),
+        context({"table.optimizer.non-deterministic-update.strategy": "TRY_RESOLVE"}),
+    )
 
 
 def test_unbounded_state_is_found() -> None:

@@ -1,8 +1,9 @@
 """Golden specs of physical plans from SQL: `tests/specs/plans/*.spec`.
 
-Commands: `setup` runs statements and gives nothing; `view` plans the query as a materialized view (tables in memory are followed);
-`plan` plans a statement; `cost`, `state`, `keys` and `advice` show what EXPLAIN says with that detail. Errors stand as they are
-reported. Every file starts with an environment of its own. `pytest --rewrite` writes the outputs anew.
+Commands: `setup` runs statements and gives nothing; `view` plans the query as a materialized view (tables in memory are
+followed); `plan` plans a statement; `cost`, `state`, `keys` and `advice` show what EXPLAIN says with that detail.
+Errors stand as they are reported. Every file starts with an environment of its own. `pytest --rewrite` writes the
+outputs anew.
 """
 
 from __future__ import annotations

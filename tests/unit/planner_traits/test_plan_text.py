@@ -30,14 +30,18 @@ from runtime.plan.walk import walk
 def sample() -> PhysicalNode:
     left = project(n.Filter(bids(), call(">", lit(1), lit(0))), "item", "price")
     right = count_by(products(UPSERT), "cat")
-    return lower(sink(join(left, right, eq(col(left, "item"), col(right, "cat"))), UPSERT, ("item",), "DEDUPLICATE"), context())
+    return lower(
+        sink(join(left, right, eq(col(left, "item"), col(right, "cat"))), UPSERT, ("item",), "DEDUPLICATE"), context()
+    )
 
 
 def test_json_round_trip() -> None:
     plan = sample()
     text = json.dumps(encode_plan([plan]))
     tables = {node.table for node in walk(plan) if isinstance(node, SourceExec)} | {plan.table}  # type: ignore[attr-defined]
-    found = {("sink" if t.describe() == {"connector": "fake"} else "source", t.describe().get("name")): t for t in tables}
+    found = {
+        ("sink" if t.describe() == {"connector": "fake"} else "source", t.describe().get("name")): t for t in tables
+    }
     assert decode_plan(json.loads(text), lambda use, name, said: found[use, said.get("name")]) == (plan,)
 
 
@@ -53,8 +57,17 @@ def test_unknown_versions_are_refused() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        decimal.Decimal("1.50"), datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 23, 59, 59, 500000), datetime.time(1, 2, 3),
-        b"\x00\xff", math.inf, 2**70, None, True, "x", (1, "a"),
+        decimal.Decimal("1.50"),
+        datetime.date(2024, 2, 29),
+        datetime.datetime(2024, 2, 29, 23, 59, 59, 500000),
+        datetime.time(1, 2, 3),
+        b"\x00\xff",
+        math.inf,
+        2**70,
+        None,
+        True,
+        "x",
+        (1, "a"),
     ],
 )
 def test_constants_survive(value: object) -> None:
@@ -67,7 +80,7 @@ def test_names_follow_meaning_not_place_or_alias() -> None:
     counted = lower(count_by(bids(), "item"), context())
     renamed_plan = project(count_by(bids(), "item"), "item")
     inner = count_by(bids(), "item")
-    (column, call_), = inner.calls
+    ((column, call_),) = inner.calls
     aliased = lower(inner.with_(calls=((column.with_(name="total"), call_),)), context())
     assert uid(counted) == uid(aliased)
     names = set(uids([lower(renamed_plan, context())]).values())
@@ -81,7 +94,11 @@ def test_names_are_the_same_in_another_process() -> None:
     code = "from test_plan_text import sample; from runtime.plan.identity import uid; print(uid(sample()))"
     root = str(here.parents[2])
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=here,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=here,
         env={"PYTHONPATH": f"{root}:{here}", "PYTHONHASHSEED": "77"},
     )
     assert found.stdout.strip() == uid(sample())
@@ -93,7 +110,11 @@ def test_explain_has_a_section_for_each_detail() -> None:
     details = ("CHANGELOG_MODE", "ESTIMATED_COST", "STATE", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
     text = explain_text([(plan, plan, physical)], details, context())
     assert [line for line in text.splitlines() if line.startswith("== ")] == [
-        "== Abstract Syntax Tree ==", "== Optimized Logical Plan ==", "== Physical Plan ==", "== Advice ==", "== JSON Execution Plan ==",
+        "== Abstract Syntax Tree ==",
+        "== Optimized Logical Plan ==",
+        "== Physical Plan ==",
+        "== Advice ==",
+        "== JSON Execution Plan ==",
     ]
     assert "upsert key (item)  {rows: " in text and "bounded by the number of keys" in text
     with pytest.raises(UserError, match="no detail COSTS"):

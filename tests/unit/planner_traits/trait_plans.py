@@ -65,13 +65,19 @@ class FakeSink:
 
 
 def scan(
-    name: str, columns: dict[str, DataType], mode: ChangelogMode = APPEND, key: Sequence[str] = (), rows: float | None = None,
+    name: str,
+    columns: dict[str, DataType],
+    mode: ChangelogMode = APPEND,
+    key: Sequence[str] = (),
+    rows: float | None = None,
     distinct: dict[str, float] | None = None,
 ) -> n.Scan:
     """A fresh scan of a table."""
     made = tuple(fresh_column(c, t.not_null() if c in key else t) for c, t in columns.items())
     ids = {c.name: c.id for c in made}
-    table = FakeSource(name, Schema(tuple(Field(c.name, c.type) for c in made)), mode, rows, tuple((distinct or {}).items()))
+    table = FakeSource(
+        name, Schema(tuple(Field(c.name, c.type) for c in made)), mode, rows, tuple((distinct or {}).items())
+    )
     return n.Scan(table, name, made, (tuple(ids[k] for k in key),) if key else ())
 
 
@@ -111,7 +117,8 @@ def project(plan: n.LogicalNode, *names: str, **computed: Expr) -> n.Project:
 
 def count_by(plan: n.LogicalNode, *names: str) -> n.Aggregate:
     return n.Aggregate(
-        plan, tuple(col(plan, name) for name in names),
+        plan,
+        tuple(col(plan, name) for name in names),
         ((fresh_column("n", BIGINT.not_null()), AggregateCall("COUNT", (), BIGINT.not_null())),),
     )
 
@@ -120,7 +127,9 @@ def join(left: n.LogicalNode, right: n.LogicalNode, *conditions: Expr, kind: Joi
     return n.Join(left, right, kind, conjunction(conditions) if conditions else TRUE)
 
 
-def sink(plan: n.LogicalNode, mode: ChangelogMode = UPSERT, key: Sequence[str] = (), on_conflict: str | None = None) -> n.Sink:
+def sink(
+    plan: n.LogicalNode, mode: ChangelogMode = UPSERT, key: Sequence[str] = (), on_conflict: str | None = None
+) -> n.Sink:
     table = FakeSink(Schema(tuple(Field(c.name, c.type) for c in plan.columns)), tuple(key), mode)
     return n.Sink(plan, table, "out", on_conflict=on_conflict)
 

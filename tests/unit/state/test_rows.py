@@ -153,7 +153,9 @@ def test_full_images_need_no_order_by_the_unique_key(seed: int) -> None:
         changed = store.apply(batch(rows, kinds), np.zeros(len(rows), np.int64))
         store.settle(changed)
         (slots,) = [s for _, s in store.probe(np.zeros(1, np.int64), 100)] or [np.empty(0, np.int64)]
-        assert sorted(zip(*(store.take_column(c, slots).to_pylist() for c in (0, 2)), strict=True)) == sorted(held.items())
+        assert sorted(zip(*(store.take_column(c, slots).to_pylist() for c in (0, 2)), strict=True)) == sorted(
+            held.items()
+        )
 
 
 def test_append_identity_refuses_to_take_back() -> None:
