@@ -13,7 +13,7 @@ import numpy as np
 
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grow, grown, kept_bytes
-from runtime.kernels.hashing import hash_words
+from runtime.kernels.hashing import hash_row, hash_words
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["HashIndex"]
@@ -70,6 +70,8 @@ class HashIndex:
         self._check(words)
         if len(self) == 0:
             return np.full(len(words), -1, dtype=np.int64)
+        if len(words) == 1:
+            return np.array([self._walk(words[0].tolist())[0]], np.int64)
         return self._locate(words, hash_words(words))[0]
 
     def insert(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -80,6 +82,8 @@ class HashIndex:
         """
         self._check(words)
         count = len(words)
+        if count == 1:
+            return self._insert_one(words)
         slots = np.empty(count, dtype=np.int64)
         is_new = np.zeros(count, dtype=np.bool_)
         start = 0
@@ -101,7 +105,10 @@ class HashIndex:
         if not self._live[slots].all():
             raise InternalError("a hash index was asked to remove a slot that holds no key")
         words = self._keys[slots]
-        _, places = self._locate(words, hash_words(words))
+        if len(slots) == 1:
+            places = np.array([self._walk(words[0].tolist())[1]], np.int64)
+        else:
+            places = self._locate(words, hash_words(words))[1]
         self._table[places] = _TOMBSTONE
         # Before an empty place nothing can be further along the probe: such a tombstone is simply empty.
         followed = self._table[(places + 1) & self._mask] == 0
@@ -189,6 +196,38 @@ class HashIndex:
         kept = self._keys.take(slots, axis=0)
         asked = words.take(rows, axis=0)
         return _rows_equal(kept, asked)
+
+    def _walk(self, words: list[int]) -> tuple[int, int, int]:
+        """Of one key: its slot or -1, the place where its probe ended, and the part of its hash that entries hold."""
+        hashed = hash_row(words)
+        tag = hashed & int(_HIGH)
+        place = hashed >> int(self._shift)
+        while True:
+            entry = self._table.item(place)
+            slot = (entry ^ tag) - 2
+            if entry == 0:
+                return -1, place, tag
+            if 0 <= slot < int(_SLOT_LIMIT) and self._keys[slot].tolist() == words:
+                return slot, place, tag
+            place = (place + 1) & self._mask
+
+    def _insert_one(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`insert` of one key, in plain numbers: as arrays of one element they would cost ten times as much."""
+        if len(self) + self._tombstones + 1 > _MAX_LOAD * len(self._table):
+            self._rebuild(1)
+        slot, place, tag = self._walk(words[0].tolist())
+        if slot >= 0:
+            return np.array([slot], np.int64), np.array([False])
+        if len(self) >= _MOST_KEYS:
+            raise InternalError("a hash index holds more than two thousand million keys")
+        slots = self._slots.allocate(1)
+        slot = slots.item()
+        grow(self, "_keys", self._slots.high)
+        self._live = grown(self._live, self._slots.high, False)
+        self._keys[slot] = words[0]
+        self._live[slot] = True
+        self._table[place] = tag | (slot + 2)
+        return slots, np.array([True])
 
     def _insert_chunk(self, words: np.ndarray, slots: np.ndarray, is_new: np.ndarray) -> None:
         count = len(words)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from runtime.kernels.arrow_buffers import byte_lengths
 
-__all__ = ["hash_strings", "hash_words", "mix", "padded_words"]
+__all__ = ["hash_row", "hash_strings", "hash_words", "mix", "padded_words"]
 
 _MULTIPLIER_1 = np.uint64(0xFF51AFD7ED558CCD)
 _MULTIPLIER_2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -57,6 +57,22 @@ def hash_words(words: np.ndarray) -> np.ndarray:
         hashed += np.uint64((_GOLDEN * (column + 1)) & _MASK_64)
         hashed = mix_into(hashed)
     return hashed
+
+
+def hash_row(words: list[int]) -> int:
+    """`hash_words` of one row: an array of one element costs twenty times as much."""
+    hashed = _mix_one((words[0] + _GOLDEN) & _MASK_64 if words else _GOLDEN)
+    for column in range(1, len(words)):
+        hashed = _mix_one(((hashed ^ words[column]) + _GOLDEN * (column + 1)) & _MASK_64)
+    return hashed
+
+
+def _mix_one(value: int) -> int:
+    value ^= value >> 32
+    value = value * 0xFF51AFD7ED558CCD & _MASK_64
+    value ^= value >> 29
+    value = value * 0xC4CEB9FE1A85EC53 & _MASK_64
+    return value ^ value >> 32
 
 
 def hash_strings(strings: pa.Array) -> np.ndarray:
