@@ -90,6 +90,7 @@ class Session:
         self.in_epoch = False
         self.closed = threading.Event()
         self.checked = False
+        self.restarts: int | None = None
         self.cut: EpochCut | None = None
         self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
         self.on_job: Callable[[Job], object] | None = None
@@ -100,7 +101,7 @@ class Session:
         return time_zone_name(self.options.get(TIME_ZONE)) or "UTC"
 
     def job_settings(self) -> JobSettings:
-        """What the engine's jobs get; `checked` and the cuts are set by tests."""
+        """What the engine's jobs get; `checked`, `restarts` and the cuts are set by tests."""
         return JobSettings(
             Options(self.options.as_dict()),
             self.functions,
@@ -108,6 +109,7 @@ class Session:
             self.clock,
             self.rejected,
             self.checked,
+            self.restarts,
             self.cut,
         )
 

@@ -54,6 +54,12 @@ class SlotAllocator:
         """The ids below `high` that are not live, in no particular order (a view: do not keep)."""
         return self._free[: self._free_count]
 
+    def live_slots(self) -> np.ndarray:
+        """All live ids, ascending, int64. Cost follows `high`: for snapshots and full scans."""
+        live = np.ones(self._high, np.bool_)
+        live[self.free_slots()] = False
+        return np.flatnonzero(live)
+
     def clear(self) -> None:
         """Forgets everything: the next slot is 0."""
         self._high = 0

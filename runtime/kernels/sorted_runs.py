@@ -167,12 +167,20 @@ class SortedRuns:
 
     def order_words_of(self, values: np.ndarray) -> np.ndarray:
         """The order words of live entries by value id, uint64 (n, width)."""
+        return self._words_of(values)[:, 1:-1]
+
+    def seqs_of(self, values: np.ndarray) -> np.ndarray:
+        """The seq of live entries by value id, int64."""
+        return (np.ascontiguousarray(self._words_of(values)[:, -1]) ^ _SIGN).view(np.int64)
+
+    def _words_of(self, values: np.ndarray) -> np.ndarray:
+        """The whole keys of live entries: partition, order words, seq."""
         keys = np.empty(len(values), dtype=f"S{8 * ((self._width or 0) + 2)}")
         owner = self._run_of[values]
         for number, run in enumerate(self._runs):
             mine = np.flatnonzero(owner == number)
             keys[mine] = run.keys[self._place[values[mine]]]
-        return bytes_words(keys)[:, 1:-1]
+        return bytes_words(keys)
 
     def widen(self, adapt: Callable[[np.ndarray], np.ndarray]) -> None:
         """Replaces the order words of all entries by `adapt(words)`, which must not change their order.

@@ -15,14 +15,16 @@ import numpy as np
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
 from runtime.operators.sink import SinkOperator
-from runtime.plan.identity import uid
+from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec
+from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
 __all__ = ["Dataflow", "SourceInput", "Vertex"]
 
@@ -74,6 +76,7 @@ class Dataflow:
     ) -> None:
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
+        self._names = uids(roots)
         self._epoch = 0
         self._make = lambda node, name: build_operator(
             node, OperatorContext(name, options, functions, time_zone, rejections)
@@ -90,12 +93,10 @@ class Dataflow:
         if known is not None:
             return known
         inputs = tuple(self._add(child) for child in node.inputs)
-        name = uid(node)
+        name = self._names[node]
         operator = None
         if not isinstance(node, SourceExec):
-            operator = self._make(node, name)
-            if self._checked:
-                operator = guarded(operator, node)
+            operator = self._operator(node, name)
         self.vertices.append(Vertex(node, name, operator, inputs))
         self._index[node] = len(self.vertices) - 1
         return len(self.vertices) - 1
@@ -139,6 +140,53 @@ class Dataflow:
             vertex.output = None
         self._epoch += 1
         return outputs
+
+    def save(self, complete: bool = False) -> list[SavedOperator]:
+        """What the operators' state has become since it was last saved; all of it the first time, or when asked for.
+
+        Between epochs only. What it returns is not changed by later epochs.
+        """
+        return [
+            SavedOperator(
+                vertex.name,
+                vertex.watermark,
+                vertex.input_watermark,
+                tuple(
+                    tuple(table.changes(complete) for table in task.tables)
+                    for task in (() if vertex.operator is None else vertex.operator.tasks)
+                ),
+            )
+            for vertex in self.vertices
+        ]
+
+    def restore(self, epoch: int, saved: Mapping[str, SavedState]) -> None:
+        """Go on after an epoch from saved state, by operator name; operators that nothing was saved of begin empty.
+        Before the first epoch only."""
+        self._epoch = epoch
+        for vertex in self.vertices:
+            state = saved.get(vertex.name)
+            if state is None:
+                continue
+            vertex.watermark, vertex.input_watermark = state.watermark, state.input_watermark
+            if vertex.operator is None:
+                continue
+            tasks = vertex.operator.tasks
+            for number, task in enumerate(tasks):
+                groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
+                restore_task(task.tables, state.tasks, groups)
+            vertex.operator.restored()
+
+    def renew(self, saved: Mapping[str, SavedState]) -> None:
+        """Makes all operators but sinks anew, and restores them: what a restart does, without one. Between epochs."""
+        for vertex in self.vertices:
+            if vertex.operator is not None and not isinstance(vertex.node, SinkExec):
+                vertex.operator.close()
+                vertex.operator = self._operator(vertex.node, vertex.name)
+        self.restore(self._epoch, saved)
+
+    def _operator(self, node: PhysicalNode, name: str) -> Operator:
+        operator = self._make(node, name)
+        return guarded(operator, node) if self._checked else operator
 
     def _read(self, vertex: Vertex, given: SourceInput | None) -> None:
         if given is None:

@@ -16,6 +16,7 @@ from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.rejected import RejectedRows
+from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import PhysicalNode, SourceExec
 
@@ -45,7 +46,8 @@ class AllAvailable:
 
 @dataclass(frozen=True, slots=True)
 class JobSettings:
-    """What a job needs from its environment. `checked` puts the guards around all operators."""
+    """What a job needs from its environment. `checked` puts the guards around all operators; `restarts`, a seed, has
+    operators made anew from their saved state between epochs."""
 
     options: Options
     functions: FunctionRegistry
@@ -53,6 +55,7 @@ class JobSettings:
     clock: Clock
     rejected: RejectedRows
     checked: bool = False
+    restarts: int | None = None
     cut: EpochCut | None = None
 
 
@@ -85,6 +88,7 @@ class Job:
         self._finished_sources: set[int] = set()
         self._idle_sources: set[int] = set()
         self._reading: ThreadPoolExecutor | None = None
+        self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
         self.on_epoch: Callable[[Job], None] | None = None
         """Called after every epoch: for live progress."""
 
@@ -127,6 +131,8 @@ class Job:
         if self._settings.cut is None:
             self._read_ahead(allowed)
         outputs = self.dataflow.step(given, self._settings.clock.now())
+        if self._restarts is not None:
+            self._restarts.after_epoch(self.dataflow)
         return outputs, moved
 
     def _read_ahead(self, allowed: Sequence[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from runtime.operators.column_equality import equal_columns
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import GroupAggregateExec
+from runtime.plan.state import column_names
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["GroupAggregateOperator"]
 
@@ -48,6 +51,52 @@ class GroupAggregateOperator(Operator):
         self._live = RowCounts() if retracts else None
         self._next_seq = 0
         self._idle = IdleSlots(node.ttl) if node.ttl else None
+        names = column_names(source)
+        self._groups = StateTable(
+            "groups",
+            [
+                *((names[k], t) for k, t in zip(node.keys, arrow, strict=True)),
+                *self._aggregates.columns(),
+                *([] if self._live is None else [("$rows", pa.int64())]),
+                *([] if self._idle is None else [("$touched", pa.int64())]),
+            ],
+            live=self._index.live_slots,
+            read=self._saved,
+            load=self._load,
+            key=[names[k] for k in node.keys],
+        )
+        self._tables = [
+            self._groups,
+            *self._aggregates.tables(self._groups),
+            shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from),
+        ]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _saved(self, slots: np.ndarray) -> list[pa.Array]:
+        return [
+            *self._key_store.take(slots),
+            *self._aggregates.save(slots),
+            *([] if self._live is None else [pa.array(self._live.at(slots))]),
+            *([] if self._idle is None else [pa.array(self._idle.times(slots))]),
+        ]
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        keys = columns[: len(self._keys)]
+        slots, _ = self._index.insert(self._encoder.encode(keys, len(columns[0]) if columns else 1))
+        self._key_store.put(slots, keys)
+        rest = columns[len(keys) :]
+        if self._idle is not None:
+            self._idle.restore(slots, rest.pop().to_numpy())
+        if self._live is not None:
+            self._live.restore(slots, rest.pop())
+        self._aggregates.restore(slots, rest)
+        return slots
+
+    def _go_on_from(self, arrivals: list[object]) -> None:
+        self._next_seq = max(cast("list[int]", arrivals))
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
@@ -95,6 +144,7 @@ class GroupAggregateOperator(Operator):
         if self._live is not None:
             self._live.add(slots, signs)
             gone = self._live.at(touched) <= 0
+        self._groups.wrote(touched)
         new = self._aggregates.results(touched)
         output = self._changes(touched, fresh, gone, old, new)
         if gone.any():
@@ -140,6 +190,7 @@ class GroupAggregateOperator(Operator):
     def _forget(self, slots: np.ndarray) -> None:
         if not len(slots):
             return
+        self._groups.freed(slots)
         self._aggregates.release(slots)
         self._key_store.free(slots)
         self._index.remove(slots)

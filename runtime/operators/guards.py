@@ -33,13 +33,14 @@ class GuardedOperator(Operator):
         self.inner = inner
         self._node = node
         self._live: Counter[str] = Counter()
+        self._knows_all = True
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         output = self.inner.step(inputs, time)
         if output is not None and len(output):
             self._check_schema(output)
             self._check_kinds(output)
-            if not self._node.mode.is_upsert and not self._node.mode.key_only_deletes:
+            if self._knows_all and not self._node.mode.is_upsert and not self._node.mode.key_only_deletes:
                 self._check_fold(output)
         return output
 
@@ -56,6 +57,15 @@ class GuardedOperator(Operator):
 
     def close(self) -> None:
         self.inner.close()
+
+    @property
+    def tasks(self) -> Sequence[Operator]:
+        return self.inner.tasks
+
+    def restored(self) -> None:
+        self.inner.restored()
+        # What was sent before is not known here.
+        self._knows_all = False
 
     def _broken(self, law: str) -> InternalError:
         return InternalError(

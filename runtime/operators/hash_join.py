@@ -24,7 +24,9 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
 from runtime.state.multiset import RowMultiset
+from runtime.state.row_table import RowColumn, row_table
 from runtime.state.rows import Identity
+from runtime.state.table import StateTable
 
 __all__ = ["HashJoinOperator"]
 
@@ -82,10 +84,18 @@ class HashJoinOperator(Operator):
         self._kind = kind
         self._schema = node.schema
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+        self._tables = [
+            self._left.table("left", node.left.schema, self._keys),
+            self._right.table("right", node.right.schema, self._keys),
+        ]
         identities = {self._left.rows.identity, self._right.rows.identity}
         self._inserts = inserts
         # A bag without identity holds equal rows in several slots: their pairs with one changed row may cancel.
         self._cancels = identities == {Identity.APPEND, Identity.FULL} and not kind.left_only
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._expires:
@@ -264,6 +274,36 @@ class _Side:
     def nbytes(self) -> int:
         return self.rows.nbytes + self._matches.nbytes + self._shift.nbytes
 
+    def table(self, name: str, schema: Schema, index: KeyIndex) -> StateTable:
+        """The state table of this side."""
+        matches = RowColumn("$matches", pa.int64(), lambda slots: pa.array(self._matches[slots]), self._load_matches)
+        return row_table(
+            self.rows,
+            name,
+            schema,
+            self._keys,
+            lambda columns: self._key_slots(columns, index),
+            written=bool(self._ttl),
+            extra=[matches] if self._counts_matches else [],
+        )
+
+    def _key_slots(self, columns: list[pa.Array], index: KeyIndex) -> np.ndarray:
+        """The key slots of rows, -1 for those that can match nothing."""
+        usable = np.ones(len(columns[0]), np.bool_)
+        for position in self._strict:
+            nulls = null_mask(columns[position])
+            if nulls is not None:
+                usable &= ~nulls
+        slots = np.full(len(usable), -1, np.int64)
+        mask = pa.array(usable)
+        slots[usable] = index.insert([columns[k].filter(mask) for k in self._keys], int(usable.sum()))[0]
+        return slots
+
+    def _load_matches(self, slots: np.ndarray, matches: pa.Array) -> None:
+        self._matches = grown(self._matches, self.rows.capacity)
+        self._shift = grown(self._shift, self.rows.capacity)
+        self._matches[slots] = matches.to_numpy()
+
     def keyed(
         self, batch: ChangelogBatch, index: KeyIndex
     ) -> tuple[ChangelogBatch, np.ndarray, np.ndarray, ChangelogBatch | None]:
@@ -320,6 +360,8 @@ class _Side:
         slots, old, now = touched[relevant], old[relevant], now[relevant]
         self._matches[touched] += self._shift[touched]
         self._shift[touched] = 0
+        if self.rows.table is not None:
+            self.rows.table.wrote(touched)
         once = self.rows.first_of_each(slots)
         return slots[once], old[once], now[once]
 

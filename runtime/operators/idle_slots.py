@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 
 from runtime.kernels.grow import grown
+from runtime.state.rows import by_time
 
 __all__ = ["IdleSlots"]
 
@@ -35,6 +36,15 @@ class IdleSlots:
     def forget(self, slots: np.ndarray) -> None:
         """The slots are free: they will not expire until they are touched again."""
         self._touched_at[slots[slots < len(self._touched_at)]] = _NEVER
+
+    def times(self, slots: np.ndarray) -> np.ndarray:
+        """When slots in use were last touched, int64."""
+        return self._touched_at[slots]
+
+    def restore(self, slots: np.ndarray, times: np.ndarray) -> None:
+        """Notes when slots that were put back had last been touched."""
+        for when, chosen in by_time(slots, times):
+            self.touch(chosen, when)
 
     def expired(self, now: int) -> np.ndarray:
         """The slots idle for longer than the time to live, each once; they count as forgotten."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
+from runtime.state.table import StateTable
 
 __all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "StateSize"]
 
@@ -89,6 +90,21 @@ class Operator:
     @property
     def state_size(self) -> StateSize:
         return StateSize(0, 0)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        """The tables of the operator's state, made with it; an owner stands before what belongs to it."""
+        return ()
+
+    @property
+    def tasks(self) -> Sequence[Operator]:
+        """The operators that do the work, each for a range of the key groups (`key_group_range`): itself when there is
+        only one."""
+        return (self,)
+
+    def restored(self) -> None:
+        """All tables have been loaded; called once, before the first `step`, on an operator that goes on from saved
+        state."""
 
     @property
     def complete(self) -> bool:

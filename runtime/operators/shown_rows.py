@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import SortSpec
 from runtime.state.keyed import KeyIndex
 from runtime.state.ordered import OrderedRows
+from runtime.state.row_table import row_table
 from runtime.state.rows import Identity
+from runtime.state.table import StateTable
 
 __all__ = ["ShownRowsOperator"]
 
@@ -46,6 +50,18 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         self._keys = KeyIndex.of(schema, self._partition)
         self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)
         self._idle = IdleSlots(ttl) if ttl else None
+        self._tables = [row_table(self._rows, "rows", schema, self._partition, self._key_slots)]
+        self._touched: StateTable | None = None
+        if self._idle is not None:
+            self._touched = touched_table(self._keys, self._idle, schema, self._partition)
+            self._tables.append(self._touched)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _key_slots(self, columns: list[pa.Array]) -> np.ndarray:
+        return self._keys.insert([columns[i] for i in self._partition], len(columns[0]))[0]
 
     @property
     def state_size(self) -> StateSize:
@@ -72,6 +88,9 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         if self._idle is not None:
             self._idle.touch(partitions[totals > 0], time.processing_time)
             self._idle.forget(empty)
+        if self._touched is not None:
+            self._touched.wrote(partitions[totals > 0])
+            self._touched.freed(empty)
         return output
 
     def _expire(self, partitions: np.ndarray) -> None:
@@ -79,6 +98,8 @@ class ShownRowsOperator(Operator, Generic[Shown]):
             _, slots = self._rows.all(partitions)
             self._rows.settle(self._rows.take_away(slots))
             self._keys.remove(partitions)
+            if self._touched is not None:
+                self._touched.freed(partitions)
 
     def _shown(self, partitions: np.ndarray) -> Shown:
         """The rows of the partitions that are shown now."""

@@ -70,6 +70,10 @@ class KeyIndex:
         self._index.remove(slots)
         forget_unused(self._index, self._encoder)
 
+    def columns(self, slots: np.ndarray) -> list[pa.Array]:
+        """The key columns of live slots."""
+        return self._encoder.decode(self._index.keys(slots))
+
     def live_slots(self) -> np.ndarray:
         """All slots in use, ascending. Costs as much as the index is large."""
         return self._index.live_slots()

@@ -111,6 +111,10 @@ class OrderedRows(RowStore):
             return np.empty((len(slots), 0), np.uint64)
         return self.words([self.take_column(i, slots) for i in self._order])
 
+    def arrivals(self, slots: np.ndarray) -> np.ndarray:
+        """Numbers of live rows that ascend in order of arrival, int64."""
+        return self._runs.seqs_of(slots)
+
     def _link(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> None:
         words = self.words([columns[i] for i in self._order]) if self._order else np.empty((len(slots), 0), np.uint64)
         self._runs.insert(keys, words, None, slots)

@@ -26,8 +26,9 @@ from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
 from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 
-__all__ = ["Identity", "RowStore", "equal_rows", "first_occurrences", "last_occurrences"]
+__all__ = ["Identity", "RowStore", "by_time", "equal_rows", "first_occurrences", "last_occurrences"]
 
 
 class Identity(enum.Enum):
@@ -100,6 +101,8 @@ class RowStore:
         elif identity is Identity.KEYED:
             self._index = KeyIndex.of(schema, self._unique)
         self.replaced: tuple[np.ndarray, np.ndarray] | None = None
+        self.table: StateTable | None = None
+        """Where changes are noted so that they can be saved: see `row_table`."""
         self._row_of = np.empty(0, np.int64)
         self._scratch = np.empty(0, np.int64)
         self._written: np.ndarray | None = None
@@ -130,12 +133,53 @@ class RowStore:
             InternalError: a change other than `+I` for an APPEND multiset.
         """
         if self.identity is Identity.FULL:
-            return self._apply_full(batch, keys)
-        if self.identity is Identity.KEYED:
-            return self._apply_keyed(batch, keys)
-        if batch.kinds is not None:
+            changed = self._apply_full(batch, keys)
+        elif self.identity is Identity.KEYED:
+            changed = self._apply_keyed(batch, keys)
+        elif batch.kinds is not None:
             raise InternalError("an update came from an input that promised inserts only")
-        return self._add(self._slots.allocate(len(batch)), batch.columns, keys)
+        else:
+            changed = self._add(self._slots.allocate(len(batch)), batch.columns, keys)
+        if self.table is not None:
+            self.table.wrote(changed)
+        return changed
+
+    def restore(self, columns: Sequence[pa.Array], keys: np.ndarray, counts: np.ndarray | None) -> np.ndarray:
+        """Puts back rows that are not there, in order of arrival, with their key slots and counts (None: once each);
+        returns their slots. No change of an epoch: `delta` stays 0."""
+        count = len(columns[0]) if columns else len(keys)
+        if self.identity is Identity.FULL:
+            assert self._index is not None
+            slots, _ = self._index.insert(columns, count)
+        else:
+            slots = self._slots.allocate(count)
+        if self._plain:
+            self._store.put(slots, columns)
+            self._link(slots, columns, keys)
+            return slots
+        self._grow(int(slots.max(initial=-1)) + 1)
+        if self.identity is Identity.KEYED:
+            assert self._index is not None
+            owners, _ = self._index.insert([columns[p] for p in self._unique], count)
+            self._row_of = grown(self._row_of, self._index.capacity, -1)
+            self._row_of[owners] = slots
+        self._put(slots, columns, keys)
+        self._change(slots, np.ones(count, np.int64) if counts is None else counts)
+        self.delta[slots] = 0
+        if self._totals:
+            self.total_delta[keys[keys >= 0]] = 0
+        return slots
+
+    def live_slots(self) -> np.ndarray:
+        """The slots of all rows, ascending. Costs as much as there are rows."""
+        if self.identity is Identity.FULL and self._index is not None:
+            return self._index.live_slots()
+        return self._slots.live_slots()
+
+    @property
+    def plain(self) -> bool:
+        """Whether no counts are kept."""
+        return self._plain
 
     def keys_left(self, batch: ChangelogBatch) -> np.ndarray:
         """The key slots, with repeats, of rows that a batch may replace or delete without naming them: an after-image
@@ -173,6 +217,8 @@ class RowStore:
         gone = changed[self.count[changed] == 0]
         if not len(gone):
             return gone
+        if self.table is not None:
+            self.table.freed(gone)
         self._release(gone)
         self._store.free(gone)
         if self.identity is Identity.FULL and self._index is not None:
@@ -209,6 +255,16 @@ class RowStore:
         if len(live):
             self._written[live] = now
             self._writes.append((now, live))
+
+    def times_written(self, slots: np.ndarray) -> np.ndarray:
+        """When live rows were last written."""
+        assert self._written is not None
+        return self._written[slots]
+
+    def restore_times(self, slots: np.ndarray, times: np.ndarray) -> None:
+        """Notes when restored rows were last written."""
+        for when, chosen in by_time(slots, times):
+            self.write_times(chosen, when)
 
     def expired(self, before: int) -> np.ndarray:
         """The live rows last written before a time, each once; they are not noted any more. Cost follows what was
@@ -356,6 +412,13 @@ class RowStore:
         self.delta = grown(self.delta, size)
         self.key = grown(self.key, size, -1)
         self._scratch = grown(self._scratch, size)
+
+
+def by_time(slots: np.ndarray, times: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """The slots of each time, times ascending."""
+    order = np.argsort(times, kind="stable")
+    distinct, starts = np.unique(times[order], return_index=True)
+    return list(zip(distinct.tolist(), np.split(slots[order], starts[1:]), strict=True)) if len(slots) else []
 
 
 def first_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:

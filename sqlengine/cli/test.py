@@ -10,7 +10,7 @@ from pathlib import Path
 from runtime.core.errors import FormatError
 from sqlengine.cli.colours import Paint
 from sqlengine.testing.compare import Difference
-from sqlengine.testing.runner import AS_WRITTEN, CUTS, run_file
+from sqlengine.testing.runner import AS_WRITTEN, cuts_for, run_file
 from sqlengine.testing.slt import RULE, read_slt
 
 __all__ = ["find_files", "test_command"]
@@ -39,7 +39,7 @@ def test_command(paths: Sequence[str], options: dict[str, str], *, rewrite: bool
     failed: list[Path] = []
     for path in files:
         file = read_slt(path)
-        cuts = CUTS if matrix and not file.fixed_cuts else (AS_WRITTEN,)
+        cuts = cuts_for(file) if matrix else [AS_WRITTEN]
         differences = [difference for cut in cuts for difference in run_file(file, cut, options)]
         if differences:
             failed.append(path)

@@ -6,7 +6,7 @@ import datetime as dt
 import random
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.memory.table import MemoryReader, MemoryTable
@@ -22,7 +22,7 @@ from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import Difference, Expectations, wrong_error
 from sqlengine.testing.slt import Record, SltFile
 
-__all__ = ["AS_WRITTEN", "CUTS", "Cut", "run_file"]
+__all__ = ["AS_WRITTEN", "CUTS", "Cut", "cuts_for", "run_file"]
 
 FOLDER = "${dir}"
 """What stands in a file for the folder of its run."""
@@ -32,12 +32,14 @@ FOLDER = "${dir}"
 class Cut:
     """How a run cuts epochs: rows per epoch for sources, and how a step of changes of a table in memory is divided.
 
-    `exact`: changes are compared one by one; else only what they fold to.
+    `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
+    saved state between epochs.
     """
 
     name: str
     rows: Callable[[random.Random], int] | None = None
     exact: bool = True
+    restarts: bool = False
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -49,7 +51,15 @@ CUTS = (
     Cut("one row an epoch", lambda chance: 1, exact=False),
     Cut("all in one epoch", lambda chance: 10_000_000, exact=False),
     Cut("random epochs", lambda chance: chance.randint(1, 7), exact=False),
+    Cut("restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True),
 )
+
+
+def cuts_for(file: SltFile) -> list[Cut]:
+    """The ways in which a file is run in the matrix; one that says where its epochs end keeps them."""
+    if not file.fixed_cuts:
+        return list(CUTS)
+    return [AS_WRITTEN, *(replace(cut, rows=None) for cut in CUTS if cut.restarts)]
 
 
 class _SourceCut:
@@ -84,6 +94,7 @@ class _Run:
         self.environment = TableEnvironment.create(options, clock=self._clock)
         session = self.environment.session
         session.checked = True
+        session.restarts = seed if cut.restarts else None
         if cut.rows is not None:
             source_cut = _SourceCut(cut, seed)
             session.cut = source_cut

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.state.table import StateTable
+
 __all__ = ["Accumulator", "clear_at", "first_rows", "keep_valid", "last_rows", "values_at"]
 
 
@@ -44,6 +46,22 @@ class Accumulator:
     @property
     def nbytes(self) -> int:
         raise NotImplementedError
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """What is saved of a group, one value per column: short names and types. Nothing for state that is rows of its
+        own (`tables`)."""
+        return []
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        """The columns of groups in use, by slot."""
+        return []
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        """Sets groups that are empty now to what `save` gave; columns that a newer version added are NULL."""
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        """The tables of state that is rows of its own, which belong to the rows of `groups`; `name` is unique."""
+        return []
 
 
 def keep_valid(

@@ -13,6 +13,7 @@ from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.distinct import DistinctValues
 from runtime.eval.aggregates.factory import make_accumulator
 from runtime.plan.nodes import AggregateSpec
+from runtime.state.table import StateTable
 
 __all__ = ["AggregateSet"]
 
@@ -86,6 +87,35 @@ class AggregateSet:
                 ]
             self._change(sharing, values, slots, [columns[i] for i in sharing[0].args], seqs, weights)
 
+    def tables(self, groups: StateTable) -> list[StateTable]:
+        """The tables of all state that is rows of its own, for groups that are the rows of a table."""
+        found: list[StateTable] = []
+        for name, state in self._named_states():
+            found += state.tables(name, groups)
+        for name, values in zip(self._distinct_names(), self._distinct, strict=True):
+            found += values[1].tables(name, groups)
+        return found
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        """Name and type of every value that is saved of a group."""
+        return [(f"{name} {c}", type_) for name, state in self._named_states() for c, type_ in state.columns()]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        """The `columns` of groups."""
+        return [column for state in self._states.values() for column in state.save(slots)]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        """Sets groups that are empty now to what `save` gave."""
+        rest = iter(columns)
+        for state in self._states.values():
+            state.restore(slots, [next(rest) for _ in state.columns()])
+
+    def _named_states(self) -> list[tuple[str, Accumulator]]:
+        return list(zip(_unique([_call_name(call) for call in self._states]), self._states.values(), strict=True))
+
+    def _distinct_names(self) -> list[str]:
+        return [f"values of {_arguments(sharing[0])}" for sharing, _ in self._distinct]
+
     def results(self, slots: np.ndarray) -> list[pa.Array]:
         """One column per call, a value per slot."""
         made = {call: state.result(slots) for call, state in self._states.items()}
@@ -138,6 +168,25 @@ class AggregateSet:
                 self._states[call].update(
                     slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in columns], seqs[rows]
                 )
+
+
+def _call_name(call: AggregateSpec) -> str:
+    distinct = "DISTINCT " if call.distinct else ""
+    where = "" if call.filter is None else f" FILTER #{call.filter}"
+    return f"{call.function}({distinct}{_arguments(call)}){where}"
+
+
+def _arguments(call: AggregateSpec) -> str:
+    return ", ".join(f"#{a}" for a in call.args) or "*"
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    found: list[str] = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
+    return found
 
 
 def _retracts(sharing: Sequence[AggregateSpec]) -> bool:

@@ -14,6 +14,7 @@ from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.state.table import StateTable
 
 __all__ = ["DistinctValues"]
 
@@ -87,6 +88,10 @@ class DistinctValues:
 
     def release(self, slots: np.ndarray) -> None:
         self._forget(self._by_group().probe(slots)[1])
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        """The table of the values, which belong to the rows of `groups`."""
+        return []
 
     def _by_group(self) -> BlockLists:
         if self._lists is None:

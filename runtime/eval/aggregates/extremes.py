@@ -72,6 +72,15 @@ class FixedExtreme(Accumulator):
     def nbytes(self) -> int:
         return self._best.nbytes + self._seen.nbytes
 
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("best", self._type)]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [self.result(slots)]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        self.update(slots, None, columns, slots)
+
     def _take(self, slots: np.ndarray, keys: np.ndarray) -> None:
         if len(slots) == 0:
             return

@@ -65,6 +65,10 @@ class RowCounts:
     def merge(self, targets: np.ndarray, other: RowCounts, sources: np.ndarray) -> None:
         self.add(targets, other.at(sources))
 
+    def restore(self, slots: np.ndarray, counts: pa.Array) -> None:
+        """Sets the counts of slots that are 0 now."""
+        self.add(slots, counts.fill_null(0).to_numpy())
+
 
 class Counter(AdditiveAccumulator):
     """COUNT: rows in which no argument is NULL; all rows without arguments. BIGINT."""
@@ -91,6 +95,15 @@ class Counter(AdditiveAccumulator):
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         assert isinstance(other, Counter)
         self._counts.merge(targets, other._counts, sources)
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("count", pa.int64())]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [pa.array(self._counts.at(slots))]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        self._counts.restore(slots, columns[0])
 
     @property
     def nbytes(self) -> int:
@@ -144,6 +157,18 @@ class _Sum(AdditiveAccumulator):
     def nbytes(self) -> int:
         return self._sum_bytes() + (0 if self._counts is None else self._counts.values.nbytes)
 
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [*([] if self._counts is None else [("count", pa.int64())]), ("sum", self._saved_type())]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [*([] if self._counts is None else [pa.array(self._counts.at(slots))]), self._save(slots)]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        if self._counts is not None:
+            self._counts.restore(slots, columns[0])
+        if len(slots):
+            self._restore(slots, columns[-1])
+
     def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
         raise NotImplementedError
 
@@ -163,6 +188,15 @@ class _Sum(AdditiveAccumulator):
         raise NotImplementedError
 
     def _sum_bytes(self) -> int:
+        raise NotImplementedError
+
+    def _saved_type(self) -> pa.DataType:
+        return pa.int64()
+
+    def _save(self, slots: np.ndarray) -> pa.Array:
+        raise NotImplementedError
+
+    def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
         raise NotImplementedError
 
 
@@ -203,6 +237,16 @@ class IntegerSum(_Sum):
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes
+
+    def _saved_type(self) -> pa.DataType:
+        return pa.int64()
+
+    def _save(self, slots: np.ndarray) -> pa.Array:
+        return pa.array(values_at(self._sums, slots))
+
+    def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
+        self._sums = grown(self._sums, int(slots.max()) + 1)
+        self._sums[slots] = sums.to_numpy()
 
 
 class FloatSum(_Sum):

@@ -1,0 +1,101 @@
+"""The state table of a row store: its rows, how often each is there, when it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.schema import Schema
+from runtime.plan.state import column_names
+from runtime.state.ordered import OrderedRows
+from runtime.state.rows import RowStore
+from runtime.state.table import StateTable
+
+__all__ = ["RowColumn", "row_table"]
+
+_COUNT = "$count"
+_ARRIVAL = "$arrival"
+_WRITTEN = "$written"
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumn:
+    """A column that an operator keeps beside the rows of a store: `read` gives it for row slots, `load` takes it for
+    rows that were put back."""
+
+    name: str
+    type: pa.DataType
+    read: Callable[[np.ndarray], pa.Array]
+    load: Callable[[np.ndarray, pa.Array], None]
+
+
+def row_table(
+    store: RowStore,
+    name: str,
+    schema: Schema,
+    key: Sequence[int],
+    key_slots: Callable[[list[pa.Array]], np.ndarray],
+    *,
+    written: bool = False,
+    extra: Sequence[RowColumn] = (),
+) -> StateTable:
+    """Makes the table of a store, in which the store notes its changes from now on.
+
+    The columns are those of the rows (named apart where names repeat), then `$count` (unless rows are only read),
+    `$arrival` where order of arrival counts (int64, ascending), `$written` (milliseconds) where rows expire one by one,
+    and the `extra` ones.
+
+    Args:
+        schema: the rows.
+        key: the positions of the columns that decide the key group.
+        key_slots: the key slot under which each row goes, given its columns; adds keys that are new.
+        written: whether the operator uses `write_times`.
+    """
+    names = column_names(schema)
+    columns = [(n, f.type.arrow) for n, f in zip(names, schema, strict=True)]
+    width = len(columns)
+    counted = not store.plain
+    ordered = isinstance(store, OrderedRows)
+    if counted:
+        columns.append((_COUNT, pa.int64()))
+    if ordered:
+        columns.append((_ARRIVAL, pa.int64()))
+    if written:
+        columns.append((_WRITTEN, pa.int64()))
+    columns += [(column.name, column.type) for column in extra]
+
+    def read(slots: np.ndarray) -> list[pa.Array]:
+        found = store.take(slots)
+        if counted:
+            found.append(pa.array(store.count[slots]))
+        if isinstance(store, OrderedRows):
+            found.append(pa.array(store.arrivals(slots)))
+        if written:
+            found.append(pa.array(store.times_written(slots)))
+        return [*found, *(column.read(slots) for column in extra)]
+
+    def load(given: list[pa.Array]) -> np.ndarray:
+        back: np.ndarray | None = None
+        if ordered:
+            order = np.argsort(given[width + counted].to_numpy(), kind="stable")
+            given = [c.take(pa.array(order)) for c in given]
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+        rest = iter(given[width:])
+        rows = given[:width]
+        counts = next(rest).to_numpy() if counted else None
+        if ordered:
+            next(rest)
+        slots = store.restore(rows, key_slots(rows), counts)
+        if written:
+            store.restore_times(slots, next(rest).to_numpy())
+        for column, values in zip(extra, rest, strict=True):
+            column.load(slots, values)
+        return slots if back is None else slots[back]
+
+    table = StateTable(name, columns, live=store.live_slots, read=read, load=load, key=[names[k] for k in key])
+    store.table = table
+    return table

@@ -1,0 +1,91 @@
+"""State as it is saved: what each operator's tables held or how they changed, and how a chain of changes adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.state.table import SLOT, StateTable, TableChanges
+
+__all__ = ["SavedOperator", "SavedState", "TaskState", "merge_changes", "restore_task"]
+
+TaskState = Mapping[str, pa.RecordBatch]
+"""What the tables of one task held: `SLOT` and columns, by table name."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOperator:
+    """How an operator's state changed up to the end of an epoch: its name in the plan, the watermarks behind and before
+    it, and the tables of its tasks (each has a range of the key groups)."""
+
+    name: str
+    watermark: int
+    input_watermark: int
+    tasks: tuple[tuple[TableChanges, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """An operator's whole state as it is restored: the watermarks, and what the tables of each task held."""
+
+    watermark: int
+    input_watermark: int
+    tasks: tuple[TaskState, ...]
+
+    @staticmethod
+    def of(chain: Sequence[SavedOperator]) -> SavedState:
+        """What a chain of saves of one operator adds up to, from one in which all of its tables are complete on."""
+        last = chain[-1]
+        tasks: list[TaskState] = []
+        for number in range(len(last.tasks)):
+            tables: dict[str, list[TableChanges]] = {}
+            for saved in chain:
+                for changes in saved.tasks[number]:
+                    tables.setdefault(changes.table, []).append(changes)
+            tasks.append({name: merge_changes(found) for name, found in tables.items()})
+        return SavedState(last.watermark, last.input_watermark, tuple(tasks))
+
+
+def merge_changes(chain: Sequence[TableChanges]) -> pa.RecordBatch:
+    """The rows of a table after a complete image and the changes that followed it, in order of saving."""
+    start = max(i for i, changes in enumerate(chain) if changes.complete)
+    chain = chain[start:]
+    if len(chain) == 1:
+        return chain[0].rows
+    written = [changes.rows.column(SLOT).to_numpy() for changes in chain]
+    high = max((int(s.max()) + 1 for s in (*written, *(c.removed for c in chain)) if len(s)), default=0)
+    # The number of the save that had the last word on a slot; removed ones get a number that no row has.
+    last = np.full(high, -1, np.int64)
+    for number, changes in enumerate(chain):
+        last[written[number]] = number
+        last[changes.removed] = -1
+    parts = [
+        changes.rows.filter(pa.array(last[slots] == number))
+        for number, (slots, changes) in enumerate(zip(written, chain, strict=True))
+    ]
+    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if any(p.num_rows for p in parts) else parts[0]
+
+
+def restore_task(tables: Sequence[StateTable], saved: Sequence[TaskState], groups: range | None) -> None:
+    """Loads into the tables of a task, just made, what all saved tasks held of its key groups (None: all groups).
+
+    Tables of the task that nobody saved stay empty.
+    """
+    for task in saved:
+        moved: dict[str, np.ndarray] = {}
+        for table in tables:
+            rows = task.get(table.name)
+            if rows is not None and not table.shared:
+                table.restore(rows, groups, moved)
+    for table in tables:
+        if table.shared:
+            values = [task[table.name] for task in saved if table.name in task]
+            if values:
+                table.restore(_joined(values), None, {})
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -1,0 +1,196 @@
+"""Named, typed tables of an operator's state: what is saved of it, and how it comes back.
+
+An operator keeps its state in whatever structures are fast. Beside them it declares tables: rows of named Arrow
+columns, each row at a slot of the structure. Everything that is derived (hash indexes, lists, sorted runs) is made
+anew when rows are loaded, so only values are saved. A row may belong to a row of another table of the operator (its
+`owner`): the values of an aggregate to their group. So a table is meaningful without the structure: it can be read with
+SQL, saved in one process and loaded in another that keeps it differently or has other key groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runtime.core.errors import InternalError
+from runtime.core.key_group import key_group
+from runtime.kernels.grow import grown
+from runtime.kernels.key_encoding import KeyEncoder
+
+__all__ = ["OWNER", "SLOT", "StateTable", "TableChanges", "shared_value"]
+
+SLOT = "$slot"
+"""The column of saved rows that tells them apart: where they stood when they were saved."""
+OWNER = "$owner"
+"""The first column of a table with an owner: the slot of the row of the owner to which the row belongs."""
+
+_SAME, _WRITTEN, _FREED = 0, 1, 2
+
+Read = Callable[[np.ndarray], Sequence[pa.Array]]
+Load = Callable[[list[pa.Array]], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChanges:
+    """What became of a table since it was last saved. `rows`: the column `SLOT` (int64), then those of the table;
+    `removed`: slots that hold nothing any more, int64; `complete`: `rows` is all that there is, not only what
+    changed."""
+
+    table: str
+    rows: pa.RecordBatch
+    removed: np.ndarray
+    complete: bool
+
+
+class StateTable:
+    """One table of an operator's state.
+
+    Args:
+        name: unique within the operator; the same in every version of the query that computes the same.
+        columns: name and type of each. With an owner the first is `OWNER`, int64.
+        live: the slots of all rows; may cost as much as the table is large.
+        read: the columns of the rows at slots (live, in any order).
+        load: puts rows into an operator that was just made, columns as `read` gives them; returns their new slots, -1
+            for a row that is not needed. Called any number of times, owners first.
+        key: the columns that decide to which key group a row belongs; none: all rows belong to the same one.
+        owner: the table to whose rows these rows belong; then they are where their owner is.
+        shared: the table is no keyed state but a figure of the whole operator, which every task keeps; `load` is then
+            called with the figures of all tasks there were.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[tuple[str, pa.DataType]],
+        *,
+        live: Callable[[], np.ndarray],
+        read: Read,
+        load: Load,
+        key: Sequence[str] = (),
+        owner: StateTable | None = None,
+        shared: bool = False,
+    ) -> None:
+        self.name = name
+        self.schema = pa.schema([pa.field(n, t) for n, t in columns])
+        self.key = tuple(key)
+        self.owner = owner
+        self.shared = shared
+        self._live = live
+        self._read = read
+        self._load = load
+        self._marks: np.ndarray | None = None
+        if len(set(self.schema.names)) != len(columns) or SLOT in self.schema.names:
+            raise InternalError(f"the columns of state table {name} are not told apart by their names")
+
+    def wrote(self, slots: np.ndarray) -> None:
+        """The rows at these slots are new or have changed. Costs nothing as long as nobody has saved the table."""
+        if self._marks is not None and len(slots):
+            self._mark(slots, _WRITTEN)
+
+    def freed(self, slots: np.ndarray) -> None:
+        """There is nothing at these slots any more."""
+        if self._marks is not None and len(slots):
+            self._mark(slots, _FREED)
+
+    def contents(self) -> pa.RecordBatch:
+        """All rows: `SLOT`, then the columns."""
+        return self._rows(self._live())
+
+    def changes(self, complete: bool = False) -> TableChanges:
+        """What changed since the last call; all of it the first time, and when asked for. Changes are noted from
+        then on."""
+        marks = self._marks
+        self._marks = np.zeros(0 if marks is None else len(marks), np.int8)
+        if marks is None or complete or self.shared:
+            return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
+        written = np.flatnonzero(marks == _WRITTEN)
+        return TableChanges(self.name, self._rows(written), np.flatnonzero(marks == _FREED), False)
+
+    def restore(self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, np.ndarray]) -> None:
+        """Loads saved rows of one task into the table.
+
+        Args:
+            rows: `SLOT` and columns, found by name; one that is missing is NULL, types are widened where they must be.
+            groups: only rows of these key groups; None is all.
+            moved: for each table of the saved task that was restored already, the new slot by old slot, -1 for rows
+                that are not here; this table is added.
+        """
+        columns = [self._column(rows, field) for field in self.schema]
+        old = rows.column(SLOT).to_numpy()
+        keep: np.ndarray | None = None
+        if self.owner is not None:
+            owners = _at(moved[self.owner.name], columns[0].to_numpy())
+            columns[0] = pa.array(owners)
+            keep = owners >= 0
+        elif groups is not None and not self.shared:
+            found = self.key_groups(columns, len(old))
+            keep = (found >= groups.start) & (found < groups.stop)
+        if keep is not None and not keep.all():
+            mask = pa.array(keep)
+            columns, old = [c.filter(mask) for c in columns], old[keep]
+        new = self._load(columns) if len(old) else np.empty(0, np.int64)
+        places = np.full(int(old.max()) + 1 if len(old) else 0, -1, np.int64)
+        places[old] = new
+        moved[self.name] = places
+
+    def key_groups(self, columns: Sequence[pa.Array], count: int) -> np.ndarray:
+        """The key group of each row, given all columns of the table."""
+        keys = [columns[self.schema.get_field_index(name)] for name in self.key]
+        return key_group(KeyEncoder([k.type for k in keys]).stable_hash(keys, count))
+
+    def _mark(self, slots: np.ndarray, mark: int) -> None:
+        assert self._marks is not None
+        high = int(slots.max()) + 1
+        if high > len(self._marks):
+            self._marks = grown(self._marks, high)
+        self._marks[slots] = mark
+
+    def _rows(self, slots: np.ndarray) -> pa.RecordBatch:
+        columns = list(self._read(slots))
+        schema = pa.schema([pa.field(SLOT, pa.int64()), *self.schema])
+        return pa.RecordBatch.from_arrays([pa.array(slots, pa.int64()), *columns], schema=schema)
+
+    def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        index = rows.schema.get_field_index(field.name)
+        if index < 0:
+            return pa.nulls(rows.num_rows, field.type)
+        column = rows.column(index)
+        return column if column.type == field.type else pc.cast(column, field.type)
+
+
+def shared_value(
+    name: str, type_: pa.DataType, get: Callable[[], object], put: Callable[[list[object]], None]
+) -> StateTable:
+    """A table of one row with one column, `value`: a figure of the whole operator, such as the watermark at which it
+    last fired.
+
+    Args:
+        get: the figure now.
+        put: takes the figures of all tasks that were saved (at least one), to make one of them.
+    """
+    zero = np.zeros(1, np.int64)
+
+    def load(columns: list[pa.Array]) -> np.ndarray:
+        put(columns[0].to_pylist())
+        return np.zeros(len(columns[0]), np.int64)
+
+    return StateTable(
+        name,
+        [("value", type_)],
+        live=lambda: zero,
+        read=lambda slots: [pa.array([get()] * len(slots), type_)],
+        load=load,
+        shared=True,
+    )
+
+
+def _at(places: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """The new slots of old ones, -1 where there is none."""
+    found = np.full(len(slots), -1, np.int64)
+    known = (slots >= 0) & (slots < len(places))
+    found[known] = places[slots[known]]
+    return found
