@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import duckdb
 
-from connectors.memory import MemoryTable
 from runtime.core.errors import InternalError, SqlEngineError
-from tests.oracle.compare_engines import Engine, Oracle, Row, rows_of
-from tests.oracle.compare_rows import difference
+from tests.oracle.compare_engines import Engine, Oracle
+from tests.oracle.compare_rows import Row, difference, rows_of
 from tests.oracle.differences import REFUSALS
 from tests.oracle.generate_cases import Case, Definition
 from tests.oracle.generate_tables import Change, Contents
 from tests.oracle.generate_text import Kind
+from tests.oracle.key_claims import KeyClaims
 
 __all__ = ["Broken", "Skipped", "check_case", "concrete"]
 
 MOST_ROWS = 4000
-VIEW, KEYED = "fuzzed", "fuzzed_keyed"
+VIEW = "fuzzed"
 
 
 class Broken(AssertionError):
@@ -70,33 +70,32 @@ def _expectations(case: Case) -> list[_Expected]:
 
 
 class _Run:
-    """One run of a case: an engine, the view over the query, perhaps a keyed one."""
+    """One run of a case: an engine, the view over the query, perhaps tables by the keys that are claimed of it."""
 
     def __init__(self, case: Case, label: str, disabled: tuple[str, ...], *, keyed: bool) -> None:
         self._case = case
         self._label = label
-        self._keyed: MemoryTable | None = None
-        self._want_keyed = keyed
+        self._claims: KeyClaims | None = None
+        self._keyed = keyed
         self.engine = Engine(case.tables, case.definitions, disabled)
 
     def begin(self) -> None:
         """Create the views."""
         self.engine.create_view(VIEW, self._case.sql.ours)
-        if self._want_keyed:
-            self._keyed = self.engine.create_keyed_view(KEYED, self._case.sql.ours)
+        if self._keyed:
+            self._claims = self.engine.claims(self._case.sql.ours, below=True)
 
     def check(self, epoch: int, expected: _Expected, *, ad_hoc: bool = False) -> None:
         """Compare everything that is kept."""
         columns = self._case.query.columns
         self._compare(epoch, "the view", self.engine.view_rows(VIEW), expected.query, [c.kind for c in columns])
-        if self._keyed is not None:
-            self._compare(
-                epoch,
-                "the table by upsert key",
-                rows_of(self._keyed.contents()),
-                expected.query,
-                [c.kind for c in columns],
-            )
+        if self._claims is not None:
+            for table in self._claims.tables:
+                what = f"the table by upsert key {', '.join(table.primary_key)}"
+                self._compare(epoch, what, rows_of(table.contents()), expected.query, [c.kind for c in columns])
+            wrong = self._claims.problem()
+            if wrong is not None:
+                raise Broken(f"{self._label}: after epoch {epoch} {wrong}")
         for definition in _materialized(self._case):
             kinds = [c.kind for c in definition.query.columns]
             self._compare(

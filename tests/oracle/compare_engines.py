@@ -11,20 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.memory import MemoryTable
-from planner.logical.nodes import Sink
-from planner.traits.context import TraitContext
-from planner.traits.keys import upsert_keys
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
-from runtime.core.schema import Field, Schema
-from runtime.local.job import Job
 from sqlengine import TableEnvironment
-from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
+from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import plan_view, query_schema
-from sqlengine.views import MaintainedView
+from tests.oracle.compare_rows import rows_of
 from tests.oracle.generate_cases import Definition
 from tests.oracle.generate_tables import Change, Contents, Row, Table
+from tests.oracle.key_claims import KeyClaims
 
 __all__ = ["Engine", "Oracle"]
 
@@ -89,35 +84,11 @@ class Engine:
     def create_view(self, name: str, query: str) -> None:
         self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
 
-    def create_keyed_view(self, name: str, query: str) -> MemoryTable | None:
-        """Keep the query in a table whose primary key is the query's upsert key, as INSERT INTO would; None without a
-        key.
-
-        What a keyed sink is sent has no old images, so that this shows rows that get lost on the way.
-        """
-        session = self.session
+    def claims(self, query: str, *, below: bool) -> KeyClaims:
+        """Keep the rows of a query by the keys that are claimed of it."""
         statement = parse_statement(query)
         assert isinstance(statement, st.QueryStatement)
-        tree = statement.query.query
-        fields = tuple(Field(f.name, f.type.materialized()) for f in query_schema(session, tree))
-        names = [f.name for f in fields]
-        planned = plan_view(session, tree, MemoryTable(name, Schema(fields)), names)
-        assert isinstance(planned.optimized, Sink)
-        source = planned.optimized.input
-        ids = [c.id for c in source.columns]
-        keys = [k for k in upsert_keys(source, TraitContext(session.functions, session.options)) if k <= set(ids)]
-        if not keys or not names:
-            return None
-        key = min(keys, key=lambda k: (len(k), sorted(ids.index(i) for i in k)))
-        if not key:
-            return None
-        contents = MemoryTable(name, Schema(fields), [names[i] for i, column in enumerate(ids) if column in key])
-        planned = plan_view(session, tree, contents, names)
-        job = Job(f"view {name}", [planned.physical], session.job_settings())
-        session.views.add(
-            MaintainedView(ObjectPath("default_catalog", "default_database", name), job, False, frozenset())
-        )
-        return contents
+        return KeyClaims(self.session, "claimed", statement.query.query, below=below)
 
     def take(self, changes: Sequence[Change]) -> None:
         """One epoch with these changes."""
@@ -175,12 +146,6 @@ class _TableByKey(MemoryTable):
         super().deliver(step)
 
 
-def rows_of(table: pa.Table) -> list[Row]:
-    """Rows as tuples, by position: two columns may have one name."""
-    columns = [c.to_pylist() for c in table.columns]
-    return list(zip(*columns, strict=True)) if columns else [() for _ in range(table.num_rows)]
-
-
 def _batch(table: Table, changes: Sequence[Change]) -> ChangelogBatch:
     """The changes of a table in order: pairs where a row is replaced."""
     rows: list[Any] = []
@@ -194,6 +159,3 @@ def _batch(table: Table, changes: Sequence[Change]) -> ChangelogBatch:
             rows.append(change.new)
             kinds.append(UPDATE_AFTER if both else INSERT)
     return ChangelogBatch(table.batch(rows), np.array(kinds, dtype=np.int8) if any(kinds) else None)
-
-
-__all__ += ["rows_of"]

@@ -9,12 +9,22 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["difference"]
+import pyarrow as pa
+
+__all__ = ["Row", "difference", "rows_of"]
 
 Row = tuple[Any, ...]
 
 
-def difference(ours: Sequence[Row], theirs: Sequence[Row], approx: Sequence[bool]) -> str | None:
+def rows_of(table: pa.Table) -> list[Row]:
+    """Rows as tuples, by position: two columns may have one name."""
+    columns = [c.to_pylist() for c in table.columns]
+    return list(zip(*columns, strict=True)) if columns else [() for _ in range(table.num_rows)]
+
+
+def difference(
+    ours: Sequence[Row], theirs: Sequence[Row], approx: Sequence[bool], whose: str = "DuckDB's"
+) -> str | None:
     """What differs between two bags, or None. `approx`: per column, whether its numbers are inexact."""
     left, right = Counter(map(_plain, ours)), Counter(map(_plain, theirs))
     if left == right:
@@ -25,7 +35,7 @@ def difference(ours: Sequence[Row], theirs: Sequence[Row], approx: Sequence[bool
         if all(_close(a, b, approx) for a, b in pairs):
             return None
     lines = [f"  only in ours ({n}x): {row}" for row, n in (left - right).items()]
-    lines += [f"  only in DuckDB's ({n}x): {row}" for row, n in (right - left).items()]
+    lines += [f"  only in {whose} ({n}x): {row}" for row, n in (right - left).items()]
     return "\n".join(lines)
 
 
