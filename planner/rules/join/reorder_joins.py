@@ -8,7 +8,7 @@ written order stays: `planner/cost/join_order.py`.
 
 from __future__ import annotations
 
-from planner.cost.join_order import reorder
+from planner.cost.join_order import reorder, settled_joins
 from planner.logical.nodes import Join, LogicalNode
 from planner.rule import Rule, RuleContext
 from runtime.plan.nodes import JoinKind
@@ -17,7 +17,13 @@ __all__ = ["RULE"]
 
 
 def reorder_joins(node: Join, context: RuleContext) -> LogicalNode | None:
-    return reorder(node, context.traits) if node.kind is JoinKind.INNER else None
+    settled: set[LogicalNode] = context.memory.setdefault(RULE.name, set())
+    if node.kind is not JoinKind.INNER or node in settled:
+        return None
+    better = reorder(node, context.traits)
+    if better is not None:
+        settled.update(settled_joins(better))
+    return better
 
 
 RULE = Rule(
