@@ -15,6 +15,7 @@ from dataclasses import dataclass
 __all__ = [
     "BindError",
     "CatalogError",
+    "CheckpointError",
     "ConnectorError",
     "ExpressionError",
     "ExternalError",
@@ -157,6 +158,12 @@ class FormatError(ExternalError):
     """Bytes that are not in the declared format."""
 
     code = "E3200"
+
+
+class CheckpointError(ExternalError):
+    """State cannot be saved, or not be restored."""
+
+    code = "E3400"
 
 
 class InternalError(SqlEngineError):

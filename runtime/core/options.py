@@ -17,6 +17,7 @@ __all__ = [
     "Options",
     "bool_option",
     "duration_option",
+    "float_option",
     "int_option",
     "parse_duration",
     "parse_memory",
@@ -63,6 +64,10 @@ def int_option(key: str, default: int, description: str) -> Option[int]:
 
 def bool_option(key: str, default: bool, description: str) -> Option[bool]:
     return Option(key, default, _read_bool, description)
+
+
+def float_option(key: str, default: float, description: str) -> Option[float]:
+    return Option(key, default, _read_float, description)
 
 
 def duration_option(key: str, default: int, description: str) -> Option[int]:
@@ -115,6 +120,13 @@ def _read_int(text: str) -> int:
         return int(text)
     except ValueError as error:
         raise ValueError("it is a whole number") from error
+
+
+def _read_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError("it is a number") from error
 
 
 def _read_bool(text: str) -> bool:
