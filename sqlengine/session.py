@@ -23,7 +23,8 @@ from runtime.core.options import Options, bool_option, duration_option, text_opt
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.library import builtin_functions
-from runtime.local.job import EpochCut, Job, JobSettings
+from runtime.local.job import Job
+from runtime.local.job_settings import EpochCut, JobSettings
 from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
 from runtime.plan.nodes import PhysicalNode
 from runtime.spi.registry import TableRequest

@@ -10,6 +10,7 @@ import time as wall_clock
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -159,6 +160,21 @@ class Dataflow:
             for vertex in self.vertices
         ]
 
+    def image(self) -> list[SavedOperator]:
+        """All state as it is, for a savepoint: what `save` tells of changes is as if nobody had asked."""
+        return [
+            SavedOperator(
+                vertex.name,
+                vertex.watermark,
+                vertex.input_watermark,
+                tuple(
+                    tuple(table.image() for table in task.tables)
+                    for task in (() if vertex.operator is None else vertex.operator.tasks)
+                ),
+            )
+            for vertex in self.vertices
+        ]
+
     def restore(self, epoch: int, saved: Mapping[str, SavedState]) -> None:
         """Go on after an epoch from saved state, by operator name; operators that nothing was saved of begin empty.
         Before the first epoch only."""
@@ -231,6 +247,37 @@ class Dataflow:
     def sinks(self) -> list[SinkOperator]:
         found = [v.operator for v in self.vertices if isinstance(v.node, SinkExec)]
         return [getattr(s, "inner", s) for s in found]  # type: ignore[misc]
+
+    def _named_sinks(self) -> dict[str, SinkOperator]:
+        """The sinks by the name of their table; a second one of a table has a number."""
+        found: dict[str, SinkOperator] = {}
+        for vertex in self.vertices:
+            if isinstance(vertex.node, SinkExec):
+                number = sum(1 for name in found if name.partition("#")[0] == vertex.node.name) + 1
+                name = vertex.node.name if number == 1 else f"{vertex.node.name}#{number}"
+                found[name] = getattr(vertex.operator, "inner", vertex.operator)  # type: ignore[assignment]
+        return found
+
+    def prepare(self) -> dict[str, list[Any]]:
+        """Everything that was written so far is made durable but stays hidden: what has to be published, by sink."""
+        prepared = {name: sink.prepare() for name, sink in self._named_sinks().items()}
+        return {name: [committable] for name, committable in prepared.items() if committable is not None}
+
+    def publish(self, committables: Mapping[str, Sequence[Any]]) -> None:
+        """Publish what was prepared; what has been published already stays as it is."""
+        sinks = self._named_sinks()
+        for name, prepared in committables.items():
+            for committable in prepared:
+                sinks[name].publish(committable)
+
+    def recover(self, committables: Mapping[str, Sequence[Any]]) -> None:
+        """Before the first epoch: publish what the checkpoint had prepared, and remove what no checkpoint knows."""
+        for name, sink in self._named_sinks().items():
+            sink.recover(committables.get(name, ()))
+
+    def leave(self) -> None:
+        """Close everything and publish nothing: hidden files stay for whoever goes on."""
+        self._close()
 
     def finish(self) -> None:
         """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are

@@ -6,57 +6,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Protocol
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import Clock
 from runtime.core.errors import SqlEngineError
-from runtime.core.options import Options, int_option
-from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
-from runtime.local.rejected import RejectedRows
+from runtime.local.job_settings import EPOCH_MAX_ROWS, AllAvailable, JobSettings
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import PhysicalNode, SourceExec
 
-__all__ = ["EPOCH_MAX_ROWS", "AllAvailable", "EpochCut", "Job", "JobSettings"]
+__all__ = ["Job"]
 
-EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 131_072, "the most rows that one source gives to one epoch")
 IDLE_WAIT_SECONDS = 0.01
-
-
-class EpochCut(Protocol):
-    """Decides how many rows each source may give to the next epoch. Tests replace it to cut input where they want."""
-
-    def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
-        """The most rows per source, in the order of `sources`; 0 leaves a source alone in this epoch."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AllAvailable:
-    """Whatever has arrived, up to so many rows of each source."""
-
-    max_rows: int
-
-    def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
-        return [self.max_rows] * len(sources)
-
-
-@dataclass(frozen=True, slots=True)
-class JobSettings:
-    """What a job needs from its environment. `checked` puts the guards around all operators; `restarts`, a seed, has
-    operators made anew from their saved state between epochs."""
-
-    options: Options
-    functions: FunctionRegistry
-    time_zone: str
-    clock: Clock
-    rejected: RejectedRows
-    checked: bool = False
-    restarts: int | None = None
-    cut: EpochCut | None = None
 
 
 class Job:

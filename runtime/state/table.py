@@ -110,6 +110,10 @@ class StateTable:
         written = np.flatnonzero(marks == _WRITTEN)
         return TableChanges(self.name, self._rows(written), np.flatnonzero(marks == _FREED), False)
 
+    def image(self) -> TableChanges:
+        """All rows, without being the last save that `changes` goes on from."""
+        return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
+
     def restore(self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, np.ndarray]) -> None:
         """Loads saved rows of one task into the table.
 

@@ -11,7 +11,7 @@ from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
-from runtime.local.job import EPOCH_MAX_ROWS
+from runtime.local.job_settings import EPOCH_MAX_ROWS
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import RUNTIME_MODE
 from sqlengine.result import Result
