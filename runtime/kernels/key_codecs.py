@@ -22,9 +22,16 @@ from runtime.kernels.arrow_buffers import (
     null_mask,
 )
 from runtime.kernels.bytes_pool import BytesPool
+from runtime.kernels.decoded import (
+    bytes_as,
+    fixed_from_words,
+    list_from_elements,
+    pooled_values,
+    struct_from_fields,
+)
 from runtime.kernels.hashing import hash_strings, hash_words, mix
 
-__all__ = ["KeyCodec", "WordLayout", "codec_for"]
+__all__ = ["KeyCodec", "WordLayout", "codec_for", "decode_all"]
 
 _NULL_HASH = np.uint64(0x6E756C6C6E756C6C)
 _NAN_64 = np.uint64(0x7FF8000000000000)
@@ -87,6 +94,10 @@ class KeyCodec(Protocol):
         """Words that depend on the values only, for hashing."""
         ...
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        """The values of fields that `encode` gave, in their canonical form."""
+        ...
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         """Forgets interned values that are not in `pieces`; the pieces with new codes."""
         ...
@@ -103,13 +114,13 @@ def codec_for(type_: pa.DataType, nullable: bool) -> KeyCodec:
     if is_fixed(type_):
         return _FixedCodec(type_, nullable)
     if is_bytes_like(type_):
-        return _BytesCodec(nullable)
+        return _BytesCodec(type_, nullable)
     if pt.is_struct(type_):
         return _StructCodec(type_, nullable)
     if pt.is_map(type_):
-        return _ListCodec([type_.key_type, type_.item_type], nullable, is_map=True)
+        return _ListCodec(type_, [type_.key_type, type_.item_type], nullable)
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
-        return _ListCodec([type_.value_type], nullable, is_map=False)
+        return _ListCodec(type_, [type_.value_type], nullable)
     if pt.is_dictionary(type_):
         return codec_for(type_.value_type, nullable)
     raise InternalError(f"columns of type {type_} cannot be keys")
@@ -133,6 +144,9 @@ class _NullCodec:
     def stable(self, array: pa.Array) -> list[np.ndarray]:
         return [np.full(len(array), _NULL_HASH)]
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        return pa.nulls(len(pieces[0]))
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         return pieces
 
@@ -148,6 +162,7 @@ class _FixedCodec:
     nbytes = 0
 
     def __init__(self, type_: pa.DataType, nullable: bool) -> None:
+        self._type = type_
         self._nullable = nullable
         self._null_words: tuple[np.uint64, ...] | None = None
         if pt.is_decimal(type_):
@@ -191,6 +206,15 @@ class _FixedCodec:
         words = self._words(array)
         return words if nulls is None else [np.where(nulls, _NULL_HASH, w) for w in words]
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        words = pieces[: len(self._sizes)]
+        nulls: np.ndarray | None = None
+        if len(pieces) > len(words):
+            nulls = pieces[-1] != 0
+        elif self._nullable and self._null_words is not None:
+            nulls = np.logical_and.reduce([w == n for w, n in zip(words, self._null_words, strict=True)])
+        return fixed_from_words(words, self._sizes[-1], self._type, nulls)
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         return pieces
 
@@ -218,7 +242,8 @@ class _BytesCodec:
 
     bits = (32,)
 
-    def __init__(self, nullable: bool) -> None:
+    def __init__(self, type_: pa.DataType, nullable: bool) -> None:
+        self._type = type_
         self._nullable = nullable
         self._pool = BytesPool()
 
@@ -240,6 +265,9 @@ class _BytesCodec:
         hashes = hash_strings(large_binary(array))
         return [hashes if nulls is None else np.where(nulls, _NULL_HASH, hashes)]
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        return bytes_as(pooled_values(self._pool, pieces[0]), self._type)
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         codes = np.unique(pieces[0]).astype(np.int64) - 1
         self._pool, remap = self._pool.retained(codes[codes >= 0])
@@ -250,6 +278,7 @@ class _StructCodec:
     """Structs: the fields of their fields, and one bit for a NULL struct (whose fields then all count as NULL)."""
 
     def __init__(self, type_: pa.DataType, nullable: bool) -> None:
+        self._type = type_
         self._nullable = nullable
         self._codecs = [codec_for(type_.field(i).type, True) for i in range(type_.num_fields)]
         self.bits = (*(b for codec in self._codecs for b in codec.bits), 1)
@@ -273,6 +302,9 @@ class _StructCodec:
         nulls = null_mask(array)
         return [*words, np.zeros(len(array), np.uint64) if nulls is None else np.where(nulls, _NULL_HASH, np.uint64(0))]
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        return struct_from_fields(decode_all(self._codecs, pieces), self._type, pieces[-1] != 0)
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         kept: list[np.ndarray] = []
         for codec in self._codecs:
@@ -285,9 +317,10 @@ class _ListCodec:
 
     bits = (32,)
 
-    def __init__(self, element_types: list[pa.DataType], nullable: bool, *, is_map: bool) -> None:
+    def __init__(self, type_: pa.DataType, element_types: list[pa.DataType], nullable: bool) -> None:
+        self._type = type_
         self._nullable = nullable
-        self._is_map = is_map
+        self._is_map = pt.is_map(type_)
         self._codecs = [codec_for(t.value_type if pt.is_dictionary(t) else t, True) for t in element_types]
         self._layout = WordLayout([b for codec in self._codecs for b in codec.bits])
         self._key_layout = WordLayout(self._codecs[0].bits)
@@ -330,11 +363,17 @@ class _ListCodec:
         np.add.at(total, owner, mix(hashes))
         return [mix(total) if nulls is None else np.where(nulls, _NULL_HASH, mix(total))]
 
+    def decode(self, pieces: list[np.ndarray]) -> pa.Array:
+        strings = pooled_values(self._pool, pieces[0])
+        data, _, lengths = byte_spans(strings)
+        children = decode_all(self._codecs, self._layout.unpack(self._words(data)))
+        return list_from_elements(children, lengths // (8 * self._layout.width), null_mask(strings), self._type)
+
     def retain(self, pieces: list[np.ndarray]) -> list[np.ndarray]:
         codes = np.unique(pieces[0]).astype(np.int64) - 1
         codes = codes[codes >= 0]
         data, starts, lengths = byte_spans(self._pool.take(codes))
-        words = np.frombuffer(data.tobytes(), "<u8").astype(np.uint64).reshape(-1, self._layout.width)
+        words = self._words(data)
         inner = self._layout.unpack(words)
         kept: list[np.ndarray] = []
         for codec in self._codecs:
@@ -352,6 +391,10 @@ class _ListCodec:
         remap[codes] = self._pool.intern(rewritten)
         return [recode(pieces[0], remap)]
 
+    def _words(self, data: np.ndarray) -> np.ndarray:
+        """The words of elements again from their bytes."""
+        return np.frombuffer(data.tobytes(), "<u8").astype(np.uint64).reshape(-1, self._layout.width)
+
     def _elements(self, array: pa.Array, nulls: np.ndarray | None) -> tuple[list[pa.Array], np.ndarray]:
         """The element columns (keys and values of maps) in row order, and the number of elements of each row."""
         lengths = list_lengths(array, nulls)
@@ -359,6 +402,16 @@ class _ListCodec:
         if len(flat) != int(lengths.sum()):
             raise InternalError(f"{array.type}: {len(flat)} elements where the offsets say {int(lengths.sum())}")
         return (flat.flatten() if self._is_map else [flat]), lengths
+
+
+def decode_all(codecs: Sequence[KeyCodec], pieces: list[np.ndarray]) -> list[pa.Array]:
+    """The columns of several codecs, from the fields of all of them in turn (fields that follow are passed over)."""
+    columns: list[pa.Array] = []
+    place = 0
+    for codec in codecs:
+        columns.append(codec.decode(pieces[place : place + len(codec.bits)]))
+        place += len(codec.bits)
+    return columns
 
 
 def _little_endian(words: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.errors import InternalError
 from runtime.kernels.arrow_buffers import single_array
 from runtime.kernels.hashing import hash_words
-from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for
+from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for, decode_all
 
 __all__ = ["KeyEncoder", "hash_words"]
 
@@ -88,6 +88,13 @@ class KeyEncoder:
         if not words:
             return hash_words(np.empty((_row_count(arrays, count), 0), dtype=np.uint64))
         return hash_words(np.stack(words, axis=1))
+
+    def decode(self, words: np.ndarray) -> list[pa.Array]:
+        """The key columns of words that `encode` gave: values that are not distinct from those encoded.
+
+        -0.0 comes back as 0.0, every NaN as the same one, maps with their entries in any order.
+        """
+        return decode_all(self._codecs, self._layout.unpack(words))
 
     def retain(self, words: np.ndarray) -> np.ndarray:
         """Forgets all interned values that no row of `words` (all live keys) refers to; returns the rows re-encoded.

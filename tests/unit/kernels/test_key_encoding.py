@@ -103,6 +103,62 @@ def test_equal_words_mean_not_distinct(names: list[str]) -> None:
     assert len(set(hash_of.values())) == len(hash_of)
 
 
+MORE: dict[str, tuple[pa.DataType, list[object]]] = {
+    "int16": (pa.int16(), [-(2**15), -1, 0, 2**15 - 1]),
+    "uint32": (pa.uint32(), [0, 2**32 - 1]),
+    "decimal256": (pa.decimal256(60, 3), [D("-1.000"), D(10**50), D(-(10**50))]),
+    "time": (pa.time64("us"), [datetime.time(0, 0), datetime.time(23, 59, 59, 999_999)]),
+    "seconds": (pa.timestamp("s", "UTC"), [datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)]),
+    "duration": (pa.duration("ms"), [datetime.timedelta(days=-3), datetime.timedelta(milliseconds=1)]),
+    "months": (pa.month_day_nano_interval(), [pa.MonthDayNano([1, -2, 3]), pa.MonthDayNano([0, 0, -1])]),
+    "bytes4": (pa.binary(4), [b"abcd", b"\0\0\0\0"]),
+    "text": (pa.large_string(), ["", "ä" * 70]),
+    "pair": (pa.list_(pa.float64(), 2), [[1.0, -0.0], [None, NAN]]),
+    "wide": (pa.large_list(pa.decimal128(12, 1)), [[], [D("-0.1"), None]]),
+    "maps": (pa.map_(pa.int64(), pa.list_(pa.bool_())), [[], [(3, [True, None]), (-1, None)]]),
+    "empty": (pa.struct([]), [{}]),
+    "deep": (
+        pa.struct([("a", pa.struct([("b", pa.float32()), ("c", pa.string())])), ("d", pa.decimal128(20, 2))]),
+        [{"a": {"b": -0.0, "c": None}, "d": D("-1.50")}, {"a": None, "d": None}],
+    ),
+    "null": (pa.null(), []),
+}
+
+
+@pytest.mark.parametrize("name", [*DOMAINS, *MORE])
+def test_decoded_values_are_not_distinct_from_those_encoded(name: str) -> None:
+    rng = np.random.default_rng(9)
+    type_, domain = {**DOMAINS, **MORE}[name]
+    # Beside columns that share its word, so that fields are cut out rightly.
+    encoder = KeyEncoder([pa.bool_(), type_, pa.int8()])
+    strict = KeyEncoder([type_], [False])
+    for count in (0, 40, 1):
+        values = [[*domain, None][i] for i in rng.integers(0, len(domain) + 1, count)]
+        column, flags = pa.array(values, type_), pa.array(rng.integers(0, 2, count).astype(bool))
+        small = pa.array(rng.integers(-128, 128, count), pa.int8())
+        words = encoder.encode([flags, column, small])
+        decoded = encoder.decode(words)
+        assert [c.type for c in decoded] == [pa.bool_(), type_, pa.int8()]
+        for given in decoded:
+            given.validate(full=True)
+        assert decoded[0].equals(flags) and decoded[2].equals(small)
+        assert [canonical(v) for v in decoded[1].to_pylist()] == [canonical(v) for v in column.to_pylist()]
+        assert (encoder.encode(decoded) == words).all()
+        if domain:
+            present = column.drop_null()
+            (decoded_present,) = strict.decode(strict.encode([present]))
+            assert list(map(canonical, decoded_present.to_pylist())) == list(map(canonical, present.to_pylist()))
+
+
+def test_negative_zero_comes_back_as_zero_and_retained_words_decode() -> None:
+    encoder = KeyEncoder([pa.float64(), pa.list_(pa.string())])
+    columns = [pa.array([-0.0, 1.0]), pa.array([["a", "b"], ["c"]])]
+    words = encoder.encode(columns)
+    assert math.copysign(1, encoder.decode(words)[0][0].as_py()) == 1
+    words = encoder.retain(words[1:])
+    assert [c.to_pylist() for c in encoder.decode(words)] == [[1.0], [["c"]]]
+
+
 def test_probe_does_not_intern_and_matches_nothing() -> None:
     encoder = KeyEncoder([pa.string()])
     known = encoder.encode([pa.array(["a", None])])
