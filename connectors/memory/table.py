@@ -234,7 +234,7 @@ class MemoryTable:
         return False
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(len(self)))
+        return TableStatistics(rows=float(len(self)), counted=True)
 
     def splits(self) -> list[Split]:
         return [Split("all")]
@@ -306,7 +306,7 @@ class TableSnapshot:
         return True
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(self.rows.num_rows))
+        return TableStatistics(rows=float(self.rows.num_rows), counted=True)
 
     def splits(self) -> list[Split]:
         return [Split("all")]

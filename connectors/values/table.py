@@ -44,7 +44,7 @@ class ValuesSource:
     changes: ChangelogBatch = field(compare=False, repr=False)
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(len(self.changes)))
+        return TableStatistics(rows=float(len(self.changes)), counted=True)
 
     def splits(self) -> list[Split]:
         return [Split("rows")]

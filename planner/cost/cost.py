@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from functools import singledispatch
 from typing import NamedTuple
 
-from planner.cost.selectivity import selectivity
+from planner.cost.column_facts import known_of, statistics_of
+from planner.cost.selectivity import Known, selectivity
 from planner.logical import nodes as n
 from planner.logical.nodes import JoinKind, LogicalNode
 from planner.traits.conditions import split_equalities
@@ -52,7 +53,7 @@ def total_cost(plan: LogicalNode, context: TraitContext) -> float:
 def has_statistics(plan: LogicalNode, context: TraitContext) -> bool:
     """Whether the size of every table in the plan is known."""
     if isinstance(plan, n.Scan):
-        return plan.table is not None and plan.table.statistics().rows is not None
+        return plan.table is not None and statistics_of(plan).rows is not None
     return all(has_statistics(source, context) for source in plan.inputs)
 
 
@@ -70,7 +71,7 @@ def _distinct(plan: LogicalNode, column: int, context: TraitContext) -> float:
             found = next((c for c in scanned if c.id == column), None)
             if table is None or found is None:
                 return DEFAULT_ROWS
-            stated = dict(table.statistics().distinct).get(found.name)
+            stated = statistics_of(plan).column(found.name).distinct
             if stated is not None:
                 return stated
             if found.type.root is TypeRoot.BOOLEAN:
@@ -121,7 +122,7 @@ def _estimate(plan: LogicalNode, context: TraitContext) -> Estimate:
 
 @_estimate.register
 def _(plan: n.Scan, context: TraitContext) -> Estimate:
-    rows = plan.table.statistics().rows if plan.table is not None else None
+    rows = statistics_of(plan).rows
     known = DEFAULT_ROWS if rows is None else rows
     return Estimate(known, known, 0.0)
 
@@ -134,7 +135,9 @@ def _(plan: n.Values, context: TraitContext) -> Estimate:
 @_estimate.register
 def _(plan: n.Filter, context: TraitContext) -> Estimate:
     given = _input(plan, context)
-    share = selectivity(plan.predicate, lambda column: distinct_values(plan.input, column, context))
+    share = selectivity(
+        plan.predicate, lambda column: distinct_values(plan.input, column, context), lambda c: known_of(plan.input, c)
+    )
     return Estimate(given.rows * share, given.changes * share, 0.0)
 
 
@@ -193,7 +196,7 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
         ]
         rows /= max([*known, 1.0]) if known else 10.0
     for part in rest:
-        rows *= selectivity(part, lambda column: 10.0)
+        rows *= selectivity(part, lambda column: 10.0, lambda column: Known())
     match plan.kind:
         case JoinKind.SEMI:
             return min(left.rows, rows)

@@ -18,7 +18,7 @@ from runtime.core.types import DataType
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.windows import WindowSpec
-from runtime.spi.table import LookupTable, SinkTable, SourceTable
+from runtime.spi.table import LookupTable, SinkTable, SourceTable, TableStatistics
 
 __all__ = [
     "Aggregate",
@@ -65,6 +65,7 @@ class Scan(LogicalNode):
 
     `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
     table when its connector can be asked by key, else None; a table that can only be looked up has `table` None.
+    `measured`: what ANALYZE TABLE found.
     """
 
     table: SourceTable | None
@@ -74,6 +75,7 @@ class Scan(LogicalNode):
     lookup: LookupTable | None = None
     idle_timeout: int = 0
     span: Span | None = field(default=None, compare=False)
+    measured: TableStatistics | None = field(default=None, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -17,6 +17,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 
 __all__ = [
+    "ColumnStatistics",
     "LookupTable",
     "ReadContext",
     "RejectedRow",
@@ -30,11 +31,34 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What is known of a column's values; None is unknown.
+
+    distinct: number of different values without NULL. nulls: number of NULLs. low, high: the least and the greatest
+    value, as Python values of the column's type. average_length: of a text, in characters.
+    """
+
+    distinct: float | None = None
+    nulls: float | None = None
+    low: Any = None
+    high: Any = None
+    average_length: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What is known of a table's size: None is unknown. `distinct` holds number of distinct values by column name."""
+    """What is known of a table's rows; None is unknown. `columns` holds what is known of columns, by name.
+
+    counted: `rows` is what is there now, not a guess and not of another day.
+    """
 
     rows: float | None = None
-    distinct: tuple[tuple[str, float], ...] = ()
+    columns: tuple[tuple[str, ColumnStatistics], ...] = ()
+    counted: bool = False
+
+    def column(self, name: str) -> ColumnStatistics:
+        """What is known of one column."""
+        return next((known for given, known in self.columns if given == name), ColumnStatistics())
 
 
 @dataclass(frozen=True, slots=True)

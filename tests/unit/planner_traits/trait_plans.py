@@ -17,7 +17,7 @@ from runtime.expr.function import FunctionRegistry, ScalarFunction
 from runtime.expr.nodes import TRUE, AggregateCall, Call, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind
-from runtime.spi.table import TableStatistics
+from runtime.spi.table import ColumnStatistics, TableStatistics
 
 ROWTIME = timestamp(3, TimeAttribute.ROWTIME)
 
@@ -34,7 +34,7 @@ class FakeSource:
     bounded: bool = False
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(self.rows, self.distinct)
+        return TableStatistics(self.rows, tuple((c, ColumnStatistics(n)) for c, n in self.distinct))
 
     def splits(self) -> list[Any]:
         return []
