@@ -21,7 +21,13 @@ from runtime.operators.window_assign import (
     wall_bounds,
     wall_milliseconds,
 )
-from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
+from runtime.operators.window_columns import (
+    clock_time,
+    clock_watermark,
+    ends_as_times,
+    property_columns,
+    reject_null_times,
+)
 from runtime.plan.nodes import WindowAggregateExec
 from runtime.plan.windows import AttachedWindow
 
@@ -125,8 +131,9 @@ class SlicedWindowAggregateOperator(Operator):
         return batch, ends, ends - self._assigner.slice_size, self._assigner.slice_size
 
     def _event_time(self, batch: ChangelogBatch, rows: np.ndarray) -> pa.Array:
-        column = self._node.end if self._assigner is None else self._node.time
-        return batch.column(column).filter(pa.array(rows))
+        if self._assigner is not None:
+            return batch.column(self._node.time).filter(pa.array(rows))
+        return ends_as_times(batch.column(self._node.end).filter(pa.array(rows)), self._node.zone)
 
     def _fire_single(self, watermark: int) -> ChangelogBatch | None:
         """Windows that are one slice each."""

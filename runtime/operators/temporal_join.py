@@ -34,6 +34,9 @@ class TemporalJoinOperator(Operator):
     side takes rows back at any later time, so versions are then kept for good, and a version that comes late counts
     from the watermark it met, so that a row that is taken back finds the version that it was given with.
 
+    A version that comes late for a key that is not there is rejected when it is older than some delete that went:
+    the key may be the one that was deleted.
+
     Of the right side's changes `-U` is passed over, as its `+U` follows; `-D` is a version that matches nothing,
     unless it takes back the newest version and an insert of its key follows in the epoch: that is an update, too.
     """
@@ -87,6 +90,7 @@ class TemporalJoinOperator(Operator):
             bad = nulls & ~deleted
             self._context.reject("NULL event time", batch.rows.filter(pa.array(bad)))
             batch, deleted, nulls = batch.filter(~bad), deleted[~bad], nulls[~bad]
+        batch, deleted, nulls = self._with_known_past(batch, deleted, nulls, time)
         if not len(batch):
             return
         keys, is_new = self._keys.insert([batch.column(k) for k in self._right_keys], len(batch))
@@ -105,6 +109,22 @@ class TemporalJoinOperator(Operator):
         if replaced.any():
             batch, keys, times, deleted = batch.filter(~replaced), keys[~replaced], times[~replaced], deleted[~replaced]
         self._versions.add(batch.columns, keys, times, deleted)
+
+    def _with_known_past(
+        self, batch: ChangelogBatch, deleted: np.ndarray, nulls: np.ndarray | None, time: EpochTime
+    ) -> tuple[ChangelogBatch, np.ndarray, np.ndarray | None]:
+        """Without the late versions of keys that are not there, when deletes newer than they are have been dropped: as
+        their key may have been deleted since, they are rejected, or a deleted row would come back."""
+        old = self._versions.may_be_superseded(microseconds(batch.column(self._right_time)))
+        if nulls is not None:
+            old &= ~nulls
+        if not old.any():
+            return batch, deleted, nulls
+        old &= self._keys.find([batch.column(k) for k in self._right_keys], len(batch)) < 0
+        lost = batch.rows.filter(pa.array(old & ~deleted))
+        reason = "it is late, and whether its key was deleted since is no longer known"
+        self._context.reject(reason, lost, time.previous_watermark, lost.column(self._right_time))
+        return batch.filter(~old), deleted[~old], None if nulls is None else nulls[~old]
 
     def _replaced(self, keys: np.ndarray, times: np.ndarray, deleted: np.ndarray) -> np.ndarray:
         """Deletes that are the first half of an update: the newest version itself is taken back, and its key comes

@@ -12,10 +12,10 @@ from runtime.core.clock import MAX_WATERMARK
 from runtime.core.schema import Schema
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.operators.operator import EpochTime, OperatorContext
-from runtime.operators.window_assign import timestamps, wall_milliseconds, window_time_column
+from runtime.operators.window_assign import instants, milliseconds, timestamps, wall_milliseconds, window_time_column
 from runtime.plan.nodes import WindowProperty
 
-__all__ = ["clock_time", "clock_watermark", "property_columns", "reject_null_times"]
+__all__ = ["clock_time", "clock_watermark", "ends_as_times", "property_columns", "reject_null_times"]
 
 
 def clock_watermark(time: EpochTime) -> int:
@@ -37,6 +37,14 @@ def reject_null_times(batch: ChangelogBatch, column: int, context: OperatorConte
         return batch
     context.reject("NULL event time", batch.rows.filter(pa.array(missing)))
     return batch.filter(~missing)
+
+
+def ends_as_times(ends: pa.Array, zone: str | None) -> pa.Array:
+    """The ends of rows' windows (window_end, wall-clock times) as times of event: instants where windows follow the
+    clock of a zone, so that whoever shows them beside a watermark shows both on that clock."""
+    if zone is None:
+        return ends
+    return pa.array(instants(milliseconds(ends), zone), pa.timestamp("ms", tz="UTC"))
 
 
 def property_columns(

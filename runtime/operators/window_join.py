@@ -15,7 +15,7 @@ from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import firing_times, milliseconds
-from runtime.operators.window_columns import clock_watermark
+from runtime.operators.window_columns import clock_watermark, ends_as_times
 from runtime.plan.nodes import JoinKind, WindowJoinExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.timed import TimedRows, bound
@@ -78,7 +78,8 @@ class WindowJoinOperator(Operator):
             late = fires <= time.previous_watermark
             if late.any():
                 rows = batch.rows.filter(pa.array(late))
-                self._context.reject("late", rows, time.previous_watermark, rows.column(side.keys[-1]))
+                ends_lost = ends_as_times(rows.column(side.keys[-1]), self._zone)
+                self._context.reject("late", rows, time.previous_watermark, ends_lost)
                 batch, fires = batch.filter(~late), fires[~late]
         side.rows.add(batch.columns, np.full(len(fires), -1, np.int64), fires * 1000)
 

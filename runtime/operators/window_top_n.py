@@ -12,7 +12,7 @@ from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.window_assign import firing_times, milliseconds
-from runtime.operators.window_columns import clock_watermark
+from runtime.operators.window_columns import clock_watermark, ends_as_times
 from runtime.plan.nodes import WindowTopNExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.ordered import OrderedRows
@@ -67,7 +67,8 @@ class WindowTopNOperator(Operator):
             late = fires <= previous
             if late.any():
                 lost = batch.rows.filter(pa.array(late))
-                self._context.reject("late", lost, previous, lost.column(self._node.window[1]))
+                ends = ends_as_times(lost.column(self._node.window[1]), self._node.zone)
+                self._context.reject("late", lost, previous, ends)
                 batch, fires = batch.filter(~late), fires[~late]
         if not len(batch):
             return

@@ -76,6 +76,11 @@ class Versions:
             return times >= self._forgotten
         return times >= np.where(keys >= 0, self._floor[keys], self._forgotten)
 
+    def may_be_superseded(self, times: np.ndarray) -> np.ndarray:
+        """Of versions of keys that are not there: whether a newer delete of the key may have been dropped, so that
+        nobody can tell what the version would mean."""
+        return times < self._forgotten
+
     def prune(self, until: int) -> np.ndarray:
         """Drops the versions that are not valid at or after a time, deletes that nothing follows included.
 
