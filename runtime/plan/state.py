@@ -6,11 +6,12 @@ state follows the number of rows ever read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from runtime.core.schema import Schema
 from runtime.plan import nodes as p
+from runtime.plan.aggregate_state import value_tables
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.windows import SessionWindow
 
@@ -72,24 +73,25 @@ def _ttl(ttl: int, otherwise: str) -> str:
 
 def _group(node: p.GroupAggregateExec) -> tuple[StateTable, ...]:
     bound = _ttl(node.ttl, KEYS if node.keys else "one row")
-    tables = [StateTable("groups", f"accumulators by {_by(node.input.schema, node.keys, 'nothing')}", bound)]
-    names = column_names(node.input.schema)
-    for call in node.calls:
-        if call.distinct or (call.retract and call.function in _BAGS):
-            argument = ", ".join(names[a] for a in call.args) or "*"
-            values = f"values of {call.function}({'DISTINCT ' if call.distinct else ''}{argument})"
-            tables.append(StateTable(values, "values with counts", _ttl(node.ttl, NOTHING)))
-    return tuple(tables)
+    groups = StateTable("groups", f"accumulators by {_by(node.input.schema, node.keys, 'nothing')}", bound)
+    return (groups, *_values(node.input.schema, node.calls, _ttl(node.ttl, NOTHING)))
 
 
-_BAGS = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG", "ARRAY_AGG", "COLLECT"})
+def _values(schema: Schema, calls: Sequence[p.AggregateSpec], bound: str) -> list[StateTable]:
+    """The tables of values that aggregate calls keep beside their groups."""
+    return [
+        StateTable(
+            table.name, f"{'distinct' if table.once else 'all'} values of {_by(schema, table.args, 'rows')}", bound
+        )
+        for table in value_tables(calls)
+    ]
 
 
 def _window_aggregate(node: p.WindowAggregateExec) -> tuple[StateTable, ...]:
     bound = "the clock" if node.proctime else WATERMARK
-    return (
-        StateTable("panes", f"accumulators by window and {_by(node.input.schema, node.keys, 'nothing else')}", bound),
-    )
+    held = f"accumulators by window and {_by(node.input.schema, node.keys, 'nothing else')}"
+    name = "sessions" if isinstance(node.window, SessionWindow) else "panes"
+    return (StateTable(name, held, bound), *_values(node.input.schema, node.calls, bound))
 
 
 def _hash_join(node: p.HashJoinExec) -> tuple[StateTable, ...]:
@@ -190,10 +192,10 @@ def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
 def _window_table(node: p.WindowTableExec) -> tuple[StateTable, ...]:
     if not isinstance(node.window, SessionWindow):
         return ()
+    bound = "the clock" if node.input.schema[node.time].type.is_proctime else WATERMARK
     return (
-        StateTable(
-            "sessions", f"rows of open sessions by {_by(node.input.schema, node.partition, 'nothing')}", WATERMARK
-        ),
+        StateTable("sessions", f"open sessions by {_by(node.input.schema, node.partition, 'nothing')}", bound),
+        StateTable("rows", "rows of open sessions", bound),
     )
 
 

@@ -9,7 +9,16 @@ import pyarrow as pa
 
 from runtime.state.table import StateTable
 
-__all__ = ["Accumulator", "clear_at", "first_rows", "keep_valid", "last_rows", "values_at"]
+__all__ = [
+    "Accumulator",
+    "ColumnAccumulator",
+    "TableAccumulator",
+    "clear_at",
+    "first_rows",
+    "keep_valid",
+    "last_rows",
+    "values_at",
+]
 
 
 class Accumulator:
@@ -50,18 +59,40 @@ class Accumulator:
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """What is saved of a group, one value per column: short names and types. Nothing for state that is rows of its
         own (`tables`)."""
-        return []
+        raise NotImplementedError
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
         """The columns of groups in use, by slot."""
-        return []
+        raise NotImplementedError
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         """Sets groups that are empty now to what `save` gave; columns that a newer version added are NULL."""
+        raise NotImplementedError
 
     def tables(self, name: str, groups: StateTable) -> list[StateTable]:
-        """The tables of state that is rows of its own, which belong to the rows of `groups`; `name` is unique."""
+        """The tables of state that is rows of its own, which belong to the rows of `groups`, and of figures that all
+        groups share; `name` tells calls apart. Called once: changes are noted in them from then on."""
+        raise NotImplementedError
+
+
+class ColumnAccumulator(Accumulator):
+    """State that is a few values per group: all of it is `columns` of the groups."""
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
         return []
+
+
+class TableAccumulator(Accumulator):
+    """State that is rows of its own, any number per group: all of it is in `tables`."""
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return []
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return []
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        """Nothing stands with the groups."""
 
 
 def keep_valid(

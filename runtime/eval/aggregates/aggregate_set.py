@@ -12,12 +12,11 @@ from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.distinct import DistinctValues
 from runtime.eval.aggregates.factory import make_accumulator
+from runtime.plan.aggregate_state import call_names, distinct_name, is_distinct, sharing_distinct
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 
 __all__ = ["AggregateSet"]
-
-_IGNORES_DUPLICATES = frozenset({"MIN", "MAX"})
 
 
 class AggregateSet:
@@ -26,30 +25,27 @@ class AggregateSet:
     Args:
         calls: the calls; equal ones share their state.
         types: the types of the input's columns.
-        mergeable: `merge` will be used (panes, sessions), so DISTINCT keeps values readable.
+        mergeable: `merge` will be used (panes, sessions), so DISTINCT keeps when values arrived.
     """
 
     def __init__(self, calls: Sequence[AggregateSpec], types: Sequence[DataType], mergeable: bool = False) -> None:
         self._calls = list(calls)
         self._states: dict[AggregateSpec, Accumulator] = {}
         for call in calls:
-            if _is_distinct(call) and call.order_by:
+            if is_distinct(call) and call.order_by:
                 raise UnsupportedError(
                     f"{call.function} with DISTINCT and ORDER BY together", hint="leave one of them out"
                 )
             if call not in self._states:
                 self._states[call] = make_accumulator(call, [types[o.index] for o in call.order_by])
-        self._plain = [call for call in self._states if not _is_distinct(call)]
-        by_arguments: dict[tuple[int, ...], list[AggregateSpec]] = {}
-        for call in self._states:
-            if _is_distinct(call):
-                by_arguments.setdefault(call.args, []).append(call)
+        self._plain = [call for call in self._states if not is_distinct(call)]
+        self._names = call_names(calls)
         self._distinct = [
             (
                 sharing,
                 DistinctValues([t.arrow for t in sharing[0].arg_types], len(sharing), mergeable, _retracts(sharing)),
             )
-            for sharing in by_arguments.values()
+            for sharing in sharing_distinct(calls)
         ]
 
     @property
@@ -88,17 +84,20 @@ class AggregateSet:
             self._change(sharing, values, slots, [columns[i] for i in sharing[0].args], seqs, weights)
 
     def tables(self, groups: StateTable) -> list[StateTable]:
-        """The tables of all state that is rows of its own, for groups that are the rows of a table."""
-        found: list[StateTable] = []
-        for name, state in self._named_states():
-            found += state.tables(name, groups)
-        for name, values in zip(self._distinct_names(), self._distinct, strict=True):
-            found += values[1].tables(name, groups)
+        """The tables of all state that is rows of its own, for groups that are the rows of a table. Called once:
+        changes are noted in them from then on."""
+        found = [table for call, state in self._states.items() for table in state.tables(self._names[call], groups)]
+        for sharing, values in self._distinct:
+            found.append(values.keep_in(distinct_name(sharing[0]), [self._names[call] for call in sharing], groups))
         return found
 
     def columns(self) -> list[tuple[str, pa.DataType]]:
         """Name and type of every value that is saved of a group."""
-        return [(f"{name} {c}", type_) for name, state in self._named_states() for c, type_ in state.columns()]
+        return [
+            (f"{self._names[call]} {column}", type_)
+            for call, state in self._states.items()
+            for column, type_ in state.columns()
+        ]
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
         """The `columns` of groups."""
@@ -109,12 +108,6 @@ class AggregateSet:
         rest = iter(columns)
         for state in self._states.values():
             state.restore(slots, [next(rest) for _ in state.columns()])
-
-    def _named_states(self) -> list[tuple[str, Accumulator]]:
-        return list(zip(_unique([_call_name(call) for call in self._states]), self._states.values(), strict=True))
-
-    def _distinct_names(self) -> list[str]:
-        return [f"values of {_arguments(sharing[0])}" for sharing, _ in self._distinct]
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
         """One column per call, a value per slot."""
@@ -170,29 +163,5 @@ class AggregateSet:
                 )
 
 
-def _call_name(call: AggregateSpec) -> str:
-    distinct = "DISTINCT " if call.distinct else ""
-    where = "" if call.filter is None else f" FILTER #{call.filter}"
-    return f"{call.function}({distinct}{_arguments(call)}){where}"
-
-
-def _arguments(call: AggregateSpec) -> str:
-    return ", ".join(f"#{a}" for a in call.args) or "*"
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    found: list[str] = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name}-{seen[name]}")
-    return found
-
-
 def _retracts(sharing: Sequence[AggregateSpec]) -> bool:
     return any(call.retract for call in sharing)
-
-
-def _is_distinct(call: AggregateSpec) -> bool:
-    name = call.function.upper()
-    return name == "APPROX_COUNT_DISTINCT" or (call.distinct and name not in _IGNORES_DUPLICATES)

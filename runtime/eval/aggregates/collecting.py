@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
-from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
+from runtime.eval.aggregates.accumulator import Accumulator, TableAccumulator, keep_valid
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.expr.json_text import json_text, quoted
 from runtime.kernels.arrow_buffers import fixed_array
@@ -22,11 +22,12 @@ from runtime.kernels.grouping import group_ids
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import order_words
 from runtime.plan.nodes import SortSpec
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["ArrayAgg", "Collect", "JsonArray", "JsonObject", "ListAgg", "Percentile"]
 
 
-class _Collection(Accumulator):
+class _Collection(TableAccumulator):
     """Keeps `kept` argument columns (and those of ORDER BY) of every row; `skip_nulls` leaves out rows whose first
     argument is NULL."""
 
@@ -64,6 +65,11 @@ class _Collection(Accumulator):
     def nbytes(self) -> int:
         return self._bag.nbytes
 
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        values = ["value", "second value"][: self._kept]
+        order = [f"order {number + 1}" for number in range(len(self._order))]
+        return [self._bag.keep_in(f"values of {name}", [*values, *order], groups)]
+
     def _read(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(group of each row, row ids, offsets of the groups), in the order of arrival or of ORDER BY."""
         index, rows = self._bag.read(slots)
@@ -90,7 +96,7 @@ class ListAgg(_Collection):
         super().__init__(types, 1, retract, True, order_by, order_types)
         self._type = type_.arrow
         self._separated = len(types) > 1
-        self._separator = ","
+        self._separator: str | None = None
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         if self._separated and len(slots):
@@ -100,12 +106,22 @@ class ListAgg(_Collection):
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         super().merge(targets, other, sources)
         assert isinstance(other, ListAgg)
-        self._separator = other._separator
+        if other._separator is not None:
+            self._separator = other._separator
 
     def result(self, slots: np.ndarray) -> pa.Array:
         _, rows, offsets = self._read(slots)
         lists = pa.ListArray.from_arrays(_arrow_offsets(offsets, np.diff(offsets) == 0), self._bag.column(0, rows))
-        return pc.binary_join(lists, self._separator).cast(self._type)
+        return pc.binary_join(lists, "," if self._separator is None else self._separator).cast(self._type)
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        def put(saved: list[object]) -> None:
+            self._separator = next((s for s in saved if isinstance(s, str)), self._separator)
+
+        found = super().tables(name, groups)
+        if self._separated:
+            found.append(shared_value(f"separator of {name}", pa.string(), lambda: self._separator, put))
+        return found
 
 
 class ArrayAgg(_Collection):
@@ -201,7 +217,7 @@ class JsonObject(_Collection):
         return _wrap("{", _joined(pairs, offsets), "}").cast(self._type)
 
 
-class Percentile(Accumulator):
+class Percentile(TableAccumulator):
     """The continuous percentile, by linear interpolation; DOUBLE, or an array of them for an array of fractions.
 
     The fraction is a constant: that of the last row is taken. A third argument repeats each value so many times.
@@ -265,6 +281,15 @@ class Percentile(Accumulator):
     @property
     def nbytes(self) -> int:
         return self._bag.nbytes
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        def put(saved: list[object]) -> None:
+            self._fractions = next((f for f in saved if isinstance(f, list) and f), self._fractions)
+
+        return [
+            self._bag.keep_in(f"values of {name}", ["value", "weight"], groups),
+            shared_value(f"fractions of {name}", pa.list_(pa.float64()), lambda: self._fractions, put),
+        ]
 
 
 def _value_at(values: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -9,12 +9,11 @@ import pyarrow as pa
 
 from runtime.eval.aggregates.accumulator import first_rows
 from runtime.kernels.block_lists import BlockLists
-from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.state.table import StateTable
+from runtime.state.table import OWNER, StateTable
 
 __all__ = ["DistinctValues"]
 
@@ -26,11 +25,13 @@ class DistinctValues:
     Args:
         types: the Arrow types of the arguments.
         calls: how many calls share them.
-        mergeable: keep the values themselves, so that `merge` can read them.
+        mergeable: keep when each value arrived, so that groups can be merged.
         retract: values may be taken back, so that they are counted; else it is enough to know that they were there.
     """
 
     def __init__(self, types: Sequence[pa.DataType], calls: int, mergeable: bool, retract: bool = True) -> None:
+        self._types = list(types)
+        self._mergeable = mergeable
         self._keys = KeyEncoder(types)
         self._index = HashIndex(1 + self._keys.width)
         self._present = _Counted(calls) if retract else _Seen(calls)
@@ -38,11 +39,11 @@ class DistinctValues:
         self._lists: BlockLists | None = None
         self._groups = np.zeros(0, np.int64)
         self._seqs = np.zeros(0, np.int64)
-        self._store = ColumnStore(types) if mergeable else None
+        self._table: StateTable | None = None
 
     @property
     def nbytes(self) -> int:
-        parts = (self._present, self._keys, self._index, self._lists, self._groups, self._seqs, self._store)
+        parts = (self._present, self._keys, self._index, self._lists, self._groups, self._seqs)
         return sum(part.nbytes for part in parts if part is not None)
 
     def change(
@@ -58,6 +59,57 @@ class DistinctValues:
         Returns per call `(rows, signs)`: +1 where a value appears in the row's group, -1 where it vanishes; one row
         stands for its value.
         """
+        entries, new_rows = self._enter(slots, columns, seqs)
+        changes, gone = self._present.change(entries, entries[new_rows], weights)
+        if self._table is not None:
+            # Counts change with every row, what was seen only where a value appears.
+            written = [entries] if self._present.counts else [entries[rows] for rows, _ in changes]
+            for some in written:
+                self._table.wrote(some)
+        self._forget(gone)
+        return changes
+
+    def entries(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values of the groups: `(index into slots, entry)`."""
+        return self._by_group().probe(slots)
+
+    def values(self, entries: np.ndarray) -> tuple[list[pa.Array], np.ndarray, list[np.ndarray]]:
+        """The argument columns, arrival numbers and weights per call of entries (only when mergeable)."""
+        return self._values(entries), self._seqs[entries], self._present.at(entries)
+
+    def release(self, slots: np.ndarray) -> None:
+        self._forget(self._by_group().probe(slots)[1])
+
+    def keep_in(self, name: str, calls: Sequence[str], groups: StateTable) -> StateTable:
+        """The table of the values, which belong to the rows of `groups`: the argument columns, then for each call how
+        often the value is there for it (or whether), then `$arrival` when mergeable. Changes are noted in it from now
+        on."""
+        width = len(self._types)
+        names = ["value"] if width == 1 else [f"value {number + 1}" for number in range(width)]
+
+        def read(entries: np.ndarray) -> list[pa.Array]:
+            present = [pa.array(p) for p in self._present.at(entries)]
+            arrivals = [pa.array(self._seqs[entries])] if self._mergeable else []
+            return [pa.array(self._groups[entries]), *self._values(entries), *present, *arrivals]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            slots = columns[0].to_numpy()
+            seqs = columns[-1].to_numpy() if self._mergeable else slots
+            entries, _ = self._enter(slots, columns[1 : 1 + width], seqs)
+            self._present.put(entries, columns[1 + width : 1 + width + len(calls)])
+            return entries
+
+        columns = [
+            (OWNER, pa.int64()),
+            *zip(names, self._types, strict=True),
+            *((call, pa.int64() if self._present.counts else pa.bool_()) for call in calls),
+            *([("$arrival", pa.int64())] if self._mergeable else []),
+        ]
+        self._table = StateTable(name, columns, live=self._index.live_slots, read=read, load=load, owner=groups)
+        return self._table
+
+    def _enter(self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The entry of each row, made where it is new; and the rows of those that are."""
         words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
         entries, is_new = self._index.insert(words)
         high = self._index.capacity
@@ -69,29 +121,13 @@ class DistinctValues:
             self._groups[fresh] = slots[new_rows]
             if self._lists is not None:
                 self._lists.append(slots[new_rows], fresh)
-            if self._store is not None:
+            if self._mergeable:
                 self._seqs = grown(self._seqs, high)
                 self._seqs[fresh] = seqs[new_rows]
-                self._store.put(fresh, [c.take(pa.array(new_rows)) for c in columns])
-        changes, gone = self._present.change(entries, fresh, weights)
-        self._forget(gone)
-        return changes
+        return entries, new_rows
 
-    def entries(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The values of the groups: `(index into slots, entry)`."""
-        return self._by_group().probe(slots)
-
-    def values(self, entries: np.ndarray) -> tuple[list[pa.Array], np.ndarray, list[np.ndarray]]:
-        """The argument columns, arrival numbers and weights per call of entries (only when mergeable)."""
-        assert self._store is not None
-        return self._store.take(entries), self._seqs[entries], self._present.at(entries)
-
-    def release(self, slots: np.ndarray) -> None:
-        self._forget(self._by_group().probe(slots)[1])
-
-    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
-        """The table of the values, which belong to the rows of `groups`."""
-        return []
+    def _values(self, entries: np.ndarray) -> list[pa.Array]:
+        return self._keys.decode(np.ascontiguousarray(self._index.keys(entries)[:, 1:]))
 
     def _by_group(self) -> BlockLists:
         if self._lists is None:
@@ -108,12 +144,14 @@ class DistinctValues:
         self._index.remove(entries)
         forget_unused(self._index, self._keys, leading=1)
         self._present.clear(entries)
-        if self._store is not None:
-            self._store.free(entries)
+        if self._table is not None:
+            self._table.freed(entries)
 
 
 class _Counted:
     """How often each entry is there for each call."""
+
+    counts = True
 
     def __init__(self, calls: int) -> None:
         self._counts = [np.zeros(0, np.int64) for _ in range(calls)]
@@ -142,6 +180,11 @@ class _Counted:
     def at(self, entries: np.ndarray) -> list[np.ndarray]:
         return [c[entries] for c in self._counts]
 
+    def put(self, entries: np.ndarray, counts: Sequence[pa.Array]) -> None:
+        """Sets the counts of each call."""
+        for mine, given in zip(self._counts, counts, strict=True):
+            mine[entries] = given.fill_null(0).to_numpy()
+
     def clear(self, entries: np.ndarray) -> None:
         for counts in self._counts:
             counts[entries] = 0
@@ -149,6 +192,8 @@ class _Counted:
 
 class _Seen:
     """Whether each entry has been there for each call: where nothing is taken back, most rows end at one look."""
+
+    counts = False
 
     def __init__(self, calls: int) -> None:
         self._seen = [np.zeros(0, np.bool_) for _ in range(calls)]
@@ -176,6 +221,11 @@ class _Seen:
 
     def at(self, entries: np.ndarray) -> list[np.ndarray]:
         return [s[entries] for s in self._seen]
+
+    def put(self, entries: np.ndarray, seen: Sequence[pa.Array]) -> None:
+        """Sets for each call what it has seen."""
+        for mine, given in zip(self._seen, seen, strict=True):
+            mine[entries] = given.fill_null(False).to_numpy(zero_copy_only=False)
 
     def clear(self, entries: np.ndarray) -> None:
         for seen in self._seen:

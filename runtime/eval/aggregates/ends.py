@@ -8,18 +8,29 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
-from runtime.eval.aggregates.accumulator import Accumulator, clear_at, first_rows, keep_valid, last_rows, values_at
+from runtime.eval.aggregates.accumulator import (
+    Accumulator,
+    ColumnAccumulator,
+    TableAccumulator,
+    clear_at,
+    first_rows,
+    keep_valid,
+    last_rows,
+    values_at,
+)
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
+from runtime.state.table import StateTable
 
 __all__ = ["EndValue", "RetractableEnd", "SingleValue"]
 
 
-class EndValue(Accumulator):
+class EndValue(ColumnAccumulator):
     """The first or last value by arrival that is not NULL, of values that only come."""
 
     def __init__(self, type_: pa.DataType, last: bool) -> None:
+        self._type = type_
         self._last = last
         self._store = ColumnStore([type_])
         self._seen = np.zeros(0, np.bool_)
@@ -60,8 +71,18 @@ class EndValue(Accumulator):
     def nbytes(self) -> int:
         return self._store.nbytes + self._seen.nbytes + self._seqs.nbytes
 
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("value", self._type), ("arrival", pa.int64())]
 
-class RetractableEnd(Accumulator):
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        missing = ~values_at(self._seen, slots)
+        return [self.result(slots), pa.array(values_at(self._seqs, slots), mask=missing)]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        self.update(slots, None, columns[:1], columns[1].fill_null(0).to_numpy())
+
+
+class RetractableEnd(TableAccumulator):
     """The first or last value by arrival that is not NULL and has not been taken back."""
 
     def __init__(self, type_: pa.DataType, last: bool) -> None:
@@ -86,8 +107,11 @@ class RetractableEnd(Accumulator):
     def nbytes(self) -> int:
         return self._bag.nbytes
 
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        return [self._bag.keep_in(f"values of {name}", ["value"], groups)]
 
-class SingleValue(Accumulator):
+
+class SingleValue(TableAccumulator):
     """The value (NULL too) of a group that must not hold more than one row when it is read.
 
     Raises:
@@ -122,3 +146,6 @@ class SingleValue(Accumulator):
     @property
     def nbytes(self) -> int:
         return self._bag.nbytes
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        return [self._bag.keep_in(f"values of {name}", ["value"], groups)]

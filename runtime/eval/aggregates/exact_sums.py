@@ -16,7 +16,17 @@ from runtime.eval.aggregates.accumulator import clear_at, values_at
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
 
-__all__ = ["ExactSums", "decimal_parts", "divide", "float_parts", "multiply", "subtract", "two_product"]
+__all__ = [
+    "LOWEST_EXPONENT",
+    "SPECIAL_PARTS",
+    "ExactSums",
+    "decimal_parts",
+    "divide",
+    "float_parts",
+    "multiply",
+    "subtract",
+    "two_product",
+]
 
 _M32 = np.uint64(0xFFFFFFFF)
 _S32 = np.uint64(32)
@@ -24,6 +34,11 @@ _BIAS = 1074
 _ADDS_BEFORE_CARRY = 1 << 30
 _SPLITTER = 134217729.0
 _NAN, _PLUS, _MINUS = -1, -2, -3
+
+SPECIAL_PARTS = (_NAN, _PLUS, _MINUS)
+"""Where NaN, infinities and negative infinities are counted among the limb columns."""
+LOWEST_EXPONENT = -_BIAS
+"""The power of two of limb 0 of a sum of doubles."""
 
 
 class ExactSums:
@@ -86,6 +101,27 @@ class ExactSums:
             np.add.at(self._specials(), targets, values_at(other._special, sources))
         self._count_adds(len(targets))
 
+    def add_parts(self, slots: np.ndarray, parts: dict[int, np.ndarray]) -> None:
+        """Adds limb columns, a row per slot, as `float_parts` and `decimal_parts` give them."""
+        if len(slots) == 0:
+            return
+        self._reserve(slots)
+        for index, values in parts.items():
+            if index >= 0:
+                np.add.at(self._limb(index), slots, values)
+            elif values.any():
+                np.add.at(self._specials()[:, _NAN - index], slots, values)
+        self._count_adds(len(slots))
+
+    def limbs(self, slots: np.ndarray) -> dict[int, np.ndarray]:
+        """The sums by limb, neighbours without a gap, as int64: all in [0, 2**32) but the highest, which carries the
+        sign and fits in 32 bits with it. Equal sums have equal limbs, but for zeros below and signs above."""
+        return self._canonical(slots)
+
+    def specials(self, slots: np.ndarray) -> np.ndarray:
+        """How many NaN, infinities and negative infinities are in each sum of doubles, int64 (n, 3)."""
+        return np.zeros((len(slots), 3), np.int64) if self._special is None else values_at(self._special, slots)
+
     @staticmethod
     def of(parts: dict[int, np.ndarray], size: int) -> ExactSums:
         """Sums from limb columns as `float_parts` or `decimal_parts` give them, added up by the caller: slot i is row
@@ -125,11 +161,17 @@ class ExactSums:
 
     def _scaled(self, slots: np.ndarray, bias: int) -> tuple[np.ndarray, np.ndarray]:
         limbs = self._canonical(slots)
+        signs = np.where(limbs[max(limbs)] < 0, -1, 1) if limbs else None
+        if signs is not None and (signs < 0).any():
+            # Magnitudes: the limbs of a negative sum begin with powers of two that are far greater than it is.
+            limbs = self._canonical(slots, signs)
         high, low = np.zeros(len(slots)), np.zeros(len(slots))
         with np.errstate(over="ignore", invalid="ignore"):
             for index in sorted(limbs, reverse=True):
                 term = np.ldexp(limbs[index].astype(np.float64), 32 * index - bias)
                 high, low = _add_to_pair(high, low, term)
+            if signs is not None:
+                high, low = high * signs, low * signs
             if self._special is not None:
                 special = values_at(self._special, slots)
                 worst = np.where(special[:, 1] > 0, np.inf, 0.0) - np.where(special[:, 2] > 0, np.inf, 0.0)
@@ -138,8 +180,9 @@ class ExactSums:
                 high, low = np.where(odd, worst, high), np.where(odd, 0.0, low)
         return high, low
 
-    def _canonical(self, slots: np.ndarray) -> dict[int, np.ndarray]:
-        """The limbs of each slot with carries settled: all in [0, 2**32) but the highest, which carries the sign."""
+    def _canonical(self, slots: np.ndarray, signs: np.ndarray | None = None) -> dict[int, np.ndarray]:
+        """The limbs of each slot (times `signs`) with carries settled: all in [0, 2**32) but the highest, which carries
+        the sign."""
         if not self._limbs:
             return {}
         low, high = min(self._limbs), max(self._limbs)
@@ -147,7 +190,10 @@ class ExactSums:
         carry = np.zeros(len(slots), np.int64)
         index = low
         while index <= high or ((carry != 0) & (carry != -1)).any() or index == high + 1:
-            values = carry + values_at(self._limbs[index], slots) if index in self._limbs else carry
+            values = carry
+            if index in self._limbs:
+                limb = values_at(self._limbs[index], slots)
+                values = carry + (limb if signs is None else limb * signs)
             if index > high and not ((values > 0x7FFFFFFF) | (values < -0x80000000)).any():
                 settled[index] = values
                 return settled
@@ -242,7 +288,7 @@ def _add_to_pair(high: np.ndarray, low: np.ndarray, term: np.ndarray) -> tuple[n
     back = total - high
     error = (high - (total - back)) + (term - back)
     rest = low + error
-    result = total + rest
+    result = np.where(np.isfinite(total), total + rest, total)
     return result, np.where(np.isfinite(result), rest - (result - total), 0.0)
 
 

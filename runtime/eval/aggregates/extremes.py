@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from runtime.core.types import DataType
-from runtime.eval.aggregates.accumulator import Accumulator, clear_at, first_rows, keep_valid, values_at
+from runtime.eval.aggregates.accumulator import (
+    Accumulator,
+    ColumnAccumulator,
+    TableAccumulator,
+    clear_at,
+    first_rows,
+    keep_valid,
+    values_at,
+)
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values, is_bytes_like, is_fixed
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import group_ids
@@ -21,6 +29,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
 from runtime.kernels.sort import sort_words
 from runtime.kernels.sorted_runs import SortedRuns
+from runtime.state.table import OWNER, StateTable
 
 __all__ = ["AnyExtreme", "FixedExtreme", "RetractableExtreme", "extreme_accumulator", "ordered_keys"]
 
@@ -40,7 +49,7 @@ def _one_word(type_: pa.DataType) -> bool:
     return is_fixed(type_) and (type_.precision <= 18 if pt.is_decimal(type_) else type_.bit_width <= 64)
 
 
-class FixedExtreme(Accumulator):
+class FixedExtreme(ColumnAccumulator):
     """Values of at most 64 bits, kept as int64 whose order is the values' order (doubles: by their bits; NaN is the
     greatest)."""
 
@@ -91,7 +100,7 @@ class FixedExtreme(Accumulator):
         self._seen[slots] = True
 
 
-class AnyExtreme(Accumulator):
+class AnyExtreme(ColumnAccumulator):
     """Values of any ordered type (strings, long decimals): the best value of each group as it is."""
 
     def __init__(self, type_: pa.DataType, greatest: bool) -> None:
@@ -154,12 +163,26 @@ class AnyExtreme(Accumulator):
     def nbytes(self) -> int:
         return self._store.nbytes + self._seen.nbytes
 
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("best", self._type)]
 
-class RetractableExtreme(Accumulator):
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [self.result(slots)]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        slots, _, values, _ = keep_valid(slots, None, columns, slots)
+        if len(slots):
+            self._seen = grown(self._seen, int(slots.max()) + 1, False)
+            self._seen[slots] = True
+            self._store.put(slots, values)
+
+
+class RetractableExtreme(TableAccumulator):
     """All different values of each group with their counts, in order, so that the next one is known when the best is
     taken back."""
 
     def __init__(self, type_: pa.DataType, greatest: bool) -> None:
+        self._type = type_
         self._keys = KeyEncoder([type_], [False])
         self._index = HashIndex(1 + self._keys.width)
         self._counts = np.zeros(0, np.int64)
@@ -167,6 +190,7 @@ class RetractableExtreme(Accumulator):
         self._store = ColumnStore([type_])
         self._order = OrderEncoder([type_], [greatest], [True], [False])
         self._runs = SortedRuns(self._order.width)
+        self._table: StateTable | None = None
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         slots, signs, (values,), _ = keep_valid(slots, signs, args[:1], seqs)
@@ -190,11 +214,29 @@ class RetractableExtreme(Accumulator):
     def nbytes(self) -> int:
         return self._index.nbytes + self._keys.nbytes + self._counts.nbytes + self._store.nbytes + self._runs.nbytes
 
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        def read(entries: np.ndarray) -> list[pa.Array]:
+            owners = self._index.keys(entries)[:, 0].view(np.int64)
+            return [pa.array(owners), *self._store.take(entries), pa.array(self._counts[entries])]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            slots = columns[0].to_numpy()
+            self._add(slots, columns[1], columns[2].to_numpy())
+            return self._index.find(self._words(slots, columns[1]))
+
+        columns = [(OWNER, pa.int64()), ("value", self._type), ("count", pa.int64())]
+        self._table = StateTable(
+            f"values of {name}", columns, live=self._index.live_slots, read=read, load=load, owner=groups
+        )
+        return [self._table]
+
+    def _words(self, slots: np.ndarray, values: pa.Array) -> np.ndarray:
+        return np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode([values])), axis=1)
+
     def _add(self, slots: np.ndarray, values: pa.Array, weights: np.ndarray) -> None:
         if len(slots) == 0:
             return
-        words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode([values])), axis=1)
-        entries, is_new = self._index.insert(words)
+        entries, is_new = self._index.insert(self._words(slots, values))
         self._counts = grown(self._counts, self._index.capacity)
         self._live = grown(self._live, self._index.capacity, False)
         self._counts[entries[is_new]] = 0
@@ -203,6 +245,8 @@ class RetractableExtreme(Accumulator):
         touched = entries[rows]
         present, known = self._counts[touched] > 0, self._live[touched]
         self._forget(touched[known & ~present])
+        if self._table is not None:
+            self._table.wrote(touched[present])
         # Entries that came and went within the batch never reach the runs.
         self._index.remove(touched[~known & ~present])
         fresh = rows[present & ~known]
@@ -222,6 +266,8 @@ class RetractableExtreme(Accumulator):
             self._live[entries] = False
             self._index.remove(entries)
             self._store.free(entries)
+            if self._table is not None:
+                self._table.freed(entries)
             forget_unused(self._index, self._keys, leading=1)
 
 

@@ -17,6 +17,7 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
 from runtime.eval.aggregates.decimals import decimal_array
 from runtime.eval.aggregates.exact_sums import ExactSums, divide, float_parts, multiply, subtract, two_product
+from runtime.eval.aggregates.saved_sums import FLOAT_SUM, float_sums, restore_floats
 from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts, RowCounts, sums_of
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 
@@ -102,6 +103,21 @@ class Variance(AdditiveAccumulator):
     @property
     def nbytes(self) -> int:
         return self._counts.values.nbytes + self._sums.nbytes + self._squares.nbytes
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("count", pa.int64()), ("sum", FLOAT_SUM), ("squares", FLOAT_SUM)]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [
+            pa.array(self._counts.at(slots)),
+            float_sums(self._sums, slots),
+            float_sums(self._squares, slots),
+        ]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        self._counts.restore(slots, columns[0])
+        restore_floats(self._sums, slots, columns[1])
+        restore_floats(self._squares, slots, columns[2])
 
     def _doubles(self, values: pa.Array) -> np.ndarray:
         """The values as float64; decimals by their unscaled value."""

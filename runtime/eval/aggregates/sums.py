@@ -8,9 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DataType, TypeRoot
-from runtime.eval.aggregates.accumulator import Accumulator, clear_at, keep_valid, values_at
+from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, clear_at, keep_valid, values_at
 from runtime.eval.aggregates.decimals import average_decimals, sum_decimals
 from runtime.eval.aggregates.exact_sums import ExactSums, decimal_parts, float_parts
+from runtime.eval.aggregates.saved_sums import (
+    FLOAT_SUM,
+    decimal_sum,
+    float_sums,
+    restore_decimals,
+    restore_floats,
+    saved_decimals,
+)
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.grow import grown
 
@@ -31,7 +39,7 @@ Parts = dict[tuple[str, int], np.ndarray]
 """Additive state as int64 columns: what a row adds, or what rows added up to (`AdditiveAccumulator`)."""
 
 
-class AdditiveAccumulator(Accumulator):
+class AdditiveAccumulator(ColumnAccumulator):
     """State that is nothing but integer sums, so that the state of a run of rows is the difference of two running
     sums."""
 
@@ -191,7 +199,7 @@ class _Sum(AdditiveAccumulator):
         raise NotImplementedError
 
     def _saved_type(self) -> pa.DataType:
-        return pa.int64()
+        raise NotImplementedError
 
     def _save(self, slots: np.ndarray) -> pa.Array:
         raise NotImplementedError
@@ -246,7 +254,7 @@ class IntegerSum(_Sum):
 
     def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
         self._sums = grown(self._sums, int(slots.max()) + 1)
-        self._sums[slots] = sums.to_numpy()
+        self._sums[slots] = sums.fill_null(0).to_numpy()
 
 
 class FloatSum(_Sum):
@@ -296,6 +304,19 @@ class FloatSum(_Sum):
     def _sum_bytes(self) -> int:
         return self._sums.nbytes if self._exact is None else self._exact.nbytes
 
+    def _saved_type(self) -> pa.DataType:
+        return pa.float64() if self._exact is None else FLOAT_SUM
+
+    def _save(self, slots: np.ndarray) -> pa.Array:
+        return pa.array(values_at(self._sums, slots)) if self._exact is None else float_sums(self._exact, slots)
+
+    def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
+        if self._exact is not None:
+            restore_floats(self._exact, slots, sums)
+            return
+        self._sums = grown(self._sums, int(slots.max()) + 1)
+        self._sums[slots] = sums.fill_null(0).to_numpy()
+
 
 class DecimalSum(_Sum):
     """SUM and AVG of DECIMAL, exact. A sum of more than 38 digits is NULL (until values are taken back); AVG rounds
@@ -332,6 +353,15 @@ class DecimalSum(_Sum):
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes
+
+    def _saved_type(self) -> pa.DataType:
+        return decimal_sum(self._scale)
+
+    def _save(self, slots: np.ndarray) -> pa.Array:
+        return saved_decimals(self._sums, slots, self._scale)
+
+    def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
+        restore_decimals(self._sums, slots, sums)
 
 
 def sum_accumulator(function: str, argument: DataType, type_: DataType, counted: bool, retract: bool) -> Accumulator:

@@ -16,6 +16,7 @@ from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
+from runtime.state.table import OWNER, StateTable
 
 __all__ = ["ValueBag"]
 
@@ -28,6 +29,7 @@ class ValueBag:
     """
 
     def __init__(self, types: Sequence[pa.DataType], retract: bool, ends: bool = False) -> None:
+        self._types = list(types)
         self._rows = SlotAllocator()
         self._store = ColumnStore(types)
         self._seqs = np.zeros(0, np.int64)
@@ -38,6 +40,7 @@ class ValueBag:
         self._index = HashIndex(1 + self._keys.width) if self._keys is not None else None
         self._equal = BlockLists()
         self._key_of = np.zeros(0, np.int64)
+        self._table: StateTable | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -48,13 +51,30 @@ class ValueBag:
         sometimes = (self._ends, self._keys, self._index)
         return sum(part.nbytes for part in always) + sum(part.nbytes for part in sometimes if part is not None)
 
+    def keep_in(self, name: str, names: Sequence[str], groups: StateTable) -> StateTable:
+        """The table of the rows, which belong to the rows of `groups`: the value columns by these names, and
+        `$arrival`. Changes are noted in it from now on."""
+
+        def read(rows: np.ndarray) -> list[pa.Array]:
+            return [pa.array(self._groups[rows]), *self._store.take(rows), pa.array(self._seqs[rows])]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            seqs = columns[-1].to_numpy()
+            order = np.argsort(seqs, kind="stable")
+            slots, *values, _ = (c.take(pa.array(order)) for c in columns)
+            rows = np.empty(len(order), np.int64)
+            rows[order] = self._append(slots.to_numpy(), values, seqs[order], self._words(slots.to_numpy(), values))
+            return rows
+
+        columns = [(OWNER, pa.int64()), *zip(names, self._types, strict=True), ("$arrival", pa.int64())]
+        self._table = StateTable(name, columns, live=self._rows.live_slots, read=read, load=load, owner=groups)
+        return self._table
+
     def add(self, slots: np.ndarray, signs: np.ndarray | None, columns: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Adds the rows with sign +1 and takes back those with -1."""
         if len(slots) == 0:
             return
-        words = None
-        if self._keys is not None:
-            words = np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
+        words = self._words(slots, columns)
         if signs is None or (signs > 0).all():
             self._append(slots, columns, seqs, words)
             return
@@ -108,9 +128,16 @@ class ValueBag:
         if len(rows):
             self.add(targets[index], None, other._store.take(rows), other._seqs[rows])
 
+    def _words(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> np.ndarray | None:
+        """What tells equal rows of a group, where rows may be taken back."""
+        if self._keys is None:
+            return None
+        return np.concatenate((slots.view(np.uint64).reshape(-1, 1), self._keys.encode(columns)), axis=1)
+
     def _append(
         self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray, words: np.ndarray | None
-    ) -> None:
+    ) -> np.ndarray:
+        """Adds rows; their ids."""
         rows = self._rows.allocate(len(slots))
         high = self._rows.high
         self._seqs, self._groups = grown(self._seqs, high), grown(self._groups, high)
@@ -124,6 +151,9 @@ class ValueBag:
             self._key_of = grown(self._key_of, high)
             self._key_of[rows] = keys
             self._equal.append(keys, rows)
+        if self._table is not None:
+            self._table.wrote(rows)
+        return rows
 
     def _take_back(self, words: np.ndarray) -> None:
         assert self._index is not None
@@ -133,6 +163,8 @@ class ValueBag:
         index, rows = self._equal.probe(keys)
         if len(rows) == 0:
             return
+        # Groups that were merged do not hold their rows in order of arrival.
+        rows = rows[np.lexsort((self._seqs[rows], index))]
         rank = np.arange(len(index)) - np.searchsorted(index, index)
         self._remove(rows[rank < wanted[index]])
 
@@ -150,3 +182,5 @@ class ValueBag:
             forget_unused(self._index, self._keys, leading=1)
         self._store.free(rows)
         self._rows.free(rows)
+        if self._table is not None:
+            self._table.freed(rows)
