@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
-from planner.logical.nodes import Aggregate, LogicalNode, Project, Sink, Sort
+from planner.logical.nodes import Aggregate, AssignWatermark, LogicalNode, Project, Scan, Sink, Sort
 from planner.lower import LowerContext, lower, lower_statement_set
 from planner.optimizer import optimize, optimize_set
 from planner.rule import RuleContext
@@ -15,7 +15,6 @@ from planner.traits.changes import ordered_by_time
 from planner.traits.context import TraitContext
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import UnsupportedError
-from runtime.core.options import text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec
@@ -38,14 +37,6 @@ __all__ = [
     "plan_view",
     "query_schema",
 ]
-
-
-RUNTIME_MODE = text_option(
-    "execution.runtime-mode",
-    "streaming",
-    "'streaming', or 'batch' for the batch meaning of global aggregates",
-    ("streaming", "batch", "automatic"),
-)
 
 
 @dataclass(frozen=True)
@@ -71,11 +62,10 @@ class PlannedQuery(Planned):
 def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
     """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is
     shown."""
-    bound = bind_query(query, Binding(session, live))
-    plan, order_keys = _without_top_sort(
-        _as_batch(bound.plan) if session.options.get(RUNTIME_MODE) == "batch" else bound.plan
-    )
-    optimized, trace = _optimize(session, plan, displayed=True)
+    binding = Binding(session, live)
+    bound = bind_query(query, binding)
+    plan, order_keys = _without_top_sort(_as_batch(bound.plan) if binding.batch else bound.plan)
+    optimized, trace = _optimize(session, plan, displayed=True, batch=binding.batch)
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields) :]]
     physical = lower(optimized, lower_context(session), [f.name for f in fields])
@@ -89,6 +79,26 @@ def _as_batch(plan: LogicalNode) -> LogicalNode:
     the first."""
     plan = plan.with_inputs(*(_as_batch(source) for source in plan.inputs))
     return plan.with_(scalar=True) if isinstance(plan, Aggregate) and not plan.group else plan
+
+
+def _at_its_end(plan: LogicalNode) -> LogicalNode:
+    """An optimized plan with the batch meaning of time: it moves once, at the end, so that no row is late.
+
+    Raises UnsupportedError E1621 for a table that has no end.
+    """
+    plan = plan.with_inputs(*(_at_its_end(source) for source in plan.inputs))
+    match plan:
+        case Scan(table=table) if table is not None and not table.bounded:
+            raise UnsupportedError(
+                f"batch mode reads tables that end, and {plan.name} has no end",
+                code="E1621",
+                span=plan.span,
+                hint="SET 'execution.runtime-mode' = 'streaming'",
+            )
+        case AssignWatermark(input=source):
+            return source
+        case _:
+            return plan
 
 
 def _column_id(key: SortKey) -> int:
@@ -134,14 +144,14 @@ def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Seque
     if len(plan.columns) > len(names):
         plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
     sink = Sink(plan, contents.sink(live=True), contents.name)
-    optimized, trace = _optimize(session, sink, displayed=False)
+    optimized, trace = _optimize(session, sink, displayed=False, batch=False)
     return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
 
 
 def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Planned:
     """Plan INSERT INTO."""
     sink = _bound_insert(session, statement, target, live=live)
-    optimized, trace = _optimize(session, sink, displayed=False)
+    optimized, trace = _optimize(session, sink, displayed=False, batch=Binding(session, live).batch)
     return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
 
 
@@ -153,19 +163,24 @@ def plan_statement_set(
     traces = [Trace() for _ in bound]
     context = RuleContext(session.functions, session.options, session.time_zone, False)
     optimized = optimize_set(bound, context, traces)
+    if Binding(session, live).batch:
+        optimized = [_at_its_end(plan) for plan in optimized]
     physical = lower_statement_set(optimized, lower_context(session))
     return [Planned(b, o, p, t) for b, o, p, t in zip(bound, optimized, physical, traces, strict=True)]
 
 
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:
     sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
-    return bind_insert(statement, target, sink, Binding(session, False))
+    binding = Binding(session, False)
+    bound = bind_insert(statement, target, sink, binding)
+    return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
 
 
-def _optimize(session: Session, plan: LogicalNode, *, displayed: bool) -> tuple[LogicalNode, Trace]:
+def _optimize(session: Session, plan: LogicalNode, *, displayed: bool, batch: bool) -> tuple[LogicalNode, Trace]:
     trace = Trace()
     context = RuleContext(session.functions, session.options, session.time_zone, displayed)
-    return optimize(plan, context, trace), trace
+    optimized = optimize(plan, context, trace)
+    return _at_its_end(optimized) if batch else optimized, trace
 
 
 def lower_context(session: Session) -> LowerContext:

@@ -42,11 +42,26 @@ from sqlengine.catalog.objects import (
 from sqlengine.jobs import Jobs
 from sqlengine.views import Views
 
-__all__ = ["DYNAMIC_OPTIONS", "IDLE_TIMEOUT", "TIME_ZONE", "Binding", "Session", "physical_schema", "time_zone_name"]
+__all__ = [
+    "DYNAMIC_OPTIONS",
+    "IDLE_TIMEOUT",
+    "RUNTIME_MODE",
+    "TIME_ZONE",
+    "Binding",
+    "Session",
+    "physical_schema",
+    "time_zone_name",
+]
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 IDLE_TIMEOUT = duration_option(
     "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
+)
+RUNTIME_MODE = text_option(
+    "execution.runtime-mode",
+    "streaming",
+    "'streaming', or 'batch' for the batch meaning of queries over input that ends",
+    ("streaming", "batch", "automatic"),
 )
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
@@ -261,6 +276,10 @@ class Binding:
     @property
     def time_zone(self) -> str:
         return self.session.time_zone
+
+    @property
+    def batch(self) -> bool:
+        return not self.live and self.session.options.get(RUNTIME_MODE) == "batch"
 
     @property
     def current_database(self) -> str:

@@ -24,12 +24,12 @@ Codes of errors (names and clauses are BindError, types TypeMismatchError, what 
          E1222 view in itself, WITH twice
     E1223 numbers of columns of UNION, VALUES E1224 numbers of columns of INSERT      E1225 column that cannot be
     written E1230 arguments of a window function      E1231 no time attribute                 E1232 sizes of a window
-    E1233 AS OF without a time attribute      E1240 unknown hint                      E1241 hint for no relation E1301
-    arguments of a function             E1302 type for a clause or operator     E1303 no common type E1304 types that do
-    not compare           E1305 CAST that is impossible           E1306 NULL without a type E1307 number out of range
-    E1308 malformed temporal literal        E1309 argument must be a literal E1310 columns of a set operation
-    E1311 CURRENT_WATERMARK                 E1312 rowtime column, watermark E1313 INSERT of a wrong type
-    E1314 NOT NULL column left out of INSERT
+    E1233 AS OF without a time attribute      E1234 too many windows per row          E1240 unknown hint
+    E1241 hint for no relation                E1301 arguments of a function           E1302 type for a clause or operator
+    E1303 no common type                      E1304 types that do not compare         E1305 CAST that is impossible
+    E1306 NULL without a type                 E1307 number out of range               E1308 malformed temporal literal
+    E1309 argument must be a literal          E1310 columns of a set operation        E1311 CURRENT_WATERMARK
+    E1312 rowtime column, watermark           E1313 INSERT of a wrong type            E1314 NOT NULL column left out
 """
 
 from __future__ import annotations

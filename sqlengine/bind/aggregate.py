@@ -142,7 +142,9 @@ class Grouped:
         assert window is not None
         partition = tuple(keys) if window.name == "SESSION" else ()
         kind = window.time.type.with_(precision=3, nullable=window.time.type.is_rowtime)
-        self._window = window_table(plan, window.time, window.spec, partition, window.span, window.name, kind)
+        self._window = window_table(
+            plan, window.time, window.spec, partition, window.span, window.name, kind, batch=True
+        )
         return self._window
 
     def _expanded(

@@ -85,6 +85,7 @@ def bind_group_by(
 class _Reader:
     def __init__(self, env: QueryEnv, scope: Scope, mentions: dict[int, Span]) -> None:
         self.binder = ExpressionBinder(env, scope, Clause("GROUP BY"), mentions=mentions)
+        self._batch = env.context.batch
         self.keys: list[Expr] = []
         self.window: GroupWindow | None = None
 
@@ -155,7 +156,8 @@ class _Reader:
             )
         args = tuple(self.binder.bind(e) for e in tree.expressions)
         time = args[0]
-        if not isinstance(time, ColumnRef) or time.type.time_attribute is None:
+        timed = time.type.time_attribute is not None or (self._batch and time.type.is_timestamp)
+        if not isinstance(time, ColumnRef) or not timed:
             raise TypeMismatchError(
                 f"{name} in GROUP BY takes a time attribute",
                 code="E1231",

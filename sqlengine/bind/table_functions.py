@@ -5,7 +5,9 @@
     CUMULATE(TABLE t, DESCRIPTOR(ts), step, size [, offset])     DATA, TIMECOL, STEP, SIZE, OFFSET
     SESSION(TABLE t [PARTITION BY k, ..], DESCRIPTOR(ts), gap)   DATA, TIMECOL, GAP
 
-They add window_start, window_end (plain timestamps) and window_time (a time attribute like the one of the input).
+They add window_start, window_end (plain timestamps) and window_time (a time attribute like the one of the input). The
+time column is a time attribute; in a batch query, whose windows all close at the end, any timestamp will do, and
+window_time is a plain one then.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     "CUMULATE": ("STEP", "SIZE", "OFFSET", "EMITONLYONUPDATE"),
     "SESSION": ("GAP",),
 }
+MAX_WINDOWS = 100_000
+"""The most windows that a row may fall in. A day that slides by the second has 86,400."""
 _OPTIONAL = frozenset({"OFFSET", "EMITONLYONUPDATE"})
 WINDOW_FUNCTIONS = frozenset(_PARAMETERS)
 
@@ -44,7 +48,7 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
 
     Raises:
         BindError: E1230 for wrong arguments, E1231 when the column is no time attribute, E1232 for sizes that do not
-        fit together.
+        fit together, E1234 for too many windows per row.
     """
     name, span = call.name.upper(), span_of(call)
     arguments = _arguments(name, call)
@@ -98,11 +102,12 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
             hint="leave it out: every step gives a row",
         )
     window = window_of(name, lengths, span)
-    return window_table(plan, found[0].ref(), window, partition, span_of(named), name)
+    return window_table(plan, found[0].ref(), window, partition, span_of(named), name, batch=env.context.batch)
 
 
 def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSpec:
-    """The window assigner of lengths in milliseconds; E1232 when they do not fit together."""
+    """The window assigner of lengths in milliseconds; E1232 when they do not fit together, E1234 when each row falls
+    in more than `MAX_WINDOWS` windows: it would come out once for each of them."""
     offset = lengths.get("OFFSET", 0)
     for parameter, length in lengths.items():
         if parameter != "OFFSET" and length <= 0:
@@ -132,6 +137,7 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
                     span=span,
                     hint="the slide stands before the size",
                 )
+            _check_windows("HOP", "slide", slide, size, span)
             return HopWindow(slide, size, offset)
         case "CUMULATE":
             step = lengths["STEP"]
@@ -142,9 +148,20 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
                     span=span,
                     hint="the step stands before the size",
                 )
+            _check_windows("CUMULATE", "step", step, size, span)
             return CumulateWindow(step, size, offset)
         case _:
             return SessionWindow(lengths["GAP"])
+
+
+def _check_windows(name: str, parameter: str, step: int, size: int, span: Span | None) -> None:
+    if size // step > MAX_WINDOWS:
+        raise BindError(
+            f"each row falls in {size // step:,} windows of {name}, and at most {MAX_WINDOWS:,} are allowed",
+            code="E1234",
+            span=span,
+            hint=f"a {parameter} of at least {-(-size // MAX_WINDOWS)} ms, or a shorter size",
+        )
 
 
 def window_table(
@@ -155,8 +172,10 @@ def window_table(
     span: Span | None,
     usage: str,
     window_time_type: DataType | None = None,
+    *,
+    batch: bool = False,
 ) -> WindowTable:
-    """The node, when the time column is a time attribute; E1231 otherwise."""
+    """The node, when the time column is a time attribute (of a batch query: a timestamp); E1231 otherwise."""
     kind = time.type
     if not kind.is_timestamp:
         raise TypeMismatchError(
@@ -165,12 +184,12 @@ def window_table(
             span=span,
             hint="declare WATERMARK FOR a column of such a type, or a column AS PROCTIME()",
         )
-    if kind.time_attribute is None:
+    if kind.time_attribute is None and not batch:
         raise TypeMismatchError(
             f'{usage} takes a time attribute, and "{time.name}" is a plain {kind.with_nullable(True)}',
             code="E1231",
             span=span,
-            hint="name it in WATERMARK FOR of its table; expressions, aggregates and materialized views make a plain value of it",
+            hint="name it in WATERMARK FOR of its table; expressions and aggregates make a plain value of it",
         )
     bound = timestamp(3).not_null()
     time_type = window_time_type or kind.with_(precision=3, nullable=False)

@@ -179,6 +179,11 @@ class BindContext(Protocol):
     @property
     def current_database(self) -> str: ...
 
+    @property
+    def batch(self) -> bool:
+        """Whether the query is a batch query: its input ends, and nothing is known of it before that."""
+        ...
+
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         """The object of a one- to three-part name; `options` come from an OPTIONS hint. A materialized view and a table
         in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""

@@ -13,9 +13,8 @@ from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from runtime.local.job_settings import EPOCH_MAX_ROWS
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import RUNTIME_MODE
 from sqlengine.result import Result
-from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, TIME_ZONE, Session, time_zone_name
+from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
 
 __all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]

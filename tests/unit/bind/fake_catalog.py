@@ -110,6 +110,10 @@ class FakeCatalog:
             case _:
                 return OpenTable(found, table, None, idle_timeout=0)
 
+    @property
+    def batch(self) -> bool:
+        return False
+
     def within(self, view: CatalogView) -> FakeCatalog:
         return self
 
