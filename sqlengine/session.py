@@ -107,6 +107,7 @@ class Session:
         self.closed = threading.Event()
         self.checked = False
         self.restarts: int | None = None
+        self.job_options: dict[str, str] = {}
         self.cut: EpochCut | None = None
         self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
         self.on_job: Callable[[Job], object] | None = None
@@ -117,9 +118,9 @@ class Session:
         return time_zone_name(self.options.get(TIME_ZONE)) or "UTC"
 
     def job_settings(self) -> JobSettings:
-        """What the engine's jobs get; `checked`, `restarts` and the cuts are set by tests."""
+        """What the engine's jobs get; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
         return JobSettings(
-            Options(self.options.as_dict()),
+            Options({**self.job_options, **self.options.as_dict()}),
             self.functions,
             self.time_zone,
             self.clock,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,17 +18,21 @@ import numpy as np
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.key_group import key_group_range
-from runtime.core.options import Options
+from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
+from runtime.local.partitioned import PartitionedOperator
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
 from runtime.operators.sink import SinkOperator
+from runtime.plan.distribution import distribution
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec
 from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
-__all__ = ["Dataflow", "SourceInput", "Vertex"]
+__all__ = ["PARALLELISM", "Dataflow", "SourceInput", "Vertex"]
+
+PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed operators are divided, by key group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Dataflow:
             node, OperatorContext(name, options, functions, time_zone, rejections)
         )
         self._checked = checked
+        self._parallelism = max(1, options.get(PARALLELISM))
+        self._workers: ThreadPoolExecutor | None = None
         try:
             self._roots = tuple(self._add(root) for root in roots)
         except BaseException:
@@ -201,7 +208,14 @@ class Dataflow:
         self.restore(self._epoch, saved)
 
     def _operator(self, node: PhysicalNode, name: str) -> Operator:
-        operator = self._make(node, name)
+        keys = distribution(node) if self._parallelism > 1 else None
+        if keys is None:
+            operator = self._make(node, name)
+        else:
+            if self._workers is None:
+                self._workers = ThreadPoolExecutor(self._parallelism - 1, thread_name_prefix="tasks")
+            tasks = [self._make(node, name) for _ in range(self._parallelism)]
+            operator = PartitionedOperator(tasks, keys, self._workers)
         return guarded(operator, node) if self._checked else operator
 
     def _read(self, vertex: Vertex, given: SourceInput | None) -> None:
@@ -302,6 +316,8 @@ class Dataflow:
 
     def _close(self) -> None:
         with ExitStack() as closing:
+            if self._workers is not None:
+                closing.callback(self._workers.shutdown)
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)

@@ -11,6 +11,7 @@ from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
+from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
@@ -31,6 +32,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,
         NULL_ROWTIME,
+        PARALLELISM,
         REQUIRE_ON_CONFLICT,
         RUNTIME_MODE,
         STATE_TTL,

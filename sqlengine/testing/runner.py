@@ -33,13 +33,14 @@ class Cut:
     """How a run cuts epochs: rows per epoch for sources, and how a step of changes of a table in memory is divided.
 
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
-    saved state between epochs.
+    saved state between epochs, of `parallelism` tasks each.
     """
 
     name: str
     rows: Callable[[random.Random], int] | None = None
     exact: bool = True
     restarts: bool = False
+    parallelism: int = 1
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -52,6 +53,8 @@ CUTS = (
     Cut("all in one epoch", lambda chance: 10_000_000, exact=False),
     Cut("random epochs", lambda chance: chance.randint(1, 7), exact=False),
     Cut("restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True),
+    Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3),
+    Cut("three tasks, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, parallelism=3),
 )
 
 
@@ -59,7 +62,7 @@ def cuts_for(file: SltFile) -> list[Cut]:
     """The ways in which a file is run in the matrix; one that says where its epochs end keeps them."""
     if not file.fixed_cuts:
         return list(CUTS)
-    return [AS_WRITTEN, *(replace(cut, rows=None) for cut in CUTS if cut.restarts)]
+    return [AS_WRITTEN, *(replace(cut, rows=None) for cut in CUTS if cut.restarts or cut.parallelism > 1)]
 
 
 class _SourceCut:
@@ -95,6 +98,7 @@ class _Run:
         session = self.environment.session
         session.checked = True
         session.restarts = seed if cut.restarts else None
+        session.job_options["parallelism.default"] = str(cut.parallelism)
         if cut.rows is not None:
             source_cut = _SourceCut(cut, seed)
             session.cut = source_cut

@@ -1,0 +1,100 @@
+"""An operator that runs as several tasks, each with a range of the key groups, on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.key_group import KEY_GROUPS, key_group
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.operators.operator import EpochTime, Operator, StateSize
+
+__all__ = ["PartitionedOperator"]
+
+_FEW_ROWS = 4096
+"""Fewer rows than this are computed one task after another: handing them to threads would cost more."""
+
+
+class PartitionedOperator(Operator):
+    """Divides the changes of an epoch by key group, has the tasks compute theirs, and puts their changes together.
+
+    The answer is that of one task; only the order of changes of different keys differs.
+
+    Args:
+        tasks: the operator as often as there are tasks.
+        keys: per input the columns by which it is divided (`distribution`).
+        workers: threads, shared with other operators.
+    """
+
+    def __init__(self, tasks: Sequence[Operator], keys: Sequence[Sequence[int]], workers: ThreadPoolExecutor) -> None:
+        self._tasks = tuple(tasks)
+        self._keys = keys
+        self._workers = workers
+
+    @property
+    def tasks(self) -> Sequence[Operator]:
+        return self._tasks
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        count = len(self._tasks)
+        divided = [
+            [None] * count if batch is None or not len(batch) else _divide(batch, keys, count)
+            for batch, keys in zip(inputs, self._keys, strict=True)
+        ]
+        work = [(task, [parts[number] for parts in divided]) for number, task in enumerate(self._tasks)]
+        if sum(len(b) for b in inputs if b is not None) < _FEW_ROWS:
+            outputs = [task.step(given, time) for task, given in work]
+        else:
+            # The last task runs here: a thread less to wake.
+            waiting = [self._workers.submit(_step, task, given, time) for task, given in work[:-1]]
+            last = _step(*work[-1], time)
+            outputs = [*(w.result() for w in waiting), last]
+        found = [output for output in outputs if output is not None and len(output)]
+        return ChangelogBatch.concat(found) if found else None
+
+    def output_watermark(self, time: EpochTime) -> int:
+        return min(task.output_watermark(time) for task in self._tasks)
+
+    def restored(self) -> None:
+        for task in self._tasks:
+            task.restored()
+
+    @property
+    def state_size(self) -> StateSize:
+        sizes = [task.state_size for task in self._tasks]
+        return StateSize(sum(s.rows for s in sizes), sum(s.bytes for s in sizes))
+
+    @property
+    def complete(self) -> bool:
+        return all(task.complete for task in self._tasks)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.close()
+
+
+def _step(task: Operator, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    # numpy's error state belongs to the thread.
+    with np.errstate(all="ignore"):
+        return task.step(inputs, time)
+
+
+def _divide(batch: ChangelogBatch, keys: Sequence[int], count: int) -> list[ChangelogBatch | None]:
+    """The changes of each task, in order; task i has the key groups of `key_group_range(i, count)`."""
+    columns = [batch.column(k) for k in keys]
+    groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
+    # The first key group of task i is i * KEY_GROUPS // count.
+    starts = np.array([i * KEY_GROUPS // count for i in range(count)])
+    task = np.searchsorted(starts, groups, side="right") - 1
+    order = np.argsort(task, kind="stable")
+    bounds = np.searchsorted(task[order], np.arange(count + 1))
+    if len(np.flatnonzero(np.diff(bounds))) == 1:
+        return [batch if bounds[i + 1] > bounds[i] else None for i in range(count)]
+    ranged = batch.take(order)
+    return [
+        ranged.slice(int(bounds[i]), int(bounds[i + 1] - bounds[i])) if bounds[i + 1] > bounds[i] else None
+        for i in range(count)
+    ]
