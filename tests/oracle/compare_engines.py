@@ -17,6 +17,7 @@ from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from tests.oracle.compare_rows import rows_of
+from tests.oracle.differences import WRONG_OPTIMIZERS
 from tests.oracle.generate_cases import Definition
 from tests.oracle.generate_tables import Change, Contents, Row, Table
 from tests.oracle.key_claims import KeyClaims
@@ -25,14 +26,20 @@ __all__ = ["Engine", "Oracle"]
 
 
 class Oracle:
-    """DuckDB over the contents of a case's tables. One connection serves all cases."""
+    """DuckDB over the contents of a case's tables. One connection serves all cases.
+
+    `plain`: it runs queries as they are written, without its optimizer.
+    """
 
     _connection: duckdb.DuckDBPyConnection | None = None
 
-    def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition]) -> None:
+    def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition], *, plain: bool = False) -> None:
         if Oracle._connection is None:
-            Oracle._connection = duckdb.connect(config={"threads": 1})
+            Oracle._connection = duckdb.connect(config={"threads": 1, "disabled_optimizers": WRONG_OPTIMIZERS})
         self._sql = Oracle._connection.cursor()
+        self._plain = plain
+        if plain:
+            self._sql.execute("PRAGMA disable_optimizer")
         self._tables = tables
         self._views = {d.name: d.query.sql.duck for d in definitions}
 
@@ -53,6 +60,8 @@ class Oracle:
     def close(self) -> None:
         for name in reversed(self._views):
             self._sql.execute(f"DROP VIEW IF EXISTS {name}")
+        if self._plain:
+            self._sql.execute("PRAGMA enable_optimizer")
         self._sql.close()
 
 

@@ -10,7 +10,7 @@ from tests.oracle.compare_case import concrete
 from tests.oracle.compare_engines import Oracle, Row
 from tests.oracle.generate_cases import Case
 from tests.oracle.generate_tables import Change, Contents, Table, literal
-from tests.oracle.generate_text import Kind
+from tests.oracle.generate_text import Kind, Query
 
 __all__ = ["as_slt", "write_slt"]
 
@@ -34,7 +34,10 @@ def as_slt(case: Case, why: str) -> str:
             if statements:
                 lines += ["statement ok", "BEGIN EPOCH;", *statements, "END EPOCH;", ""]
             oracle.load(contents)
-            lines += ["query", "SELECT * FROM fuzzed", "----", *_cells(oracle.rows(case.sql.duck), case), ""]
+            lines += ["query", "SELECT * FROM fuzzed", "----", *_cells(oracle.rows(case.sql.duck), case.query), ""]
+            for view in (d for d in case.definitions if d.how == "MATERIALIZED VIEW"):
+                read = f"SELECT * FROM {view.name}"
+                lines += ["query", read, "----", *_cells(oracle.rows(read), view.query), ""]
     finally:
         oracle.close()
     return "\n".join(lines)
@@ -76,10 +79,10 @@ def _insert(table: Table, rows: list[Row]) -> str:
     return f"INSERT INTO {table.name} VALUES {', '.join(values)};"
 
 
-def _cells(rows: list[Row], case: Case) -> list[str]:
+def _cells(rows: list[Row], query: Query) -> list[str]:
     """Lines as the test file wants them; the exact form of decimals is the engine's, so `--rewrite` has the last
     word."""
-    kinds = [c.kind for c in case.query.columns]
+    kinds = [c.kind for c in query.columns]
     return sorted(" | ".join(_cell(v, k) for v, k in zip(row, kinds, strict=True)) for row in rows)
 
 
