@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -10,19 +11,29 @@ import pyarrow as pa
 from runtime.core.types import DataType
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
+from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
-from runtime.kernels.grow import grown
+from runtime.kernels.grow import expand_ranges, grown
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.plan.nodes import AggregateSpec
+from runtime.state.table import StateTable, shared_value
 
-__all__ = ["PaneState", "Slices"]
+__all__ = ["WALL_TIME", "PaneState", "Slices", "wall_times"]
+
+WALL_TIME = pa.timestamp("ms")
+"""How bounds of windows are saved."""
+
+
+def wall_times(milliseconds: np.ndarray) -> pa.Array:
+    """Wall-clock times as a column to save."""
+    return fixed_array(milliseconds, WALL_TIME, None)
 
 
 class Slices:
-    """The open slices: (end, start) in wall-clock milliseconds by slot, and sorted by end."""
+    """The open slices: (end, start) in wall-clock milliseconds by slot, and sorted by end, then by start."""
 
     def __init__(self) -> None:
         self._index = HashIndex(2)
@@ -58,10 +69,20 @@ class Slices:
             self._end[fresh], self._start[fresh] = new_ends, starts[is_new]
             order = np.lexsort((starts[is_new], new_ends))
             fresh, new_ends = fresh[order], new_ends[order]
-            place = np.searchsorted(self._sorted_ends, new_ends, side="right")
+            place = self._places(new_ends, self._start[fresh])
             self._sorted_ends = np.insert(self._sorted_ends, place, new_ends)
             self._sorted_slots = np.insert(self._sorted_slots, place, fresh)
         return slots
+
+    def _places(self, ends: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Where slices that are not there yet belong among those that are."""
+        place = np.searchsorted(self._sorted_ends, ends, side="left")
+        peers = np.searchsorted(self._sorted_ends, ends, side="right") - place
+        if peers.any():
+            index, at = expand_ranges(place, peers)
+            earlier = self._start[self._sorted_slots[at]] < starts[index]
+            place = place + np.bincount(index[earlier], minlength=len(ends))
+        return place
 
     def close(self, slots: np.ndarray) -> None:
         """Forgets open slices."""
@@ -81,6 +102,7 @@ class PaneState:
     """Accumulators by (slice, key): panes of a slice are listed in order of arrival.
 
     Args:
+        slices: the open slices, each of which has panes.
         keys: the types of the key columns.
         calls: the aggregate calls.
         types: the types of the input's columns.
@@ -90,6 +112,7 @@ class PaneState:
 
     def __init__(
         self,
+        slices: Slices,
         keys: Sequence[DataType],
         calls: Sequence[AggregateSpec],
         types: Sequence[DataType],
@@ -97,13 +120,16 @@ class PaneState:
         counted: bool,
     ) -> None:
         arrow = [t.arrow for t in keys]
+        self._slices = slices
         self._encoder = KeyEncoder(arrow, [t.nullable for t in keys])
         self._index = HashIndex(1 + self._encoder.width)
         self._keys = ColumnStore(arrow)
         self._lists = BlockLists()
         self.aggregates = AggregateSet(calls, types, mergeable)
         self._live = RowCounts() if counted else None
+        self._arrival = np.zeros(0, np.int64)
         self._next_seq = 0
+        self._table: StateTable | None = None
 
     def __len__(self) -> int:
         return len(self._index)
@@ -111,7 +137,29 @@ class PaneState:
     @property
     def nbytes(self) -> int:
         parts = (self._encoder, self._index, self._keys, self._lists, self.aggregates)
-        return sum(p.nbytes for p in parts) + (0 if self._live is None else self._live.values.nbytes)
+        live = 0 if self._live is None else self._live.values.nbytes
+        return sum(p.nbytes for p in parts) + live + self._arrival.nbytes
+
+    def tables(self, names: Sequence[str]) -> list[StateTable]:
+        """The tables of the panes (key columns by these names) and of what belongs to them. Called once: changes are
+        noted in them from then on."""
+        self._table = StateTable(
+            "panes",
+            [
+                ("$start", WALL_TIME),
+                ("$end", WALL_TIME),
+                *zip(names, self._keys.types, strict=True),
+                *self.aggregates.columns(),
+                *([] if self._live is None else [("$rows", pa.int64())]),
+                ("$arrival", pa.int64()),
+            ],
+            live=self._index.live_slots,
+            read=self._saved,
+            load=self._load,
+            key=names,
+        )
+        arrivals = shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from)
+        return [self._table, *self.aggregates.tables(self._table), arrivals]
 
     def add(
         self, slices: np.ndarray, keys: Sequence[pa.Array], signs: np.ndarray | None, columns: Sequence[pa.Array]
@@ -122,15 +170,15 @@ class PaneState:
         words[:, 1:] = self._encoder.encode(keys, len(slices))
         panes, is_new = self._index.insert(words)
         fresh = np.flatnonzero(is_new)
+        seqs = self._arrivals(len(slices))
         if len(fresh):
             take = pa.array(fresh)
-            self._keys.put(panes[fresh], [k.take(take) for k in keys])
-            self._lists.append(slices[fresh], panes[fresh])
-        seqs = np.arange(self._next_seq, self._next_seq + len(slices), dtype=np.int64)
-        self._next_seq += len(slices)
+            self._list(panes[fresh], slices[fresh], [k.take(take) for k in keys], seqs[fresh])
         self.aggregates.update(panes, signs, columns, seqs)
         if self._live is not None:
             self._live.add(panes, signs)
+        if self._table is not None:
+            self._table.wrote(panes)
 
     def panes(self, slices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The panes of slices: `(index into slices, pane)`."""
@@ -162,17 +210,64 @@ class PaneState:
             words[:, 0] = bases[index]
             targets, is_new = self._index.insert(words)
             fresh = np.flatnonzero(is_new)
-            self._keys.put(targets[fresh], self._keys.take(sources[fresh]))
-            self._lists.append(bases[index[fresh]], targets[fresh])
+            arrivals = self._arrivals(len(fresh))
+            self._list(targets[fresh], bases[index[fresh]], self._keys.take(sources[fresh]), arrivals)
             self.aggregates.merge(targets, self.aggregates, sources)
             if self._live is not None:
                 self._live.merge(targets, self._live, sources)
+            if self._table is not None:
+                self._table.wrote(targets)
             self._lists.drop_keys(slices)
             self._release(sources)
+
+    def _arrivals(self, count: int) -> np.ndarray:
+        """The next numbers of arrival."""
+        self._next_seq += count
+        return np.arange(self._next_seq - count, self._next_seq, dtype=np.int64)
+
+    def _list(self, panes: np.ndarray, slices: np.ndarray, keys: Sequence[pa.Array], arrivals: np.ndarray) -> None:
+        """Notes new panes, in order of arrival."""
+        self._keys.put(panes, keys)
+        self._lists.append(slices, panes)
+        self._arrival = grown(self._arrival, self._index.capacity)
+        self._arrival[panes] = arrivals
+
+    def _saved(self, panes: np.ndarray) -> list[pa.Array]:
+        slices = self._index.keys(panes)[:, 0].view(np.int64)
+        return [
+            wall_times(self._slices.start(slices)),
+            wall_times(self._slices.end(slices)),
+            *self._keys.take(panes),
+            *self.aggregates.save(panes),
+            *([] if self._live is None else [pa.array(self._live.at(panes))]),
+            pa.array(self._arrival[panes]),
+        ]
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        order = np.argsort(columns[-1].to_numpy(), kind="stable")
+        starts, ends, *rest = (c.take(pa.array(order)) for c in columns)
+        slices = self._slices.open(fixed_values(ends), fixed_values(starts))
+        keys, rest = rest[: len(self._keys.types)], rest[len(self._keys.types) :]
+        words = np.empty((len(slices), self._index.width), np.uint64)
+        words[:, 0] = slices
+        words[:, 1:] = self._encoder.encode(keys, len(slices))
+        panes, _ = self._index.insert(words)
+        self._list(panes, slices, keys, rest.pop().to_numpy())
+        if self._live is not None:
+            self._live.restore(panes, rest.pop())
+        self.aggregates.restore(panes, rest)
+        found = np.empty(len(panes), np.int64)
+        found[order] = panes
+        return found
+
+    def _go_on_from(self, arrivals: list[object]) -> None:
+        self._next_seq = max(cast("list[int]", arrivals))
 
     def _release(self, panes: np.ndarray) -> None:
         if len(panes) == 0:
             return
+        if self._table is not None:
+            self._table.freed(panes)
         self.aggregates.release(panes)
         self._keys.free(panes)
         self._index.remove(panes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,9 @@ from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds
 from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
 from runtime.plan.nodes import WindowAggregateExec
+from runtime.plan.state import column_names
 from runtime.plan.windows import SessionWindow
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["SessionWindowAggregateOperator"]
 
@@ -42,6 +45,32 @@ class SessionWindowAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._next_seq = 0
+        names = column_names(source)
+        counted = [] if self._live is None else [("$rows", pa.int64())]
+        sessions = self._sessions.keep_in(
+            [names[k] for k in node.keys], [*self._aggregates.columns(), *counted], self._saved, self._restore
+        )
+        self._tables = [
+            sessions,
+            *self._aggregates.tables(sessions),
+            shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from),
+        ]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _saved(self, sessions: np.ndarray) -> list[pa.Array]:
+        live = [] if self._live is None else [pa.array(self._live.at(sessions))]
+        return [*self._aggregates.save(sessions), *live]
+
+    def _restore(self, sessions: np.ndarray, columns: list[pa.Array]) -> None:
+        if self._live is not None:
+            self._live.restore(sessions, columns.pop())
+        self._aggregates.restore(sessions, columns)
+
+    def _go_on_from(self, arrivals: list[object]) -> None:
+        self._next_seq = max(cast("list[int]", arrivals))
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs

@@ -6,7 +6,7 @@ share a session.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.types import DataType
+from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
@@ -22,7 +23,9 @@ from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.pane_state import WALL_TIME, wall_times
 from runtime.operators.window_assign import closed, firing_times
+from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
 __all__ = ["Assigned", "SessionState"]
@@ -58,6 +61,7 @@ class SessionState:
         self._key_of, self._seq = np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._queue = SortedRuns(1)
         self._next_seq = 0
+        self._table: StateTable | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -66,6 +70,52 @@ class SessionState:
     def nbytes(self) -> int:
         parts = (self._encoder, self._index, self._keys, self._open, self._slots, self._queue)
         return sum(p.nbytes for p in parts) + 4 * self._start.nbytes
+
+    def keep_in(
+        self,
+        names: Sequence[str],
+        columns: Sequence[tuple[str, pa.DataType]] = (),
+        save: Callable[[np.ndarray], list[pa.Array]] | None = None,
+        restore: Callable[[np.ndarray, list[pa.Array]], None] | None = None,
+    ) -> StateTable:
+        """The table of the open sessions, in which changes are noted from now on: bounds, key columns (by these names),
+        `columns` that the owner keeps beside a session, and `$arrival`, their order."""
+        width = len(self._keys.types)
+
+        def read(sessions: np.ndarray) -> list[pa.Array]:
+            return [
+                wall_times(self._start[sessions]),
+                wall_times(self._end[sessions]),
+                *self.key_columns(sessions),
+                *([] if save is None else save(sessions)),
+                pa.array(self._seq[sessions]),
+            ]
+
+        def load(given: list[pa.Array]) -> np.ndarray:
+            order = np.argsort(given[-1].to_numpy(), kind="stable")
+            starts, ends, *rest, seqs = (c.take(pa.array(order)) for c in given)
+            sessions = self._load(rest[:width], fixed_values(starts), fixed_values(ends), seqs.to_numpy())
+            if restore is not None:
+                restore(sessions, rest[width:])
+            found = np.empty(len(sessions), np.int64)
+            found[order] = sessions
+            return found
+
+        self._table = StateTable(
+            "sessions",
+            [
+                ("$start", WALL_TIME),
+                ("$end", WALL_TIME),
+                *zip(names, self._keys.types, strict=True),
+                *columns,
+                ("$arrival", pa.int64()),
+            ],
+            live=self._slots.live_slots,
+            read=read,
+            load=load,
+            key=names,
+        )
+        return self._table
 
     def assign(self, keys: Sequence[pa.Array], times: np.ndarray, watermark: int) -> Assigned:
         """Puts rows into sessions, opening, widening and joining them. `watermark` is that of the epoch before: rows
@@ -93,7 +143,11 @@ class SessionState:
         live = np.flatnonzero(~late)
         self._reshape(target[live], cluster_start[live], cluster_end[live], target[live] >= 0)
         self._forget_keys(key_slots[first])
-        return Assigned(target[cluster[count:]], joined, into)
+        sessions = target[cluster[count:]]
+        if self._table is not None:
+            # Only sessions that rows fell in have other bounds, or others joined to them.
+            self._table.wrote(sessions[sessions >= 0])
+        return Assigned(sessions, joined, into)
 
     def pop(self, watermark: int) -> np.ndarray:
         """The sessions that the watermark closes, by end, then by first arrival; they stay readable until `drop`."""
@@ -106,6 +160,8 @@ class SessionState:
         """Forgets sessions that were popped or joined to others."""
         if len(sessions) == 0:
             return
+        if self._table is not None:
+            self._table.freed(sessions)
         keys = self._key_of[sessions]
         self._open.remove(keys, sessions)
         self._slots.free(sessions)
@@ -140,19 +196,34 @@ class SessionState:
         first_row[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
         without = np.flatnonzero((target < 0) & ~late)
         without = without[np.argsort(first_row[without])]
-        made = self._slots.allocate(len(without))
+        keys = key_slots[first][group[count:][first_row[without]]]
+        made = self._make(keys, self._next_seq + np.arange(len(keys)))
         target[without] = made
-        high = self._slots.high
-        for name in ("_start", "_end", "_key_of", "_seq"):
-            setattr(self, name, grown(getattr(self, name), high))
-        self._key_of[made] = key_slots[first][group[count:][first_row[without]]]
-        self._seq[made] = self._next_seq + np.arange(len(made))
-        self._next_seq += len(made)
         self._end[made] = MIN_WATERMARK
-        self._open.append(self._key_of[made], made)
         joined = known[joins]
         self._queue.remove(joined)
         return target, joined, into[joins]
+
+    def _make(self, keys: np.ndarray, seqs: np.ndarray) -> np.ndarray:
+        """New sessions of keys, in order of arrival; their bounds are still to be set."""
+        made = self._slots.allocate(len(keys))
+        high = self._slots.high
+        for name in ("_start", "_end", "_key_of", "_seq"):
+            setattr(self, name, grown(getattr(self, name), high))
+        self._key_of[made], self._seq[made] = keys, seqs
+        self._next_seq = max(self._next_seq, int(seqs[-1]) + 1) if len(seqs) else self._next_seq
+        self._open.append(keys, made)
+        return made
+
+    def _load(self, keys: Sequence[pa.Array], starts: np.ndarray, ends: np.ndarray, seqs: np.ndarray) -> np.ndarray:
+        """Sessions that are put back, in order of arrival."""
+        key_slots, is_new = self._index.insert(self._encoder.encode(keys, len(seqs)))
+        fresh = np.flatnonzero(is_new)
+        self._keys.put(key_slots[fresh], [k.take(pa.array(fresh)) for k in keys])
+        sessions = self._make(key_slots, seqs)
+        self._end[sessions] = MIN_WATERMARK
+        self._reshape(sessions, starts, ends, np.ones(len(sessions), np.bool_))
+        return sessions
 
     def _reshape(self, sessions: np.ndarray, starts: np.ndarray, ends: np.ndarray, present: np.ndarray) -> None:
         """Sets bounds and queues sessions by the instant at which they close."""

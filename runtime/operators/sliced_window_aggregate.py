@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,9 @@ from runtime.operators.window_columns import (
     reject_null_times,
 )
 from runtime.plan.nodes import WindowAggregateExec
+from runtime.plan.state import column_names
 from runtime.plan.windows import AttachedWindow
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["SlicedWindowAggregateOperator"]
 
@@ -53,9 +56,23 @@ class SlicedWindowAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         single = self._assigner is None or self._assigner.single
         self._slices = Slices()
-        self._panes = PaneState([source[i].type for i in node.keys], node.calls, source.types, not single, retracts)
+        self._panes = PaneState(
+            self._slices, [source[i].type for i in node.keys], node.calls, source.types, not single, retracts
+        )
         self._single = single
         self._fired = MIN_WATERMARK
+        names = column_names(source)
+        self._tables = [
+            *self._panes.tables([names[k] for k in node.keys]),
+            shared_value("fired", pa.int64(), lambda: self._fired, self._go_on_from),
+        ]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _go_on_from(self, fired: list[object]) -> None:
+        self._fired = max(cast("list[int]", fired))
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs

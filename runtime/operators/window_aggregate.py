@@ -10,6 +10,7 @@ from runtime.operators.session_aggregate import SessionWindowAggregateOperator
 from runtime.operators.sliced_window_aggregate import SlicedWindowAggregateOperator
 from runtime.plan.nodes import WindowAggregateExec
 from runtime.plan.windows import SessionWindow
+from runtime.state.table import StateTable
 
 __all__ = ["WindowAggregateOperator"]
 
@@ -25,6 +26,10 @@ class WindowAggregateOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         return self._inner.step(inputs, time)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._inner.tables
 
     @property
     def state_size(self) -> StateSize:

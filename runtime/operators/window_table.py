@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,9 @@ from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds, windows_of
 from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
 from runtime.plan.nodes import WindowProperty, WindowTableExec
+from runtime.plan.state import column_names
 from runtime.plan.windows import SessionWindow
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["WindowTableOperator"]
 
@@ -36,11 +39,26 @@ class WindowTableOperator(Operator):
         self._context = context
         self._proctime = node.input.schema[node.time].type.is_proctime
         self._sessions: SessionState | None = None
+        self._tables: list[StateTable] = []
         if isinstance(node.window, SessionWindow):
             source = node.input.schema
             self._sessions = SessionState([source[i].type for i in node.partition], node.window.gap, node.zone)
             self._rows = ValueBag([t.arrow for t in source.types], retract=not node.input.mode.is_append_only)
             self._next_seq = 0
+            names = column_names(source)
+            sessions = self._sessions.keep_in([names[p] for p in node.partition])
+            self._tables = [
+                sessions,
+                self._rows.keep_in("rows", names, sessions),
+                shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from),
+            ]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _go_on_from(self, arrivals: list[object]) -> None:
+        self._next_seq = max(cast("list[int]", arrivals))
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs

@@ -14,9 +14,12 @@ from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.window_assign import firing_times, milliseconds
 from runtime.operators.window_columns import clock_watermark, ends_as_times
 from runtime.plan.nodes import WindowTopNExec
+from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
 from runtime.state.ordered import OrderedRows
+from runtime.state.row_table import row_table
 from runtime.state.rows import Identity
+from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
 __all__ = ["WindowTopNOperator"]
@@ -38,6 +41,34 @@ class WindowTopNOperator(Operator):
         self._keys = KeyIndex.of(schema, self._key_columns)
         self._rows = OrderedRows(schema, node.order, Identity.APPEND)
         self._timers = SortedRuns(1)
+        names = column_names(schema)
+        self._partitions = StateTable(
+            "partitions",
+            [*((names[c], schema[c].type.arrow) for c in self._key_columns), ("$arrival", pa.int64())],
+            live=self._keys.live_slots,
+            read=lambda slots: [*self._keys.columns(slots), pa.array(self._timers.seqs_of(slots))],
+            load=self._load,
+            key=[names[p] for p in node.partition],
+        )
+        rows = row_table(
+            self._rows,
+            "rows",
+            schema,
+            node.partition,
+            lambda columns: self._keys.find([columns[c] for c in self._key_columns]),
+        )
+        self._tables = [self._partitions, rows]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        *keys, arrivals = columns
+        slots, _ = self._keys.insert(keys)
+        fires = firing_times(milliseconds(keys[1]), self._node.zone)
+        self._timers.insert(np.zeros(len(slots), np.int64), time_words(fires), arrivals.to_numpy(), slots)
+        return slots
 
     @property
     def state_size(self) -> StateSize:
@@ -59,6 +90,7 @@ class WindowTopNOperator(Operator):
         _, slots = self._rows.all(closed)
         self._rows.settle(self._rows.take_away(slots))
         self._keys.remove(closed)
+        self._partitions.freed(closed)
         return ChangelogBatch.of(columns, self._node.schema) if len(ranked.slot) else None
 
     def _take_in(self, batch: ChangelogBatch, previous: int | None) -> None:
@@ -75,6 +107,7 @@ class WindowTopNOperator(Operator):
         keys, is_new = self._keys.insert([batch.column(c) for c in self._key_columns], len(batch))
         fresh = keys[is_new]
         self._timers.insert(np.zeros(len(fresh), dtype=np.int64), time_words(fires[is_new]), None, fresh)
+        self._partitions.wrote(fresh)
         changed = self._rows.apply(batch, keys)
         touched = np.unique(keys)
         kept = self._ranked(touched, 1)

@@ -150,7 +150,11 @@ def _deduplicate(node: p.DeduplicateExec) -> tuple[StateTable, ...]:
 
 def _window_top_n(node: p.WindowTopNExec) -> tuple[StateTable, ...]:
     by = _by(node.input.schema, node.partition, "nothing else")
-    return (StateTable("rows", f"{node.end} rows by window and {by}", "the clock" if node.proctime else WATERMARK),)
+    bound = "the clock" if node.proctime else WATERMARK
+    return (
+        StateTable("partitions", f"open windows and {by} in order of arrival", bound),
+        StateTable("rows", f"{node.end} rows by window and {by}", bound),
+    )
 
 
 def _over(node: p.OverAggregateExec) -> tuple[StateTable, ...]:
