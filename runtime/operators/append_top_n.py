@@ -15,8 +15,11 @@ from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.sort import run_starts, sort_words
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import RankFunction, TopNExec
+from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 
 __all__ = ["MOST_KEPT", "AppendTopNOperator", "keeps_few"]
 
@@ -60,6 +63,37 @@ class AppendTopNOperator(Operator):
             [schema[s.index].type.arrow for s in order], [s.descending for s in order], [s.nulls_last for s in order]
         )
         self._words = np.zeros((0, self._encoder.width), dtype=np.uint64)
+        self._arrival = np.zeros(0, dtype=np.int64)
+        self._next_arrival = 0
+        names = column_names(schema)
+        self._table = StateTable(
+            "rows",
+            [*((name, f.type.arrow) for name, f in zip(names, schema, strict=True)), ("$arrival", pa.int64())],
+            live=self._slots.live_slots,
+            read=lambda slots: [*self._rows.take(slots), pa.array(self._arrival[slots])],
+            load=self._load,
+            key=[names[p] for p in node.partition],
+        )
+        self._touched = None if self._idle is None else touched_table(self._keys, self._idle, schema, node.partition)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,) if self._touched is None else (self._table, self._touched)
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        *rows, arrivals = columns
+        arrival = arrivals.to_numpy()
+        keys, is_new = self._keys.insert([rows[i] for i in self._node.partition], len(arrival))
+        self._grow(keys[is_new])
+        words = self._encode(rows)
+        slots = self._slots.allocate(len(arrival))
+        self._put(slots, rows, words, arrival)
+        by_arrival = np.argsort(arrival, kind="stable")
+        columns_of_order = (keys.astype(np.uint64).reshape(-1, 1)[by_arrival], words[by_arrival])
+        order = by_arrival[sort_words(np.concatenate(columns_of_order, axis=1))]
+        self._best[keys[order], _place_in_run(keys[order])] = slots[order]
+        self._next_arrival = max(self._next_arrival, int(arrival.max()) + 1)
+        return slots
 
     @property
     def state_size(self) -> StateSize:
@@ -74,7 +108,7 @@ class AppendTopNOperator(Operator):
             return None
         keys, is_new = self._keys.insert([batch.column(i) for i in self._node.partition], len(batch))
         self._grow(keys[is_new])
-        words = self._encode(batch)
+        words = self._encode(batch.columns)
         rows, owners, words = self._contenders(keys, words)
         if not len(rows):
             return None
@@ -93,6 +127,8 @@ class AppendTopNOperator(Operator):
         self._free(gone)
         if self._idle is not None:
             self._idle.touch(touched, time.processing_time)
+        if self._touched is not None:
+            self._touched.wrote(touched)
         return output
 
     def _expire(self, partitions: np.ndarray) -> None:
@@ -100,8 +136,18 @@ class AppendTopNOperator(Operator):
             best = self._best[partitions]
             self._free(best[best >= 0])
             self._keys.remove(partitions)
+            if self._touched is not None:
+                self._touched.freed(partitions)
+
+    def _put(self, slots: np.ndarray, rows: Sequence[pa.Array], words: np.ndarray, arrival: np.ndarray) -> None:
+        self._words = grown(self._words, self._slots.high)
+        self._arrival = grown(self._arrival, self._slots.high)
+        self._words[slots] = words
+        self._arrival[slots] = arrival
+        self._rows.put(slots, rows)
 
     def _free(self, slots: np.ndarray) -> None:
+        self._table.freed(slots)
         self._rows.free(slots)
         self._slots.free(slots)
 
@@ -113,8 +159,8 @@ class AppendTopNOperator(Operator):
             self._best = wider
         self._best[fresh] = -1
 
-    def _encode(self, batch: ChangelogBatch) -> np.ndarray:
-        words = self._encoder.encode([batch.column(s.index) for s in self._node.order])
+    def _encode(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        words = self._encoder.encode([columns[s.index] for s in self._node.order])
         if words.shape[1] != self._words.shape[1]:
             self._words = self._encoder.adapt(self._words)
         return words
@@ -150,9 +196,10 @@ class AppendTopNOperator(Operator):
         kept = place < self._n
         new = kept[len(old) :]
         slots = self._slots.allocate(int(new.sum()))
-        self._words = grown(self._words, self._slots.high)
-        self._words[slots] = words[new]
-        self._rows.put(slots, batch.take(rows[new]).columns)
+        arrival = self._next_arrival + rows[new]
+        self._next_arrival += len(batch)
+        self._put(slots, batch.take(rows[new]).columns, words[new], arrival)
+        self._table.wrote(slots)
         after = np.full_like(before, -1)
         old_kept = kept[: len(old)]
         after[old_owner[old_kept], place[: len(old)][old_kept]] = old[old_kept]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import ChangelogNormalizeExec
 from runtime.state.keyed import KeyIndex
+from runtime.state.row_table import row_table
 from runtime.state.rows import Identity, RowStore
+from runtime.state.table import StateTable
 
 __all__ = ["ChangelogNormalizeOperator"]
 
@@ -30,6 +33,11 @@ class ChangelogNormalizeOperator(Operator):
         self._node = node
         self._rows = RowStore(node.schema, Identity.KEYED, node.keys)
         self._ttl = node.ttl
+        self._table = row_table(self._rows, "rows", node.schema, node.keys, _one_key, written=bool(node.ttl))
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
 
     @property
     def state_size(self) -> StateSize:
@@ -67,3 +75,7 @@ class ChangelogNormalizeOperator(Operator):
         if not self._node.mode.update_before:
             order = order[kinds[order] != UPDATE_BEFORE]
         return ChangelogBatch.of(columns, self._node.schema, kinds).take(order)
+
+
+def _one_key(columns: list[pa.Array]) -> np.ndarray:
+    return np.zeros(len(columns[0]), np.int64)

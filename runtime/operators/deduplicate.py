@@ -16,7 +16,9 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import DeduplicateExec
+from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
 __all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
@@ -31,6 +33,26 @@ class KeepFirstOperator(Operator):
         self._node = node
         self._keys = KeyIndex.of(node.schema, node.keys)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
+        names = column_names(node.schema)
+        self._table = StateTable(
+            "keys",
+            [*((names[k], node.schema[k].type.arrow) for k in node.keys), *_touched_column(self._idle)],
+            live=self._keys.live_slots,
+            read=lambda slots: [*self._keys.columns(slots), *_touched(self._idle, slots)],
+            load=self._load,
+            key=[names[k] for k in node.keys],
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        width = len(self._node.keys)
+        slots, _ = self._keys.insert(columns[:width], len(columns[0]) if columns else 1)
+        if self._idle is not None:
+            self._idle.restore(slots, columns[width])
+        return slots
 
     @property
     def state_size(self) -> StateSize:
@@ -38,11 +60,14 @@ class KeepFirstOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
-            self._keys.remove(self._idle.expired(time.processing_time))
+            expired = self._idle.expired(time.processing_time)
+            self._keys.remove(expired)
+            self._table.freed(expired)
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
         slots, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
+        self._table.wrote(slots[is_new])
         if self._idle is not None:
             self._idle.touch(slots[is_new], time.processing_time)
         first = batch.filter(is_new)
@@ -70,6 +95,53 @@ class KeepFirstByTimeOperator(Operator):
         self._waits = np.zeros(0, dtype=bool)
         self._sent = np.zeros(0, dtype=bool)
         self._times = np.zeros(0, dtype=np.int64)
+        names = column_names(node.schema)
+        self._table = StateTable(
+            "rows",
+            [
+                *((name, f.type.arrow) for name, f in zip(names, node.schema, strict=True)),
+                ("$sent", pa.bool_()),
+                ("$arrival", pa.int64()),
+                *_touched_column(self._idle),
+            ],
+            live=self._keys.live_slots,
+            read=self._read,
+            load=self._load,
+            key=[names[k] for k in node.keys],
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
+
+    def _read(self, slots: np.ndarray) -> list[pa.Array]:
+        """The waiting row of each key; of a key whose row was sent the key columns alone."""
+        waits = self._waits[slots]
+        columns = self._waiting.take(np.where(waits, slots, -1))
+        for position, column in zip(self._node.keys, self._keys.columns(slots), strict=True):
+            columns[position] = column
+        arrivals = np.zeros(len(slots), np.int64)
+        arrivals[waits] = self._timers.seqs_of(slots[waits])
+        sent, arrival = pa.array(self._sent[slots]), pa.array(arrivals, mask=~waits)
+        return [*columns, sent, arrival, *_touched(self._idle, slots)]
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        width = len(self._node.schema)
+        slots, _ = self._keys.insert([columns[k] for k in self._node.keys], len(columns[0]))
+        self._grow()
+        sent = columns[width].to_numpy(zero_copy_only=False)
+        self._sent[slots] = sent
+        self._waits[slots] = ~sent
+        # In order of arrival, which decides in what order rows of one time come out.
+        order = np.flatnonzero(~sent)[np.argsort(columns[width + 1].drop_null().to_numpy(), kind="stable")]
+        waiting = slots[order]
+        rows = [c.take(pa.array(order)) for c in columns[:width]]
+        self._waiting.put(waiting, rows)
+        self._times[waiting] = milliseconds(rows[self._time])
+        self._timers.insert(np.zeros(len(waiting), np.int64), time_words(self._times[waiting]), None, waiting)
+        if self._idle is not None:
+            self._idle.restore(slots, columns[width + 2])
+        return slots
 
     @property
     def state_size(self) -> StateSize:
@@ -79,7 +151,9 @@ class KeepFirstByTimeOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
-            self._keys.remove(self._idle.expired(time.processing_time))
+            expired = self._idle.expired(time.processing_time)
+            self._keys.remove(expired)
+            self._table.freed(expired)
         (batch,) = inputs
         if batch is not None and len(batch):
             self._take_in(batch, time)
@@ -92,6 +166,7 @@ class KeepFirstByTimeOperator(Operator):
         self._waiting.free(ready)
         self._waits[ready] = False
         self._sent[ready] = True
+        self._table.wrote(ready)
         if self._idle is not None:
             self._idle.touch(ready, time.processing_time)
         return ChangelogBatch.of(rows, self._node.schema)
@@ -122,6 +197,7 @@ class KeepFirstByTimeOperator(Operator):
         self._waiting.put(slot, batch.take(best).columns)
         self._waits[slot] = True
         self._times[slot] = when
+        self._table.wrote(slot)
 
     def _grow(self) -> None:
         size = self._keys.capacity
@@ -144,6 +220,33 @@ class KeepLastOperator(Operator):
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._rows = ColumnStore([f.type.arrow for f in node.schema])
         self._times = np.zeros(0, dtype=np.int64)
+        names = column_names(node.schema)
+        self._table = StateTable(
+            "rows",
+            [
+                *((name, f.type.arrow) for name, f in zip(names, node.schema, strict=True)),
+                *_touched_column(self._idle),
+            ],
+            live=self._keys.live_slots,
+            read=lambda slots: [*self._rows.take(slots), *_touched(self._idle, slots)],
+            load=self._load,
+            key=[names[k] for k in node.keys],
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        rows = columns[: len(self._node.schema)]
+        slots, _ = self._keys.insert([rows[k] for k in self._node.keys], len(rows[0]))
+        self._times = grown(self._times, self._keys.capacity, 0)
+        self._rows.put(slots, rows)
+        if self._node.time is not None:
+            self._times[slots] = milliseconds(rows[self._node.time])
+        if self._idle is not None:
+            self._idle.restore(slots, columns[-1])
+        return slots
 
     @property
     def state_size(self) -> StateSize:
@@ -154,6 +257,7 @@ class KeepLastOperator(Operator):
             expired = self._idle.expired(time.processing_time)
             self._rows.free(expired)
             self._keys.remove(expired)
+            self._table.freed(expired)
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -187,6 +291,7 @@ class KeepLastOperator(Operator):
             ).take(np.argsort(place, kind="stable"))
         self._rows.put(slot, rows.columns)
         self._times[slot] = when
+        self._table.wrote(slot)
         if self._idle is not None:
             self._idle.touch(slot, time.processing_time)
         return output if len(output) else None
@@ -196,3 +301,11 @@ class KeepLastOperator(Operator):
             return batch, np.zeros(len(batch), dtype=np.int64)
         batch = reject_null_times(batch, self._node.time, self._context)
         return batch, milliseconds(batch.column(self._node.time))
+
+
+def _touched_column(idle: IdleSlots | None) -> list[tuple[str, pa.DataType]]:
+    return [] if idle is None else [("$touched", pa.int64())]
+
+
+def _touched(idle: IdleSlots | None, slots: np.ndarray) -> list[pa.Array]:
+    return [] if idle is None else [idle.times(slots)]

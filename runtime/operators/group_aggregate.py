@@ -80,7 +80,7 @@ class GroupAggregateOperator(Operator):
             *self._key_store.take(slots),
             *self._aggregates.save(slots),
             *([] if self._live is None else [pa.array(self._live.at(slots))]),
-            *([] if self._idle is None else [pa.array(self._idle.times(slots))]),
+            *([] if self._idle is None else [self._idle.times(slots)]),
         ]
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
@@ -89,7 +89,7 @@ class GroupAggregateOperator(Operator):
         self._key_store.put(slots, keys)
         rest = columns[len(keys) :]
         if self._idle is not None:
-            self._idle.restore(slots, rest.pop().to_numpy())
+            self._idle.restore(slots, rest.pop())
         if self._live is not None:
             self._live.restore(slots, rest.pop())
         self._aggregates.restore(slots, rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.kernels.grow import grown
 from runtime.state.rows import by_time
@@ -37,14 +38,20 @@ class IdleSlots:
         """The slots are free: they will not expire until they are touched again."""
         self._touched_at[slots[slots < len(self._touched_at)]] = _NEVER
 
-    def times(self, slots: np.ndarray) -> np.ndarray:
-        """When slots in use were last touched, int64."""
-        return self._touched_at[slots]
+    def times(self, slots: np.ndarray) -> pa.Array:
+        """When slots were last touched, int64; NULL where that is not known."""
+        known = slots < len(self._touched_at)
+        times = np.full(len(slots), _NEVER)
+        times[known] = self._touched_at[slots[known]]
+        return pa.array(times, mask=times == _NEVER)
 
-    def restore(self, slots: np.ndarray, times: np.ndarray) -> None:
-        """Notes when slots that were put back had last been touched."""
-        for when, chosen in by_time(slots, times):
+    def restore(self, slots: np.ndarray, times: pa.Array) -> None:
+        """Notes when slots that were put back had last been touched. Where that is NULL (state that was saved while
+        nothing expired) they do not expire until they are touched."""
+        known = times.is_valid().to_numpy(zero_copy_only=False)
+        for when, chosen in by_time(slots[known], times.drop_null().to_numpy()):
             self.touch(chosen, when)
+        self._touches = deque(sorted(self._touches, key=lambda touch: touch[0]))
 
     def expired(self, now: int) -> np.ndarray:
         """The slots idle for longer than the time to live, each once; they count as forgotten."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -17,7 +18,10 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import IntervalJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
+from runtime.state.row_table import RowColumn
+from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
+from runtime.state.timed_table import timed_table
 
 __all__ = ["IntervalJoinOperator"]
 
@@ -51,6 +55,14 @@ class IntervalJoinOperator(Operator):
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.left.schema), context)
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+        self._tables = (
+            self._left.made_table("left", node.left.schema, self._keys),
+            self._right.made_table("right", node.right.schema, self._keys),
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         left_batch, right_batch = inputs
@@ -94,10 +106,8 @@ class IntervalJoinOperator(Operator):
             self._output.add_left(first, np.ones(len(first), np.int64))
         elif self._kind is not JoinKind.ANTI:
             self._output.add(left, right, np.ones(len(left), np.int64))
-        if self._left.kept:
-            self._left.matched[left] = True
-        if self._right.kept:
-            self._right.matched[right] = True
+        self._left.match(left)
+        self._right.match(right)
 
     def _expire(self, time: EpochTime) -> ChangelogBatch | None:
         now = time.processing_time if self._proctime and time.watermark != MAX_WATERMARK else time.watermark
@@ -130,26 +140,52 @@ class _Side:
         self.matched = np.empty(0, np.bool_)
         self._keys = keys
 
+    def made_table(self, name: str, schema: Schema, index: KeyIndex) -> StateTable:
+        """The state table of this side, in which it notes its changes from now on."""
+        matched = RowColumn("$matched", pa.bool_(), lambda slots: pa.array(self.matched[slots]), self._load_matched)
+        extra = [matched] if self.kept else []
+        return timed_table(
+            self.rows, name, schema, self._keys, lambda columns: self._key_slots(columns, index), extra=extra
+        )
+
     def add(self, batch: ChangelogBatch, times: np.ndarray, index: KeyIndex) -> np.ndarray:
-        """Rows with a NULL in their key wait without one: they find no partner."""
-        missing: np.ndarray | None = None
-        for position in self._keys:
-            nulls = null_mask(batch.column(position))
-            if nulls is not None:
-                missing = nulls if missing is None else missing | nulls
-        keys = np.full(len(batch), -1, np.int64)
-        present = np.ones(len(batch), np.bool_) if missing is None else ~missing
-        held = batch.filter(present)
-        keys[present] = index.insert([held.column(k) for k in self._keys], len(held))[0]
-        slots = self.rows.add(batch.columns, keys, times)
+        slots = self.rows.add(batch.columns, self._key_slots(batch.columns, index), times)
         if self.kept:
             self.matched = grown(self.matched, self.rows.capacity, False)
             self.matched[slots] = False
         return slots
 
+    def match(self, slots: np.ndarray) -> None:
+        """Rows have found a partner."""
+        if not self.kept or not len(slots):
+            return
+        fresh = slots[~self.matched[slots]]
+        self.matched[fresh] = True
+        if self.rows.table is not None:
+            self.rows.table.wrote(fresh)
+
     def newly_matched(self, slots: np.ndarray) -> np.ndarray:
         """Those of the slots that had no partner yet, each once."""
         return np.unique(slots[~self.matched[slots]])
+
+    def _key_slots(self, columns: Sequence[pa.Array], index: KeyIndex) -> np.ndarray:
+        """Rows with a NULL in their key wait without one, -1: they find no partner."""
+        present = np.ones(len(columns[0]), np.bool_)
+        for position in self._keys:
+            nulls = null_mask(columns[position])
+            if nulls is not None:
+                present &= ~nulls
+        held = [columns[k] for k in self._keys]
+        if present.all():
+            return index.insert(held, len(present))[0]
+        keys = np.full(len(present), -1, np.int64)
+        mask = pa.array(present)
+        keys[present] = index.insert([c.filter(mask) for c in held], int(present.sum()))[0]
+        return keys
+
+    def _load_matched(self, slots: np.ndarray, matched: pa.Array) -> None:
+        self.matched = grown(self.matched, self.rows.capacity, False)
+        self.matched[slots] = matched.to_numpy(zero_copy_only=False)
 
 
 def _partners(

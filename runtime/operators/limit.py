@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.top_n import TopNOperator
 from runtime.plan.nodes import LimitExec, RankFunction, TopNExec
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["LimitOperator"]
 
@@ -22,12 +25,21 @@ class LimitOperator(Operator):
         self._node = node
         self._seen = 0
         self._top: TopNOperator | None = None
+        self._tables: Sequence[StateTable] = (shared_value("count", pa.int64(), lambda: self._seen, self._go_on_from),)
         if not node.input.mode.is_append_only:
             end = None if node.limit is None else node.offset + node.limit
             top = TopNExec(
                 node.input, RankFunction.ROW_NUMBER, (), (), node.offset + 1, end, False, None, node.schema, node.mode
             )
             self._top = TopNOperator(top, context)
+            self._tables = self._top.tables
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _go_on_from(self, counts: list[object]) -> None:
+        self._seen = max(cast("list[int]", counts))
 
     @property
     def state_size(self) -> StateSize:

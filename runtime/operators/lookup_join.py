@@ -13,6 +13,7 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
 from runtime.kernels.sort import first_per_key
@@ -20,8 +21,11 @@ from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import JoinKind, LookupJoinExec
+from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
+from runtime.state.row_table import row_table
 from runtime.state.rows import Identity, RowStore
+from runtime.state.table import OWNER, StateTable
 
 __all__ = ["LookupJoinOperator"]
 
@@ -51,6 +55,10 @@ class LookupJoinOperator(Operator):
         if node.input.mode.is_retract:
             self._kept = _Answers(node.input.schema, node.table.schema)
             self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return () if self._kept is None else self._kept.tables
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
@@ -136,16 +144,32 @@ class _Answers:
         self._store = ColumnStore(types)
         self._slots = SlotAllocator()
         self._lists = BlockLists()
+        self._owner = np.empty(0, np.int64)
+        whole = range(len(left))
+        rows = row_table(self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64))
+        self._table = StateTable(
+            "answers",
+            [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True)],
+            live=self._slots.live_slots,
+            read=lambda slots: [pa.array(self._owner[slots]), *self._store.take(slots)],
+            load=lambda columns: self.add(columns[0].to_numpy(), columns[1:]),
+            owner=rows,
+        )
+        self.tables = (rows, self._table)
 
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes + self._store.nbytes + self._slots.nbytes + self._lists.nbytes
 
-    def add(self, owners: np.ndarray, columns: Sequence[pa.Array]) -> None:
-        """Answers for rows, by slot."""
+    def add(self, owners: np.ndarray, columns: Sequence[pa.Array]) -> np.ndarray:
+        """Answers for rows, by slot; the slots of the answers."""
         slots = self._slots.allocate(len(owners))
         self._store.put(slots, columns)
         self._lists.append(owners, slots)
+        self._owner = grown(self._owner, self._slots.high)
+        self._owner[slots] = owners
+        self._table.wrote(slots)
+        return slots
 
     def of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The answers of rows: `(position in rows, answer)`."""
@@ -155,6 +179,7 @@ class _Answers:
         """Forgets the answers of rows."""
         _, slots = self._lists.probe(rows)
         self._lists.drop_keys(rows)
+        self._table.freed(slots)
         self._store.free(slots)
         self._slots.free(slots)
 

@@ -13,8 +13,10 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import SetOperationExec
+from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
 from runtime.state.rows import first_occurrences
+from runtime.state.table import StateTable
 
 __all__ = ["SetOperationOperator"]
 
@@ -42,6 +44,28 @@ class SetOperationOperator(Operator):
         self._types = types
         self._counts = np.zeros((0, 2), np.int64)
         self._scratch = np.empty(0, np.int64)
+        names = column_names(node.left.schema)
+        self._table = StateTable(
+            "rows",
+            [*zip(names, types, strict=True), ("$left", pa.int64()), ("$right", pa.int64())],
+            live=self._index.live_slots,
+            read=lambda slots: [*self._store.take(slots), *(pa.array(side) for side in self._counts[slots].T)],
+            load=self._load,
+            key=names,
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        rows, counts = columns[:-2], columns[-2:]
+        slots, _ = self._index.insert(rows, len(counts[0]))
+        self._counts = grown(self._counts, self._index.capacity)
+        self._scratch = grown(self._scratch, self._index.capacity)
+        self._store.put(slots, rows)
+        self._counts[slots] = np.stack([c.to_numpy() for c in counts], axis=1)
+        return slots
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         parts = [(side, batch) for side, batch in enumerate(inputs) if batch is not None and len(batch)]
@@ -69,6 +93,8 @@ class SetOperationOperator(Operator):
         gone = touched[(self._counts[touched] == 0).all(axis=1)]
         self._store.free(gone)
         self._index.remove(gone)
+        self._table.wrote(touched)
+        self._table.freed(gone)
         return output
 
     @property

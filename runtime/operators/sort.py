@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ from runtime.kernels.sort import sort_indices
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import SortExec
+from runtime.state.table import StateTable, shared_value
+from runtime.state.timed import TimedRows, bound, microseconds
+from runtime.state.timed_table import timed_table
 
 __all__ = ["SortOperator"]
 
@@ -21,39 +25,42 @@ class SortOperator(Operator):
     """Rows whose time the watermark has passed come out sorted; late rows (at or before the last time that was sent)
     are rejected.
 
-    Buffered rows are kept in sorted runs of batches, each run cut at the watermark, so a row is moved a constant number
-    of times.
+    State: the rows that wait, by time.
     """
 
     def __init__(self, node: SortExec, context: OperatorContext) -> None:
         self._node = node
         self._context = context
         self._time = node.order[0].index
-        self._waiting: list[pa.RecordBatch] = []
+        self._waiting = TimedRows(node.schema, keyed=False)
         self._sent_until = MIN_WATERMARK
+        self._tables = (
+            timed_table(self._waiting, "waiting", node.schema, (), _no_key),
+            shared_value("sent", pa.int64(), lambda: self._sent_until, self._go_on_from),
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _go_on_from(self, sent: list[object]) -> None:
+        self._sent_until = max(cast("list[int]", sent))
 
     @property
     def state_size(self) -> StateSize:
-        return StateSize(sum(b.num_rows for b in self._waiting), sum(b.nbytes for b in self._waiting))
+        return StateSize(self._waiting.rows, self._waiting.nbytes)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         if batch is not None and len(batch):
             self._take_in(batch.rows, time)
-        ready: list[pa.RecordBatch] = []
-        rest: list[pa.RecordBatch] = []
-        for run in self._waiting:
-            times = milliseconds(run.column(self._time))
-            end = int(np.searchsorted(times, time.watermark, side="right"))
-            if end:
-                ready.append(run.slice(0, end))
-                self._sent_until = max(self._sent_until, int(times[end - 1]))
-            if end < run.num_rows:
-                rest.append(run.slice(end))
-        self._waiting = _merged(rest, self._sorted)
-        if not ready:
+        ready = self._waiting.due(bound(time.watermark, 1))
+        if not len(ready):
             return None
-        return ChangelogBatch(self._sorted(pa.concat_batches(ready)))
+        output = ChangelogBatch.of(self._waiting.take(ready), self._node.schema)
+        self._sent_until = max(self._sent_until, int(self._waiting.time[ready[-1]]) // 1000)
+        self._waiting.free(ready)
+        return output.take(self._order(output.columns))
 
     def _take_in(self, rows: pa.RecordBatch, time: EpochTime) -> None:
         column = rows.column(self._time)
@@ -67,20 +74,14 @@ class SortOperator(Operator):
             self._context.reject("late", rows.filter(mask), time.previous_watermark, column.filter(mask))
             rows = rows.filter(pa.array(~late))
         if rows.num_rows:
-            self._waiting.append(self._sorted(rows))
+            columns = rows.columns
+            self._waiting.add(columns, np.full(rows.num_rows, -1, np.int64), microseconds(columns[self._time]))
 
-    def _sorted(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _order(self, columns: Sequence[pa.Array]) -> np.ndarray:
         order = self._node.order
-        columns = [rows.column(s.index) for s in order]
-        return rows.take(pa.array(sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])))
+        chosen = [columns[s.index] for s in order]
+        return sort_indices(chosen, [s.descending for s in order], [s.nulls_last for s in order])
 
 
-def _merged(runs: list[pa.RecordBatch], sort: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Runs of geometrically growing size: a run is merged into the one before when it is not much smaller."""
-    kept: list[pa.RecordBatch] = []
-    for run in runs:
-        kept.append(run)
-        while len(kept) > 1 and kept[-2].num_rows <= 2 * kept[-1].num_rows:
-            last = kept.pop()
-            kept[-1] = sort(pa.concat_batches([kept[-1], last]))
-    return kept
+def _no_key(columns: list[pa.Array]) -> np.ndarray:
+    return np.full(len(columns[0]), -1, np.int64)

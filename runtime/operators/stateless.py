@@ -14,6 +14,7 @@ from runtime.kernels.grouping import group_ids
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import DropUpdateBeforeExec, UnionExec, ValuesExec
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["DropUpdateBeforeOperator", "UnionOperator", "ValuesOperator"]
 
@@ -25,6 +26,14 @@ class ValuesOperator(Operator):
         self._node = node
         self._context = context
         self._done = False
+        self._table = shared_value("done", pa.bool_(), lambda: self._done, self._go_on)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,)
+
+    def _go_on(self, done: list[object]) -> None:
+        self._done = any(done)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._done or not self._node.rows:

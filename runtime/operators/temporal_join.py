@@ -10,13 +10,17 @@ import pyarrow as pa
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.cancel import consolidate
+from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import JoinKind, TemporalJoinExec
 from runtime.state.keyed import KeyIndex
+from runtime.state.row_table import RowColumn
+from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound, microseconds
+from runtime.state.timed_table import timed_table
 from runtime.state.versions import Versions
 
 __all__ = ["TemporalJoinOperator"]
@@ -58,6 +62,22 @@ class TemporalJoinOperator(Operator):
         self._kinds = np.empty(0, np.int8)
         self._keys = KeyIndex.of(node.right.schema, node.right_keys)
         self._versions = Versions(node.right.schema)
+        kinds = RowColumn("$kind", pa.int8(), lambda slots: pa.array(self._kinds[slots]), self._set_kinds)
+        self._tables = (
+            timed_table(
+                self._waiting,
+                "waiting",
+                node.left.schema,
+                node.left_keys,
+                lambda columns: np.full(len(columns[0]), -1, np.int64),
+                extra=[] if node.left.mode.is_append_only else [kinds],
+            ),
+            *self._versions.tables(node.right.schema, node.right_keys, self._keys),
+        )
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         left, right = inputs
@@ -143,9 +163,11 @@ class TemporalJoinOperator(Operator):
             batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time))
         )
         if not self._left_mode.is_append_only:
-            if len(self._kinds) < self._waiting.capacity:
-                self._kinds = np.concatenate((self._kinds, np.zeros(self._waiting.capacity, np.int8)))
-            self._kinds[slots] = batch.kinds_or_inserts()
+            self._set_kinds(slots, pa.array(batch.kinds_or_inserts()))
+
+    def _set_kinds(self, slots: np.ndarray, kinds: pa.Array) -> None:
+        self._kinds = grown(self._kinds, self._waiting.capacity)
+        self._kinds[slots] = kinds.to_numpy()
 
     def _answer(self, due: np.ndarray, time: EpochTime) -> ChangelogBatch | None:
         kinds = None if self._left_mode.is_append_only else self._kinds[due]

@@ -25,11 +25,11 @@ def touched_table(keys: KeyIndex, idle: IdleSlots, schema: Schema, positions: Se
     columns = [(names[p], schema[p].type.arrow) for p in positions]
 
     def read(slots: np.ndarray) -> list[pa.Array]:
-        return [*keys.columns(slots), pa.array(idle.times(slots))]
+        return [*keys.columns(slots), idle.times(slots)]
 
     def load(given: list[pa.Array]) -> np.ndarray:
         slots, _ = keys.insert(given[:-1], len(given[-1]))
-        idle.restore(slots, given[-1].to_numpy())
+        idle.restore(slots, given[-1])
         return slots
 
     return StateTable(

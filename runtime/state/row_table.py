@@ -74,7 +74,7 @@ def row_table(
         if isinstance(store, OrderedRows):
             found.append(pa.array(store.arrivals(slots)))
         if written:
-            found.append(pa.array(store.times_written(slots)))
+            found.append(store.times_written(slots))
         return [*found, *(column.read(slots) for column in extra)]
 
     def load(given: list[pa.Array]) -> np.ndarray:
@@ -91,7 +91,7 @@ def row_table(
             next(rest)
         slots = store.restore(rows, key_slots(rows), counts)
         if written:
-            store.restore_times(slots, next(rest).to_numpy())
+            store.restore_times(slots, next(rest))
         for column, values in zip(extra, rest, strict=True):
             column.load(slots, values)
         return slots if back is None else slots[back]

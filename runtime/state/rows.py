@@ -31,6 +31,9 @@ from runtime.state.table import StateTable
 __all__ = ["Identity", "RowStore", "by_time", "equal_rows", "first_occurrences", "last_occurrences"]
 
 
+_NEVER = -(2**63)
+
+
 class Identity(enum.Enum):
     """What makes two rows the same row."""
 
@@ -255,16 +258,24 @@ class RowStore:
         if len(live):
             self._written[live] = now
             self._writes.append((now, live))
+            if self.table is not None:
+                self.table.wrote(live)
 
-    def times_written(self, slots: np.ndarray) -> np.ndarray:
-        """When live rows were last written."""
-        assert self._written is not None
-        return self._written[slots]
+    def times_written(self, slots: np.ndarray) -> pa.Array:
+        """When live rows were last written, int64; NULL where that is not known."""
+        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
+        times = self._written[slots]
+        return pa.array(times, mask=times == _NEVER)
 
-    def restore_times(self, slots: np.ndarray, times: np.ndarray) -> None:
-        """Notes when restored rows were last written."""
-        for when, chosen in by_time(slots, times):
+    def restore_times(self, slots: np.ndarray, times: pa.Array) -> None:
+        """Notes when restored rows were last written. Where that is NULL (state that was saved while nothing expired)
+        they do not expire until they are written."""
+        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
+        self._written[slots] = _NEVER
+        known = times.is_valid().to_numpy(zero_copy_only=False)
+        for when, chosen in by_time(slots[known], times.drop_null().to_numpy()):
             self.write_times(chosen, when)
+        self._writes = deque(sorted(self._writes, key=lambda write: write[0]))
 
     def expired(self, before: int) -> np.ndarray:
         """The live rows last written before a time, each once; they are not noted any more. Cost follows what was
@@ -274,7 +285,7 @@ class RowStore:
             when, slots = self._writes.popleft()
             if self._written is not None:
                 slots = slots[(self._written[slots] == when) & (self.count[slots] > 0)]
-                self._written[slots] = np.iinfo(np.int64).max
+                self._written[slots] = _NEVER
                 found.append(slots)
         return np.concatenate(found) if found else np.empty(0, np.int64)
 

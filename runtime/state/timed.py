@@ -16,8 +16,9 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.slots import SlotAllocator
 from runtime.kernels.sorted_runs import SortedRuns
+from runtime.state.table import StateTable
 
-__all__ = ["TimedRows", "microseconds", "time_words"]
+__all__ = ["TimedRows", "bound", "microseconds", "time_words"]
 
 _SIGN = np.uint64(1 << 63)
 _FAR = 2**62
@@ -43,6 +44,8 @@ class TimedRows:
         self._queue = SortedRuns(1) if waits else None
         self._by_key = SortedRuns(1) if keyed else None
         self._per_key = np.empty(0, np.int64)
+        self.table: StateTable | None = None
+        """Where changes are noted so that they can be saved: see `timed_table`."""
 
     @property
     def rows(self) -> int:
@@ -80,6 +83,8 @@ class TimedRows:
                 self._by_key.insert(keys, words[listed], None, slots[listed])
                 self._per_key = grown(self._per_key, int(keys.max()) + 1)
                 np.add.at(self._per_key, keys, 1)
+        if self.table is not None:
+            self.table.wrote(slots)
         return slots
 
     def range(self, keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +117,8 @@ class TimedRows:
 
     def free(self, slots: np.ndarray) -> None:
         """Lets go of rows that were taken out."""
+        if self.table is not None:
+            self.table.freed(slots)
         self._store.free(slots)
         self._slots.free(slots)
 
@@ -121,6 +128,15 @@ class TimedRows:
         known = keys < len(self._per_key)
         counts[known] = self._per_key[keys[known]]
         return counts
+
+    def live_slots(self) -> np.ndarray:
+        """The slots of all rows, ascending. Costs as much as there are rows."""
+        return self._slots.live_slots()
+
+    def arrivals(self, slots: np.ndarray) -> np.ndarray:
+        """Numbers that ascend in order of arrival, int64; of rows that wait or have a key."""
+        runs = self._queue if self._queue is not None else self._by_key
+        return np.zeros(len(slots), np.int64) if runs is None else runs.seqs_of(slots)
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._store.take(slots)
@@ -158,6 +174,3 @@ def bound(watermark: int, shift: int = 0) -> int:
     if watermark == MIN_WATERMARK:
         return -_FAR
     return (watermark + shift) * 1000
-
-
-__all__ += ["bound"]

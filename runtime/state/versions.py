@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.schema import Schema
 from runtime.kernels.grow import grown
+from runtime.plan.state import column_names
+from runtime.state.keyed import KeyIndex
+from runtime.state.row_table import RowColumn
+from runtime.state.table import StateTable, shared_value
 from runtime.state.timed import TimedRows
+from runtime.state.timed_table import timed_table
 
 __all__ = ["Versions"]
 
@@ -30,6 +36,7 @@ class Versions:
         self._floor = np.empty(0, np.int64)
         self._forgotten = _FIRST
         self._pending = TimedRows(Schema(()), keyed=False)
+        self._keys: StateTable | None = None
 
     @property
     def rows(self) -> int:
@@ -44,6 +51,52 @@ class Versions:
         if len(keys):
             self._floor = grown(self._floor, int(keys.max()) + 1)
             self._floor[keys] = self._forgotten
+            self._wrote_keys(keys)
+
+    def tables(self, schema: Schema, key: Sequence[int], index: KeyIndex) -> list[StateTable]:
+        """The tables of the versions, whose key slots are those of `index`: `versions`, each with whether it is a
+        delete; `keys`, each with the time from which on its versions are known (microseconds); and the same time for
+        the keys that were forgotten."""
+        names = column_names(schema)
+        deleted = RowColumn("$deleted", pa.bool_(), lambda slots: pa.array(self._deleted[slots]), self._load_deleted)
+        versions = timed_table(
+            self._rows,
+            "versions",
+            schema,
+            key,
+            lambda columns: index.insert([columns[k] for k in key], len(columns[0]))[0],
+            extra=[deleted],
+        )
+
+        def load(given: list[pa.Array]) -> np.ndarray:
+            slots, _ = index.insert(given[:-1], len(given[-1]))
+            self._floor = grown(self._floor, index.capacity)
+            self._floor[slots] = given[-1].to_numpy()
+            return slots
+
+        self._keys = StateTable(
+            "keys",
+            [*((names[k], schema[k].type.arrow) for k in key), ("$known", pa.int64())],
+            live=index.live_slots,
+            read=lambda slots: [*index.columns(slots), pa.array(self._floor[slots])],
+            load=load,
+            key=[names[k] for k in key],
+        )
+        forgotten = shared_value("forgotten", pa.int64(), lambda: self._forgotten, self._forget_until)
+        return [self._keys, versions, forgotten]
+
+    def _load_deleted(self, slots: np.ndarray, deleted: pa.Array) -> None:
+        self._deleted = grown(self._deleted, self._rows.capacity, False)
+        self._deleted[slots] = deleted.to_numpy(zero_copy_only=False)
+        # What the watermark has passed is passed again, and pruned as before.
+        self._pending.add([], self._rows.key[slots], self._rows.time[slots])
+
+    def _forget_until(self, times: list[object]) -> None:
+        self._forgotten = max(cast("list[int]", times))
+
+    def _wrote_keys(self, keys: np.ndarray) -> None:
+        if self._keys is not None:
+            self._keys.wrote(keys)
 
     def add(self, columns: Sequence[pa.Array], keys: np.ndarray, times: np.ndarray, deleted: np.ndarray) -> None:
         """Versions in order of arrival; `deleted` ones match nothing."""
@@ -96,6 +149,7 @@ class Versions:
         last = np.append(index[1:] != index[:-1], True)
         kept = slots[last]
         self._floor[keys[index[last]]] = self._rows.time[kept]
+        self._wrote_keys(keys[index[last]])
         gone = kept[self._deleted[kept]]
         if len(gone):
             # The key is as if it had never been; that it was is remembered for all such keys together.
@@ -103,7 +157,10 @@ class Versions:
         dropped = np.concatenate((slots[~last], gone))
         self._rows.remove(dropped)
         self._rows.free(dropped)
-        return keys[self._rows.key_counts(keys) == 0]
+        empty = keys[self._rows.key_counts(keys) == 0]
+        if self._keys is not None:
+            self._keys.freed(empty)
+        return empty
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._rows.take(slots)
