@@ -18,7 +18,9 @@ from runtime.operators.window_assign import firing_times, milliseconds
 from runtime.operators.window_columns import clock_watermark, ends_as_times
 from runtime.plan.nodes import JoinKind, WindowJoinExec
 from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows, bound
+from runtime.state.timed_table import timed_table
 
 __all__ = ["WindowJoinOperator"]
 
@@ -46,6 +48,14 @@ class WindowJoinOperator(Operator):
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.left.schema), context)
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, node.kind.left_only)
+        self._tables = [
+            timed_table(self._left.rows, "left", node.left.schema, node.left_keys, _without_key),
+            timed_table(self._right.rows, "right", node.right.schema, node.right_keys, _without_key),
+        ]
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         for side, batch in zip((self._left, self._right), inputs, strict=True):
@@ -81,7 +91,7 @@ class WindowJoinOperator(Operator):
                 ends_lost = ends_as_times(rows.column(side.keys[-1]), self._zone)
                 self._context.reject("late", rows, time.previous_watermark, ends_lost)
                 batch, fires = batch.filter(~late), fires[~late]
-        side.rows.add(batch.columns, np.full(len(fires), -1, np.int64), fires * 1000)
+        side.rows.add(batch.columns, _without_key(batch.columns), fires * 1000)
 
     def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> None:
         """All pairs of the closed windows' rows, and the rows of kept sides that have no partner."""
@@ -109,6 +119,11 @@ class WindowJoinOperator(Operator):
         if kind.keeps_right:
             alone = right[~right_matched]
             self._output.add_right(alone, np.ones(len(alone), np.int64))
+
+
+def _without_key(columns: Sequence[pa.Array]) -> np.ndarray:
+    """The key slots of rows: until their window closes they are looked for by nothing."""
+    return np.full(len(columns[0]), -1, np.int64)
 
 
 class _Side:
