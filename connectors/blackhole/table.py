@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from connectors.options import TableOptions
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.table import Delivery
 
 __all__ = ["BLACKHOLE", "BlackholeSink"]
 
@@ -23,7 +25,12 @@ class BlackholeSink:
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return requested
 
-    def open_writer(self) -> _Writer:
+    @property
+    def delivery(self) -> Delivery:
+        """Nothing is kept, so nothing is there twice."""
+        return "exactly-once"
+
+    def open_writer(self, job: str) -> _Writer:
         return _Writer()
 
     def describe(self) -> dict[str, Any]:
@@ -37,8 +44,17 @@ class _Writer:
     def flush(self, epoch: int) -> None:
         """Nothing is shown."""
 
-    def commit(self) -> None:
+    def prepare(self) -> None:
+        """Nothing is prepared."""
+
+    def publish(self, committable: Any) -> None:
         """Nothing is published."""
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        """Nothing was hidden."""
+
+    def discard(self, committable: Any) -> None:
+        """Nothing is taken back."""
 
     def abort(self) -> None:
         """Nothing is left."""

@@ -1,27 +1,28 @@
-"""Files as a sink: rows are written to hidden files, which get their names when the job ends well."""
+"""Files as a sink: rows are written to hidden files, which get their names when what they belong to is complete: a
+checkpoint, or the job."""
 
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from io import BufferedWriter
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
+from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
+from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode
-from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.spi.format import Encoder, Format
+from runtime.spi.format import Format
+from runtime.spi.table import Delivery
 
-__all__ = ["FileSink"]
+__all__ = ["FileSink", "FileWriter"]
 
 _EXTENSION = {"csv": "csv", "parquet": "parquet"}
 
@@ -32,7 +33,8 @@ class FileSink:
 
     Attributes:
         partitions: columns that become folders `column=value` instead of being stored.
-        file_bytes: a file is closed and the next begun at this size.
+        rolling: when a file is closed and the next begun.
+        commit: how complete partitions are marked; None when they are not.
     """
 
     name: str
@@ -41,86 +43,66 @@ class FileSink:
     primary_key: tuple[str, ...]
     partitions: tuple[str, ...]
     default_partition: str
-    file_bytes: int
+    rolling: RollingPolicy
+    commit: PartitionCommit | None
     time_zone: str
     format: Format = field(compare=False)
+
+    @property
+    def delivery(self) -> Delivery:
+        """Rows after a checkpoint are in hidden files, which are removed when they are written anew."""
+        return "exactly-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         if self.format.changelog_mode.is_append_only or requested.is_append_only:
             return APPEND
         return RETRACT
 
-    def open_writer(self) -> FileWriter:
+    def open_writer(self, job: str) -> FileWriter:
         """Raises ConnectorError E3110 when the folder cannot be written."""
-        return FileWriter(self)
+        return FileWriter(self, job)
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {"connector": "filesystem", "path": self.path, "format": self.format.name}
         return {**described, "partitioned by": list(self.partitions)} if self.partitions else described
 
 
-@dataclass
-class _OpenFile:
-    """A hidden file that is being written."""
-
-    staged: str
-    final: str
-    file: BufferedWriter
-    encoder: Encoder
-    size: int = 0
-
-
 class FileWriter:
-    """Stages files; `commit` publishes all of them by renaming, `abort` takes them away."""
+    """Writes hidden files and names them when they are published.
 
-    def __init__(self, sink: FileSink) -> None:
+    A committable is `{"files": [[hidden path, path], ...]}`, paths relative to the table's folder; with a policy for
+    partitions also `commit` and `waiting` (`WaitingPartitions.due`).
+    """
+
+    def __init__(self, sink: FileSink, job: str) -> None:
         self._sink = sink
-        self._run = uuid.uuid4().hex[:12]
-        self._count = 0
-        self._open: dict[str, _OpenFile] = {}
-        self._staged: list[tuple[str, str]] = []
-        self._made_folders: list[str] = []
         schema = sink.schema
         self._stored_positions = [i for i, f in enumerate(schema) if f.name not in sink.partitions]
-        self._stored = schema.select(tuple(self._stored_positions))
+        stored = schema.select(tuple(self._stored_positions))
         self._partition_positions = [schema.index_of(n) for n in sink.partitions]
-        if os.path.exists(sink.path) and not os.path.isdir(sink.path):
-            raise ConnectorError(
-                f"cannot write to {sink.path}: it is a file",
-                code="E3110",
-                hint="the option 'path' of a sink names a folder",
-            )
-        self._make_folder(sink.path)
-        if not os.access(sink.path, os.W_OK | os.X_OK):
-            self.abort()
-            raise ConnectorError(
-                f"cannot write to {sink.path}: permission denied",
-                code="E3110",
-                hint="choose a folder that may be written",
-            )
+        self._files = StagedFiles(
+            sink.path,
+            job,
+            sink.rolling,
+            _EXTENSION.get(sink.format.name, "jsonl"),
+            lambda: sink.format.encoder(stored, sink.time_zone),
+        )
+        self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path)
 
-    def _make_folder(self, folder: str) -> None:
-        missing: list[str] = []
-        above = os.path.abspath(folder)
-        while not os.path.exists(above):
-            missing.append(above)
-            above = os.path.dirname(above)
-        try:
-            for name in reversed(missing):
-                os.mkdir(name)
-                self._made_folders.append(name)
-        except OSError as error:
-            self.abort()
-            raise ConnectorError(
-                f"cannot write to {folder}: {error.strerror}", code="E3110", hint="choose a folder that may be written"
-            ) from error
+    def advance(self, processing_time: int, watermark: int) -> None:
+        self._files.advance(processing_time)
+        if self._partitions is not None:
+            self._partitions.advance(processing_time, watermark)
 
     def write(self, batch: ChangelogBatch) -> None:
         if not self._partition_positions:
-            self._write_to("", batch)
-            return
-        for folder, rows in self._by_partition(batch):
-            self._write_to(folder, rows)
+            parts = [("", batch)]
+        else:
+            parts = [(folder, rows.select(self._stored_positions)) for folder, rows in self._by_partition(batch)]
+        if self._partitions is not None:
+            self._partitions.wrote(folder for folder, _ in parts)
+        for folder, rows in parts:
+            self._files.write(folder, rows)
 
     def _by_partition(self, batch: ChangelogBatch) -> list[tuple[str, ChangelogBatch]]:
         """The rows of each partition, in their order, under the name of its folder."""
@@ -151,95 +133,35 @@ class FileWriter:
         texts = value_text(values, column.type, separator=" ").to_pylist()
         return [f"{column.name}={self._sink.default_partition if t is None else quote(t, safe=' :+,')}" for t in texts]
 
-    def _write_to(self, folder: str, batch: ChangelogBatch) -> None:
-        opened = self._open.get(folder)
-        if opened is None:
-            opened = self._open[folder] = self._begin(folder)
-        rows = batch.select(self._stored_positions) if self._partition_positions else batch
-        self._put(opened, opened.encoder.encode(rows))
-        if opened.size >= self._sink.file_bytes:
-            self._end(folder)
-
-    def _begin(self, folder: str) -> _OpenFile:
-        at = os.path.join(self._sink.path, folder) if folder else self._sink.path
-        if folder:
-            self._make_folder(at)
-        extension = _EXTENSION.get(self._sink.format.name, "jsonl")
-        final = os.path.join(at, f"part-{self._run}-{self._count}.{extension}")
-        staged = os.path.join(at, f".staged-{self._run}-{self._count}")
-        self._count += 1
-        encoder = self._sink.format.encoder(self._stored, self._sink.time_zone)
-        try:
-            file = open(staged, "wb")  # noqa: SIM115
-        except OSError as error:
-            raise ConnectorError(
-                f"cannot write to {at}: {error.strerror}", code="E3110", hint="choose a folder that may be written"
-            ) from error
-        return _OpenFile(staged, final, file, encoder)
-
-    def _put(self, opened: _OpenFile, data: bytes) -> None:
-        try:
-            opened.file.write(data)
-        except OSError as error:
-            raise ConnectorError(f"cannot write {opened.final}: {error.strerror}", code="E3111") from error
-        opened.size += len(data)
-
-    def _end(self, folder: str) -> None:
-        opened = self._open[folder]
-        self._put(opened, opened.encoder.finish())
-        try:
-            opened.file.flush()
-            os.fsync(opened.file.fileno())
-            opened.file.close()
-        except OSError as error:
-            raise ConnectorError(f"cannot write {opened.final}: {error.strerror}", code="E3111") from error
-        del self._open[folder]
-        self._staged.append((opened.staged, opened.final))
-
     def flush(self, epoch: int) -> None:
-        """Rows stay hidden until `commit`."""
+        """Rows stay hidden until `publish`."""
 
-    def commit(self) -> None:
-        try:
-            for folder in list(self._open):
-                self._end(folder)
-        except ConnectorError:
-            self.abort()
-            raise
-        staged, self._staged = self._staged, []
-        published: list[str] = []
-        try:
-            for hidden, final in staged:
-                os.rename(hidden, final)
-                published.append(final)
-        except OSError as error:
-            for name in [*published, *(hidden for hidden, _ in staged[len(published) :])]:
-                _remove(name)
-            raise ConnectorError(f"cannot publish {final}: {error.strerror}", code="E3112") from error
-        self._made_folders = []
+    def prepare(self) -> Any:
+        files = self._files.prepare()
+        partitions = {} if self._partitions is None else self._partitions.due()
+        return {"files": files, **partitions} if files or partitions else None
+
+    def publish(self, committable: Any) -> None:
+        """Files first, so that a partition is complete when it is said to be.
+
+        Raises ConnectorError E3112 when something cannot be published now, E3113 when it is gone.
+        """
+        self._files.publish(committable["files"])
+        if self._partitions is not None:
+            self._partitions.commit(committable.get("commit", ()))
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            self.publish(committable)
+        if self._partitions is not None and committables:
+            self._partitions.restore(committables[-1].get("waiting", {}))
+        self._files.remove_leftovers()
+
+    def discard(self, committable: Any) -> None:
+        self._files.discard(committable["files"])
 
     def abort(self) -> None:
-        for opened in self._open.values():
-            opened.file.close()
-            _remove(opened.staged)
-        for hidden, _ in self._staged:
-            _remove(hidden)
-        self._open, self._staged = {}, []
-        for folder in reversed(self._made_folders):
-            try:
-                os.rmdir(folder)
-            except OSError:
-                break
-        self._made_folders = []
+        self._files.abort()
 
     def close(self) -> None:
-        """After `commit` and `abort` nothing is open; a writer that ended with neither leaves nothing behind."""
-        if self._open or self._staged:
-            self.abort()
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
+        self._files.close()

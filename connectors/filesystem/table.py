@@ -12,12 +12,13 @@ from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
 from connectors.filesystem.parquet_reader import ParquetFileReader, parquet_rows
 from connectors.filesystem.sink import FileSink
+from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
 from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
-from runtime.core.options import duration_option, int_option, parse_memory, text_option
+from runtime.core.options import duration_option, int_option, text_option
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
@@ -36,15 +37,6 @@ STATISTICS = text_option(
 DEFAULT_PARTITION = text_option(
     "partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value"
 )
-FILE_SIZE = text_option("sink.rolling-policy.file-size", "128MB", "a file is closed and the next begun at this size")
-ROLLOVER = duration_option(
-    "sink.rolling-policy.rollover-interval",
-    1_800_000,
-    "accepted for compatibility; files are published when the job ends",
-)
-CHECK = duration_option("sink.rolling-policy.check-interval", 60_000, "accepted for compatibility")
-INACTIVITY = duration_option("sink.rolling-policy.inactivity-interval", 1_800_000, "accepted for compatibility")
-PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
 SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
 _OPTIONS = (
     PATH,
@@ -53,12 +45,8 @@ _OPTIONS = (
     PATTERN,
     STATISTICS,
     DEFAULT_PARTITION,
-    FILE_SIZE,
-    ROLLOVER,
-    CHECK,
-    INACTIVITY,
-    PARALLELISM,
     SCAN_PARALLELISM,
+    *SINK_OPTIONS,
 )
 
 _BYTES_OF_A_TEXT_COLUMN = 12
@@ -221,7 +209,9 @@ def _source(request: TableRequest) -> FileSource:
     # A format refuses columns that it cannot hold before anything is read.
     projected_decoder(format_, data, columns.read, request.time_zone)
     kind = ParquetSource if format_.name == "parquet" else FileSource
-    relevant: Mapping[str, str] = {k: v for k, v in request.options.items() if not k.startswith("sink.")}
+    relevant: Mapping[str, str] = {
+        k: v for k, v in request.options.items() if not k.startswith(("sink.", "partition.time"))
+    }
     return kind(
         request.name,
         path,
@@ -245,7 +235,6 @@ def _sink(request: TableRequest) -> FileSink:
     stored = [f for f in request.schema if f.name not in request.partitioned_by]
     if not stored:
         raise OptionError(f"{request.name} has no column that is stored in its files")
-    limit = parse_memory(options.get(FILE_SIZE))
     return FileSink(
         request.name,
         path,
@@ -253,7 +242,8 @@ def _sink(request: TableRequest) -> FileSink:
         request.primary_key,
         request.partitioned_by,
         options.get(DEFAULT_PARTITION),
-        limit,
+        read_rolling_policy(options),
+        read_partition_commit(options, request.partitioned_by),
         request.time_zone,
         format_,
     )

@@ -7,6 +7,7 @@ applied at once (so that UPDATE and DELETE see them) and published together.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,11 @@ from runtime.core.changelog import (
     ChangelogBatch,
     ChangelogMode,
 )
-from runtime.core.errors import PlanningError
+from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
 from runtime.state.keyed import KeyIndex
 from runtime.state.rows import last_occurrences
 
@@ -66,6 +67,10 @@ class MemoryTable:
         self._unpublished: list[ChangelogBatch] = []
         self._committed: pa.Table | None = None
         self._in_epoch = False
+        self.token = os.urandom(8).hex()
+        """Tells this table, with its rows, from one of the same name in another process."""
+        self._prepared: dict[str, ChangelogBatch] = {}
+        self._prepared_so_far = 0
 
     @property
     def mode(self) -> ChangelogMode:
@@ -182,6 +187,28 @@ class MemoryTable:
         for reader in self._readers:
             reader.push(step)
 
+    # --- in two steps, for sinks
+    # ------------------------------------------------------------------------------------------------
+
+    def prepare(self, writer: str, batch: ChangelogBatch) -> str:
+        """Keep changes until `apply_prepared`; gives the name under which they are kept."""
+        self._prepared_so_far += 1
+        key = f"{writer} {self._prepared_so_far}"
+        self._prepared[key] = batch
+        return key
+
+    def apply_prepared(self, key: str) -> None:
+        """Apply what was kept; nothing happens when it is not there any more."""
+        batch = self._prepared.get(key)
+        if batch is not None:
+            self.apply(batch)
+            del self._prepared[key]
+
+    def forget_prepared(self, writer: str) -> None:
+        """Drop what a writer has prepared and nobody has applied."""
+        for key in [k for k in self._prepared if k.rpartition(" ")[0] == writer]:
+            del self._prepared[key]
+
     # --- reading
     # ----------------------------------------------------------------------------------------------------------
 
@@ -264,6 +291,7 @@ class MemoryReader:
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
         self._steps: deque[ChangelogBatch] = deque()
+        self._given = 0
         start = table.committed_contents()
         if start.num_rows:
             self._steps.append(ChangelogBatch(start.combine_chunks().to_batches()[0]))
@@ -273,20 +301,34 @@ class MemoryReader:
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         """The next published step, whole: a statement is an epoch, whatever its size."""
-        return self._steps.popleft() if self._steps and max_rows > 0 else None
+        if not self._steps or max_rows <= 0:
+            return None
+        self._given += 1
+        return self._steps.popleft()
 
     @property
     def finished(self) -> bool:
         return False
 
-    def position(self) -> Any:
-        return None
+    def position(self) -> int:
+        """The number of steps given."""
+        return self._given
 
     def seek(self, position: Any) -> None:
-        raise PlanningError(f"{self._table.name} lives in memory: its changes cannot be read again", code="E1711")
+        """Only to the start. Raises PlanningError E1711: earlier changes are not kept."""
+        if position:
+            raise _cannot_be_read_again(self._table.name)
 
     def close(self) -> None:
         self._table.forget(self)
+
+
+def _cannot_be_read_again(name: str) -> PlanningError:
+    return PlanningError(
+        f"{name} lives in memory: its changes cannot be read again, so a job that has read some cannot go on from there",
+        code="E1711",
+        hint="start the job anew, or have it read a table with a connector",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +354,7 @@ class TableSnapshot:
         return [Split("all")]
 
     def open(self, split: Split, context: ReadContext) -> SnapshotReader:
-        return SnapshotReader(self.rows)
+        return SnapshotReader(self.name, self.rows)
 
     def with_columns(self, names: Sequence[str]) -> TableSnapshot:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
@@ -323,9 +365,10 @@ class TableSnapshot:
 
 
 class SnapshotReader:
-    """Reads an Arrow table from a position on."""
+    """Reads an Arrow table. A position is the number of rows given."""
 
-    def __init__(self, rows: pa.Table) -> None:
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        self._name = name
         self._rows = rows.combine_chunks()
         self._at = 0
 
@@ -340,11 +383,13 @@ class SnapshotReader:
     def finished(self) -> bool:
         return self._at >= self._rows.num_rows
 
-    def position(self) -> Any:
+    def position(self) -> int:
         return self._at
 
     def seek(self, position: Any) -> None:
-        self._at = int(position)
+        """Only to the start. Raises PlanningError E1711: whether the table still has the rows it had cannot be told."""
+        if position:
+            raise _cannot_be_read_again(self._name)
 
     def close(self) -> None:
         self._at = self._rows.num_rows
@@ -360,35 +405,77 @@ class MemorySink:
         self.schema = table.schema
         self.primary_key = table.primary_key
 
+    @property
+    def delivery(self) -> Delivery:
+        """Changes by primary key may come twice and mean the same. Rows without one, once shown, cannot be taken
+        back."""
+        return "exactly-once" if self.primary_key else "at-least-once"
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return self.table.accepts(requested)
 
-    def open_writer(self) -> _MemoryWriter:
-        return _MemoryWriter(self.table, self._live)
+    def open_writer(self, job: str) -> _MemoryWriter:
+        return _MemoryWriter(self.table, self._live, job)
 
     def describe(self) -> dict[str, Any]:
         return self.table.describe()
 
 
 class _MemoryWriter:
-    def __init__(self, table: MemoryTable, live: bool) -> None:
+    """A committable names the table, rows and all, and what is prepared in it: another process has neither."""
+
+    def __init__(self, table: MemoryTable, live: bool, job: str) -> None:
         self._table = table
         self._live = live
+        self._job = job
         self._staged: list[ChangelogBatch] = []
+        self._unpublished: list[str] = []
+        self._wrote = False
 
     def write(self, batch: ChangelogBatch) -> None:
         names = list(self._table.schema.names)
         self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=names), batch.kinds))
+        self._wrote = True
 
     def flush(self, epoch: int) -> None:
         if self._live:
-            self.commit()
+            staged = self._take()
+            if staged is not None:
+                self._table.apply(staged)
             self._table.publish()
 
-    def commit(self) -> None:
+    def _take(self) -> ChangelogBatch | None:
         staged, self._staged = self._staged, []
-        if staged:
-            self._table.apply(ChangelogBatch.concat(staged))
+        return ChangelogBatch.concat(staged) if staged else None
+
+    def prepare(self) -> Any:
+        staged = self._take()
+        if staged is not None:
+            self._unpublished.append(self._table.prepare(self._job, staged))
+        return {"table": self._table.token, "changes": list(self._unpublished)} if self._wrote else None
+
+    def publish(self, committable: Any) -> None:
+        """Raises ConnectorError E3113 when the rows went with another process."""
+        if committable["table"] != self._table.token:
+            raise ConnectorError(
+                f"{self._table.name} lives in memory: what the job had written to it is gone",
+                code="E3113",
+                hint="start the job anew, or have it write to a table with a connector",
+            )
+        for key in committable["changes"]:
+            self._table.apply_prepared(key)
+            if key in self._unpublished:
+                self._unpublished.remove(key)
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            self._wrote = True
+            self.publish(committable)
+        self._table.forget_prepared(self._job)
+
+    def discard(self, committable: Any) -> None:
+        self._unpublished = []
+        self._table.forget_prepared(self._job)
 
     def abort(self) -> None:
         self._staged = []

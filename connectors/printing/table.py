@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -13,6 +14,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.options import bool_option, int_option, text_option
 from runtime.core.schema import Schema
 from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.table import Delivery
 
 __all__ = ["PRINT", "PrintSink"]
 
@@ -35,7 +37,12 @@ class PrintSink:
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return requested
 
-    def open_writer(self) -> PrintWriter:
+    @property
+    def delivery(self) -> Delivery:
+        """Lines cannot be taken back: those after a checkpoint come again."""
+        return "at-least-once"
+
+    def open_writer(self, job: str) -> PrintWriter:
         return PrintWriter(self.schema, self.identifier, self.standard_error)
 
     def describe(self) -> dict[str, Any]:
@@ -65,8 +72,18 @@ class PrintWriter:
             out.write("".join(lines))
             out.flush()
 
-    def commit(self) -> None:
+    def prepare(self) -> None:
+        """Nothing is hidden: lines are shown with each epoch."""
         self.flush(0)
+
+    def publish(self, committable: Any) -> None:
+        """Nothing is hidden."""
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        """Nothing was hidden."""
+
+    def discard(self, committable: Any) -> None:
+        """Lines cannot be taken back."""
 
     def abort(self) -> None:
         self._lines = []

@@ -68,6 +68,7 @@ class Dataflow:
     Args:
         roots: plans; a `SinkExec` writes, any other root's changes are returned by `step`.
         checked: wrap every operator in the guards of `runtime/operators/guards.py`.
+        job: names the job for its sinks; the same when it goes on from a checkpoint.
     """
 
     def __init__(
@@ -79,13 +80,14 @@ class Dataflow:
         rejections: Rejections,
         *,
         checked: bool = False,
+        job: str = "",
     ) -> None:
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
         self._epoch = 0
         self._make = lambda node, name: build_operator(
-            node, OperatorContext(name, options, functions, time_zone, rejections)
+            node, OperatorContext(name, options, functions, time_zone, rejections, job)
         )
         self._checked = checked
         self._parallelism = max(1, options.get(PARALLELISM))

@@ -32,7 +32,13 @@ class Job:
         self._settings = settings
         rejections = settings.rejected.for_job(name, settings.time_zone)
         self.dataflow = Dataflow(
-            roots, settings.options, settings.functions, settings.time_zone, rejections, checked=settings.checked
+            roots,
+            settings.options,
+            settings.functions,
+            settings.time_zone,
+            rejections,
+            checked=settings.checked,
+            job=name,
         )
         self._cancelled = threading.Event()
         self._ended = False

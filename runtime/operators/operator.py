@@ -57,13 +57,14 @@ class Rejections(Protocol):
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
     """What an operator is given when it is made. `name` is its id in the plan; `functions` evaluates its
-    expressions."""
+    expressions; `job` names the job, the same when it goes on after a crash."""
 
     name: str
     options: Options
     functions: FunctionRegistry
     time_zone: str
     rejections: Rejections
+    job: str = ""
 
     def reject(
         self, reason: str, rows: pa.RecordBatch, watermark: int | None = None, event_time: pa.Array | None = None

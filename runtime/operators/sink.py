@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +12,16 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
+from runtime.spi.table import FollowsTime
 
 __all__ = ["SinkOperator"]
 
 
 class SinkOperator(Operator):
-    """Checks NOT NULL columns and writes to the table's writer. The driver calls `finish` once, or `abort`.
+    """Checks NOT NULL columns and writes to the table's writer.
+
+    The driver calls `finish` once, or `abort`; with checkpoints `prepare` and `publish` for each of them, and `recover`
+    first when the job goes on from one.
 
     NULL in a NOT NULL column fails the job, or with `table.exec.sink.not-null-enforcer` = `DROP` rejects the row.
     """
@@ -24,11 +29,14 @@ class SinkOperator(Operator):
     def __init__(self, node: SinkExec, context: OperatorContext) -> None:
         self._node = node
         self._context = context
-        self._writer = node.table.open_writer()
+        self._writer = node.table.open_writer(f"{context.job} {context.name}")
+        self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
         self.rows_written = 0
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
+        if self._timed is not None:
+            self._timed.advance(time.processing_time, time.watermark)
         if batch is not None and len(batch):
             batch = self._enforce_not_null(batch)
         if batch is not None and len(batch):
@@ -37,14 +45,38 @@ class SinkOperator(Operator):
         self._writer.flush(time.epoch)
         return None
 
+    def prepare(self) -> Any:
+        """Make all that was written durable; gives what has to be published, None when there is nothing."""
+        return self._writer.prepare()
+
+    def publish(self, committable: Any) -> None:
+        """Make visible what was prepared; once more changes nothing."""
+        self._writer.publish(committable)
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        """Before the first epoch of a job that goes on from a checkpoint: publish what that had prepared, and remove
+        what no checkpoint knows."""
+        self._writer.recover(committables)
+
     def finish(self) -> None:
-        """The input ended or the job stops cleanly: publish what is staged."""
-        self._writer.commit()
+        """The input ended or the job stops cleanly: publish all that is not yet. When it cannot be, nothing of it
+        stays."""
+        committable = self._writer.prepare()
+        if committable is not None:
+            try:
+                self._writer.publish(committable)
+            except BaseException:
+                self._writer.discard(committable)
+                raise
         self._writer.close()
 
     def abort(self) -> None:
-        """The job failed: leave nothing half-written."""
+        """The job failed: leave nothing half-written. What is prepared stays, for a checkpoint may know of it."""
         self._writer.abort()
+        self._writer.close()
+
+    def close(self) -> None:
+        """Give back what is open; rows that are not prepared are dropped."""
         self._writer.close()
 
     def _enforce_not_null(self, batch: ChangelogBatch) -> ChangelogBatch:

@@ -347,5 +347,5 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
     p.DropUpdateBeforeExec: _drop,
     p.SinkMaterializeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
-    p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)})",
+    p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)}) {n.table.delivery}",
 }

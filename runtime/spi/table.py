@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -18,6 +18,8 @@ from runtime.core.schema import Schema
 
 __all__ = [
     "ColumnStatistics",
+    "Delivery",
+    "FollowsTime",
     "LookupTable",
     "ReadContext",
     "RejectedRow",
@@ -28,6 +30,10 @@ __all__ = [
     "Split",
     "TableStatistics",
 ]
+
+
+Delivery = Literal["exactly-once", "at-least-once"]
+"""How often a row is seen in a sink when a job goes on after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +176,14 @@ class SupportsLimit(Protocol):
 
 
 class SinkWriter(Protocol):
-    """Writes the changes of a job's epochs. One of `commit` or `abort` ends it, then `close`."""
+    """Writes the changes of a job's epochs, and shows them in two steps, so that they can be part of a checkpoint.
+
+    `prepare` makes what was written durable, still hidden, and gives a *committable*: a JSON value that says what there
+    is to show. Once the checkpoint that holds it is complete, `publish` shows it. A job without checkpoints does both
+    at its end. Sinks that show rows as they come (`delivery` is at-least-once) prepare nothing.
+
+    After a crash another writer of the same job publishes what the checkpoint had prepared (`recover`).
+    """
 
     def write(self, batch: ChangelogBatch) -> None:
         """The changes of one epoch, in order."""
@@ -180,15 +193,44 @@ class SinkWriter(Protocol):
         """The epoch is complete: make it visible if the sink shows rows as they come."""
         ...
 
-    def commit(self) -> None:
-        """The input ended or the job stops cleanly: publish what is staged. Idempotent."""
+    def prepare(self) -> Any:
+        """All rows written so far are durable when this returns, and hidden; later ones go elsewhere. Gives what has to
+        be published, together with whatever was prepared before and not yet published; None when there is nothing."""
+        ...
+
+    def publish(self, committable: Any) -> None:
+        """Make visible what was prepared, by this writer or by an earlier one of the job; what is visible already stays
+        as it is, so a publish that was cut short is simply done again.
+
+        Raises ConnectorError when something of it is gone.
+        """
+        ...
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        """The job goes on from a checkpoint: publish what it had prepared, in order, and remove what earlier writers of
+        this job (and of no other) have hidden and no checkpoint knows. Called at most once, before the first write."""
+        ...
+
+    def discard(self, committable: Any) -> None:
+        """Take back what was prepared, published or not: the job has failed and no checkpoint knows of it."""
         ...
 
     def abort(self) -> None:
-        """The job failed: leave nothing half-written behind."""
+        """The job has failed: leave nothing behind of what is not prepared."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give back what is open; rows that are not prepared are dropped."""
+        ...
+
+
+@runtime_checkable
+class FollowsTime(Protocol):
+    """A writer that does things at certain times: closes files, commits partitions."""
+
+    def advance(self, processing_time: int, watermark: int) -> None:
+        """The time of the epoch that comes next, milliseconds since the epoch; called before its rows are written."""
+        ...
 
 
 @runtime_checkable
@@ -201,12 +243,21 @@ class SinkTable(Protocol):
     @property
     def primary_key(self) -> tuple[str, ...]: ...
 
+    @property
+    def delivery(self) -> Delivery:
+        """What a job that goes on from a checkpoint makes of the rows it had written after it: `exactly-once` when they
+        are hidden and written anew, or written over by key; `at-least-once` when they come twice."""
+        ...
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         """The row kinds the sink wants when the query could give `requested`; a sink for inserts only answers APPEND
         whatever is asked."""
         ...
 
-    def open_writer(self) -> SinkWriter: ...
+    def open_writer(self, job: str) -> SinkWriter:
+        """A writer for one sink of a job. `job` names that sink, is the same when the job goes on after a crash, and is
+        that of no other sink."""
+        ...
 
     def describe(self) -> dict[str, Any]: ...
 

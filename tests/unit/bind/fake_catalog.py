@@ -12,7 +12,7 @@ from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.library import builtin_functions
-from runtime.spi.table import TableStatistics
+from runtime.spi.table import Delivery, TableStatistics
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
@@ -50,10 +50,14 @@ class FakeTable:
     def open(self, split: Any, context: Any) -> Any:
         raise AssertionError("the binder opens nothing")
 
+    @property
+    def delivery(self) -> Delivery:
+        return "exactly-once"
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return requested
 
-    def open_writer(self) -> Any:
+    def open_writer(self, job: str) -> Any:
         raise AssertionError("the binder writes nothing")
 
     def lookup(self, key_columns: Any, keys: Any) -> Any:

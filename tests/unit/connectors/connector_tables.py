@@ -10,7 +10,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.spi.registry import TableRequest
-from runtime.spi.table import RejectedRow, SinkTable, SourceReader, SourceTable, Split
+from runtime.spi.table import RejectedRow, SinkTable, SinkWriter, SourceReader, SourceTable, Split
 
 REGISTRY = standard_registry()
 Change = tuple[int, tuple[Any, ...]]
@@ -42,6 +42,13 @@ def sink(connector: str, schema: Schema, options: Mapping[str, str], **more: Any
     make = REGISTRY.connectors.get(connector).sink
     assert make is not None
     return make(request(schema, options, **more))
+
+
+def end(writer: SinkWriter) -> None:
+    """What the end of a job without checkpoints does."""
+    committable = writer.prepare()
+    if committable is not None:
+        writer.publish(committable)
 
 
 def changes_of(batch: ChangelogBatch) -> list[Change]:

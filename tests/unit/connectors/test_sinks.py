@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from connector_tables import changes_of, read_all, rows_of, sink, source
+from connector_tables import changes_of, end, read_all, rows_of, sink, source
 
 from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogBatch
 from runtime.core.errors import ConnectorError, PlanningError
@@ -47,14 +47,14 @@ def files(folder: Path) -> list[str]:
 def test_files_appear_with_commit(format_: str, tmp_path: Path) -> None:
     options = {"path": str(tmp_path / "out"), "format": format_}
     table = sink("filesystem", SCHEMA, options)
-    writer = table.open_writer()
+    writer = table.open_writer("job")
     writer.write(batch((1, "x"), (2, None if format_ != "csv" else "")))
     writer.flush(1)
     assert rows_of(source("filesystem", SCHEMA, options)) == []
     writer.write(batch((3, "z")))
-    writer.commit()
+    end(writer)
     published = files(tmp_path)
-    writer.commit()
+    end(writer)
     writer.close()
     writer.close()
     assert files(tmp_path) == published
@@ -62,26 +62,26 @@ def test_files_appear_with_commit(format_: str, tmp_path: Path) -> None:
     assert rows_of(source("filesystem", SCHEMA, options)) == [(1, "x"), (2, None if format_ != "csv" else ""), (3, "z")]
 
 
-@pytest.mark.parametrize("end", ["abort", "close"])
+@pytest.mark.parametrize("ending", ["abort", "close"])
 @pytest.mark.parametrize("partitioned", [(), ("p",)])
-def test_a_failed_job_leaves_nothing(end: str, partitioned: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_failed_job_leaves_nothing(ending: str, partitioned: tuple[str, ...], tmp_path: Path) -> None:
     table = sink(
         "filesystem", SCHEMA, {"path": str(tmp_path / "new" / "out"), "format": "json"}, partitioned_by=partitioned
     )
-    writer = table.open_writer()
+    writer = table.open_writer("job")
     writer.write(batch((1, "x"), (2, "y")))
-    getattr(writer, end)()
+    getattr(writer, ending)()
     writer.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_partitions_become_folders_and_read_back(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "csv"}
-    writer = sink("filesystem", SCHEMA, options, partitioned_by=("p",)).open_writer()
+    writer = sink("filesystem", SCHEMA, options, partitioned_by=("p",)).open_writer("job")
     rows = [(1, "x"), (2, "a/b"), (3, None), (4, "x"), (5, "k=v %")]
     writer.write(batch(*rows))
     writer.write(batch((6, "x")))
-    writer.commit()
+    end(writer)
     folders = {os.path.dirname(name) for name in files(tmp_path)}
     assert folders == {"p=x", "p=a%2Fb", "p=__DEFAULT_PARTITION__", "p=k%3Dv %25"}
     read = rows_of(source("filesystem", SCHEMA, options, partitioned_by=("p",)))
@@ -91,11 +91,11 @@ def test_partitions_become_folders_and_read_back(tmp_path: Path) -> None:
 
 def test_files_roll_by_size(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "json", "sink.rolling-policy.file-size": "100b"}
-    writer = sink("filesystem", SCHEMA, options).open_writer()
+    writer = sink("filesystem", SCHEMA, options).open_writer("job")
     for i in range(10):
         writer.write(batch((i, "x" * 40)))
     assert all(os.path.basename(name).startswith(".") for name in files(tmp_path))
-    writer.commit()
+    end(writer)
     assert len(files(tmp_path)) == 5
     assert sorted(
         a for a, _ in rows_of(source("filesystem", SCHEMA, {"path": str(tmp_path), "format": "json"}))
@@ -107,7 +107,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     taken.write_text("")
     for path in (taken, taken / "below"):
         with pytest.raises(ConnectorError, match="E3110 cannot write to"):
-            sink("filesystem", SCHEMA, {"path": str(path), "format": "json"}).open_writer()
+            sink("filesystem", SCHEMA, {"path": str(path), "format": "json"}).open_writer("job")
     assert files(tmp_path) == ["file"]
 
 
@@ -121,9 +121,9 @@ def test_row_kinds() -> None:
 def test_changes_as_events(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "format": "debezium-json"}
     given = batch((1, "x"), (1, "x"), (1, "y"), (1, "y"), kinds=[0, 1, 2, 3])
-    writer = sink("filesystem", SCHEMA, options).open_writer()
+    writer = sink("filesystem", SCHEMA, options).open_writer("job")
     writer.write(given)
-    writer.commit()
+    end(writer)
     assert read_all(source("filesystem", SCHEMA, options)) == [
         (0, (1, "x")),
         (3, (1, "x")),
@@ -131,7 +131,7 @@ def test_changes_as_events(tmp_path: Path) -> None:
         (3, (1, "y")),
     ]
     for format_ in ("json", "csv", "parquet"):
-        refusing = sink("filesystem", SCHEMA, {"path": str(tmp_path), "format": format_}).open_writer()
+        refusing = sink("filesystem", SCHEMA, {"path": str(tmp_path), "format": format_}).open_writer("job")
         with pytest.raises(PlanningError, match="E1720"):
             refusing.write(given)
         refusing.abort()
@@ -190,7 +190,7 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     columns = [pa.array(column, f.type.arrow) for column, f in zip(zip(*rows, strict=True), schema, strict=True)]
     given = ChangelogBatch.of(columns, schema, np.array([0, 1, 2], dtype=np.int8))
-    writer = sink("print", schema, {"print-identifier": "out"}).open_writer()
+    writer = sink("print", schema, {"print-identifier": "out"}).open_writer("job")
     writer.write(given)
     assert capsys.readouterr().out == ""
     writer.flush(1)
@@ -202,19 +202,19 @@ def test_print(capsys: pytest.CaptureFixture[str]) -> None:
         "out> +U[2, , -0.50000000, 1.0E300, false, [], 1969-01-01, 01:02:03.040"
         ", 2024-05-01T10:00:05.123400, 2024-05-01T10:00:00.500Z, [], {}, null]",
     ]
-    writer.commit()
+    end(writer)
     assert capsys.readouterr().out == ""
-    errors = sink("print", schema, {"standard-error": "true"}).open_writer()
+    errors = sink("print", schema, {"standard-error": "true"}).open_writer("job")
     errors.write(given.slice(1, 1))
-    errors.commit()
+    end(errors)
     assert capsys.readouterr().err.startswith("-U[null")
 
 
 def test_blackhole_takes_everything() -> None:
     table = sink("blackhole", SCHEMA, {})
     assert table.accepts(RETRACT) == RETRACT
-    writer = table.open_writer()
+    writer = table.open_writer("job")
     writer.write(batch((1, "x"), kinds=[3]))
-    writer.commit()
+    end(writer)
     writer.close()
     assert changes_of(batch((1, "x"), kinds=[3])) == [(3, (1, "x"))]

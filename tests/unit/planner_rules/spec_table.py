@@ -12,7 +12,7 @@ from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr
-from runtime.spi.table import ReadContext, SinkWriter, SourceReader, Split, TableStatistics
+from runtime.spi.table import Delivery, ReadContext, SinkWriter, SourceReader, Split, TableStatistics
 
 __all__ = ["open_table"]
 
@@ -29,10 +29,14 @@ class SpecTable:
     pushed: tuple[tuple[str, str], ...] = ()
     primary_key: tuple[str, ...] = ()
 
+    @property
+    def delivery(self) -> Delivery:
+        return "exactly-once"
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return requested
 
-    def open_writer(self) -> SinkWriter:
+    def open_writer(self, job: str) -> SinkWriter:
         raise AssertionError("nothing is written in a spec")
 
     def statistics(self) -> TableStatistics:

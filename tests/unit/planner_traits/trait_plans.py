@@ -17,7 +17,7 @@ from runtime.expr.function import FunctionRegistry, ScalarFunction
 from runtime.expr.nodes import TRUE, AggregateCall, Call, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind
-from runtime.spi.table import ColumnStatistics, TableStatistics
+from runtime.spi.table import ColumnStatistics, Delivery, TableStatistics
 
 ROWTIME = timestamp(3, TimeAttribute.ROWTIME)
 
@@ -54,10 +54,14 @@ class FakeSink:
     primary_key: tuple[str, ...] = ()
     mode: ChangelogMode = RETRACT
 
+    @property
+    def delivery(self) -> Delivery:
+        return "exactly-once"
+
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return self.mode
 
-    def open_writer(self) -> Any:
+    def open_writer(self, job: str) -> Any:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,275 @@
+"""Hidden files that are being written, and how they get their names.
+
+A file is written under a hidden name, closed when it is large or old enough or when the sink prepares, and renamed when
+it is published. Closed and synced to the disk it survives a crash; hidden no reader sees it.
+
+    open -> closed -> prepared (a committable names it) -> published
+
+Hidden names carry the owner, a name for one sink of one job, so that whoever goes on with the job finds what is left of
+earlier runs, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from io import BufferedWriter
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError
+from runtime.spi.format import Encoder
+
+__all__ = ["RollingPolicy", "StagedFiles", "remove_file", "sync_folder"]
+
+_PERMISSION_HINT = "choose a folder that may be written"
+
+
+@dataclass(frozen=True, slots=True)
+class RollingPolicy:
+    """When a file is closed and the next begun: at a size in bytes, so long after it was begun, so long after it was
+    last written to. The times, in milliseconds, are looked at every `check_interval`; 0 is never."""
+
+    file_bytes: int = 128 << 20
+    rollover_interval: int = 0
+    inactivity_interval: int = 0
+    check_interval: int = 60_000
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A hidden file that is being written; paths are relative to the root."""
+
+    staged: str
+    final: str
+    file: BufferedWriter
+    encoder: Encoder
+    begun_at: int
+    written_at: int
+    size: int = 0
+
+
+class StagedFiles:
+    """The files of one writer below a folder.
+
+    Args:
+        root: the folder of the table; made when it is not there.
+        owner: names one sink of one job, the same in every run of it.
+        encoder: makes the encoder of a new file.
+    Raises:
+        ConnectorError: E3110 when the folder cannot be written.
+    """
+
+    def __init__(
+        self, root: str, owner: str, policy: RollingPolicy, extension: str, encoder: Callable[[], Encoder]
+    ) -> None:
+        self._root = root
+        self._prefix = f".staged-{hashlib.blake2b(owner.encode(), digest_size=6).hexdigest()}-"
+        self._run = uuid.uuid4().hex[:12]
+        self._policy = policy
+        self._extension = extension
+        self._encoder = encoder
+        self._now = 0
+        self._checked_at: int | None = None
+        self._count = 0
+        self._open: dict[str, _OpenFile] = {}
+        self._closed: list[tuple[str, str]] = []
+        self._prepared: dict[str, str] = {}
+        self._made_folders: list[str] = []
+        self._unsynced: set[str] = set()
+        if os.path.exists(root) and not os.path.isdir(root):
+            raise ConnectorError(
+                f"cannot write to {root}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder"
+            )
+        self._make_folder(root)
+        if not os.access(root, os.W_OK | os.X_OK):
+            self.abort()
+            raise ConnectorError(f"cannot write to {root}: permission denied", code="E3110", hint=_PERMISSION_HINT)
+
+    def _make_folder(self, folder: str) -> None:
+        missing: list[str] = []
+        above = os.path.abspath(folder)
+        while not os.path.exists(above):
+            missing.append(above)
+            above = os.path.dirname(above)
+        try:
+            for name in reversed(missing):
+                os.mkdir(name)
+                self._made_folders.append(name)
+                self._unsynced.add(os.path.dirname(name))
+        except OSError as error:
+            self.abort()
+            raise ConnectorError(
+                f"cannot write to {folder}: {error.strerror}", code="E3110", hint=_PERMISSION_HINT
+            ) from error
+
+    # --- writing
+
+    def write(self, folder: str, batch: ChangelogBatch) -> None:
+        """Append rows to the file of a folder, which is relative to the root; empty is the root itself."""
+        opened = self._open.get(folder)
+        if opened is None:
+            opened = self._open[folder] = self._begin(folder)
+        opened.written_at = self._now
+        self._put(opened, opened.encoder.encode(batch))
+        if opened.size >= self._policy.file_bytes:
+            self._end(folder)
+
+    def advance(self, now: int) -> None:
+        """Processing time is `now`, in milliseconds: files that are old enough are closed."""
+        self._now = now
+        policy = self._policy
+        if self._checked_at is None:
+            self._checked_at = now
+        if now - self._checked_at < policy.check_interval:
+            return
+        self._checked_at = now
+        for folder, opened in list(self._open.items()):
+            old = 0 < policy.rollover_interval <= now - opened.begun_at
+            if old or 0 < policy.inactivity_interval <= now - opened.written_at:
+                self._end(folder)
+
+    def _begin(self, folder: str) -> _OpenFile:
+        at = os.path.join(self._root, folder)
+        if folder:
+            self._make_folder(at)
+        final = os.path.join(folder, f"part-{self._run}-{self._count}.{self._extension}")
+        staged = os.path.join(folder, f"{self._prefix}{self._run}-{self._count}")
+        self._count += 1
+        try:
+            file = open(os.path.join(self._root, staged), "wb")  # noqa: SIM115
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot write to {at}: {error.strerror}", code="E3110", hint=_PERMISSION_HINT
+            ) from error
+        self._unsynced.add(os.path.dirname(os.path.join(self._root, staged)))
+        return _OpenFile(staged, final, file, self._encoder(), self._now, self._now)
+
+    def _put(self, opened: _OpenFile, data: bytes) -> None:
+        try:
+            opened.file.write(data)
+        except OSError as error:
+            raise self._cannot_write(opened.final, error) from error
+        opened.size += len(data)
+
+    def _end(self, folder: str) -> None:
+        opened = self._open[folder]
+        self._put(opened, opened.encoder.finish())
+        try:
+            opened.file.flush()
+            os.fsync(opened.file.fileno())
+            opened.file.close()
+        except OSError as error:
+            raise self._cannot_write(opened.final, error) from error
+        del self._open[folder]
+        self._closed.append((opened.staged, opened.final))
+
+    def _cannot_write(self, final: str, error: OSError) -> ConnectorError:
+        return ConnectorError(f"cannot write {os.path.join(self._root, final)}: {error.strerror}", code="E3111")
+
+    # --- publishing
+
+    def prepare(self) -> list[list[str]]:
+        """Close and sync everything; gives all files that are not published, as pairs of hidden and final path."""
+        for folder in list(self._open):
+            self._end(folder)
+        try:
+            for folder in sorted(self._unsynced):
+                sync_folder(folder)
+        except OSError as error:
+            raise ConnectorError(f"cannot write to {self._root}: {error.strerror}", code="E3111") from error
+        self._unsynced.clear()
+        self._prepared.update(self._closed)
+        self._closed = []
+        return [[staged, final] for staged, final in self._prepared.items()]
+
+    def publish(self, files: Sequence[Sequence[str]]) -> None:
+        """Give files their names; those that have them already, in whichever run, stay as they are.
+
+        Raises:
+            ConnectorError: E3112 a file cannot be renamed, E3113 it is gone.
+        """
+        folders: set[str] = set()
+        for staged, final in files:
+            if staged not in self._prepared and os.path.basename(staged).startswith(self._prefix + self._run):
+                continue  # published before, and no longer ours: a reader may have taken it away
+            hidden, shown = os.path.join(self._root, staged), os.path.join(self._root, final)
+            try:
+                _rename(hidden, shown)
+            except FileNotFoundError as error:
+                raise ConnectorError(
+                    f"cannot publish {shown}: neither it nor {hidden} is there",
+                    code="E3113",
+                    hint="files of a sink must stay until the checkpoint after the one that wrote them; "
+                    "put the file back, or start the job anew",
+                ) from error
+            except OSError as error:
+                raise ConnectorError(f"cannot publish {shown}: {error.strerror}", code="E3112") from error
+            self._prepared.pop(staged, None)
+            folders.add(os.path.dirname(shown))
+        try:
+            for folder in sorted(folders):
+                sync_folder(folder)
+        except OSError as error:
+            raise ConnectorError(f"cannot publish in {self._root}: {error.strerror}", code="E3112") from error
+        self._made_folders = []
+
+    def remove_leftovers(self) -> None:
+        """Remove the hidden files of earlier runs: after what a checkpoint knows of them has been published."""
+        for at, _, names in os.walk(self._root):
+            for name in names:
+                if name.startswith(self._prefix) and not name.startswith(self._prefix + self._run):
+                    remove_file(os.path.join(at, name))
+
+    def discard(self, files: Iterable[Sequence[str]]) -> None:
+        """Remove what was prepared, published or not."""
+        for staged, final in files:
+            remove_file(os.path.join(self._root, staged))
+            remove_file(os.path.join(self._root, final))
+            self._prepared.pop(staged, None)
+
+    def abort(self) -> None:
+        """Remove what is not prepared, and the folders that were made for it."""
+        for opened in self._open.values():
+            with suppress(OSError):
+                opened.file.close()
+            remove_file(os.path.join(self._root, opened.staged))
+        for staged, _ in self._closed:
+            remove_file(os.path.join(self._root, staged))
+        self._open, self._closed = {}, []
+        for folder in reversed(self._made_folders):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._made_folders = []
+
+    def close(self) -> None:
+        """After `prepare` and `abort` nothing is open; what is neither prepared nor aborted is removed."""
+        if self._open or self._closed:
+            self.abort()
+
+
+def _rename(hidden: str, shown: str) -> None:
+    """Rename, unless that is done. Raises FileNotFoundError when neither is there."""
+    try:
+        os.rename(hidden, shown)
+    except FileNotFoundError:
+        if not os.path.exists(shown):
+            raise
+
+
+def sync_folder(folder: str) -> None:
+    """Make what was created and renamed in a folder survive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_file(path: str) -> None:
+    """Remove a file that may be gone already."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
