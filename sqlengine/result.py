@@ -71,8 +71,8 @@ class Result:
         """The zone in which TIMESTAMP_LTZ is shown."""
 
     @staticmethod
-    def ok() -> Result:
-        return Result.table(Schema.of(("result", STRING.not_null())), [["OK"]])
+    def ok(summary: str | None = None) -> Result:
+        return Result.table(Schema.of(("result", STRING.not_null())), [["OK"]], summary=summary)
 
     @staticmethod
     def table(

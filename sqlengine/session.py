@@ -310,7 +310,7 @@ class Binding:
             table = (
                 found
                 if isinstance(found, CatalogTable)
-                else CatalogTable(found.path, found.columns, primary_key=found.primary_key)
+                else CatalogTable(found.path, found.columns, primary_key=found.primary_key, measured=found.measured)
             )
             return OpenTable(
                 table,

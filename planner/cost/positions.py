@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -15,7 +16,7 @@ def position_of(value: Any) -> float | None:
         case bool():
             return None
         case int() | float() | Decimal():
-            return float(value)
+            return float(value) if math.isfinite(value) else None
         case datetime():
             return (value if value.tzinfo is not None else value.replace(tzinfo=UTC)).timestamp()
         case date():

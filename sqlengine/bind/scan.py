@@ -48,7 +48,14 @@ def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup
     )
     by_name = {c.name: c for c in scanned}
     plan: LogicalNode = Scan(
-        table.source, str(declared.path), scanned, _keys(declared, by_name), table.lookup, table.idle_timeout, span=span
+        table.source,
+        str(declared.path),
+        scanned,
+        _keys(declared, by_name),
+        table.lookup,
+        table.idle_timeout,
+        span=span,
+        measured=declared.measured.table() if declared.measured is not None else None,
     )
     if any(isinstance(c, ComputedColumn) for c in declared.columns) or _order(declared, by_name) != [
         c.name for c in scanned

@@ -11,6 +11,7 @@ from runtime.core.options import Options
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
 from runtime.spi.table import LookupTable, SourceTable
+from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.parse.trees import Tree
 
 __all__ = [
@@ -100,6 +101,8 @@ class CatalogTable:
     comment: str | None = None
     temporary: bool = False
     constraint_name: str | None = None
+    measured: MeasuredTable | None = None
+    """What ANALYZE TABLE has found."""
 
     @property
     def connector(self) -> str | None:
@@ -142,6 +145,7 @@ class MaterializedView:
     columns: tuple[PhysicalColumn, ...] = ()
     primary_key: tuple[str, ...] = ()
     comment: str | None = None
+    measured: MeasuredTable | None = None
 
     @property
     def storage(self) -> ObjectPath:

@@ -21,6 +21,7 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
 from sqlengine.catalog.objects import CatalogTable, TableColumn
+from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
@@ -52,7 +53,13 @@ def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> N
     if table.storage in session.memory and _kept_as(changed) != _kept_as(table):
         renamed = action if isinstance(action, ddl.RenameColumn) else None
         _follow_contents(table, changed, renamed, session)
-    session.catalogs.replace(changed)
+    session.catalogs.replace(replace(changed, measured=_still_measured(table, changed)))
+
+
+def _still_measured(before: CatalogTable, after: CatalogTable) -> MeasuredTable | None:
+    """What ANALYZE TABLE found, without the columns that are no longer what they were."""
+    same = [c.name for c in after.columns if before.column(c.name) == c]
+    return before.measured.of_columns(same) if before.measured is not None else None
 
 
 def _kept_as(table: CatalogTable) -> tuple[object, ...]:

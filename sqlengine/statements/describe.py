@@ -6,10 +6,11 @@ from typing import Any
 
 from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
-from runtime.core.types import BOOLEAN, STRING, DataType
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import AggregateFunction, ScalarFunction
+from runtime.spi.table import TableStatistics
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, ComputedColumn, MetadataColumn
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
 from sqlengine.result import Result
@@ -21,9 +22,15 @@ __all__ = ["column_rows", "describe", "described_schema"]
 def describe(statement: st.Describe, session: Session) -> Result:
     match statement.kind:
         case "TABLE":
-            rows = column_rows(session, session.catalogs.get(statement.name.parts, statement.name.span))
+            found = session.catalogs.get(statement.name.parts, statement.name.span)
+            rows = column_rows(session, found)
             schema = described_schema(rows)
-            return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])
+            cells = [[r[i] for r in rows] for i in range(len(schema))]
+            if not statement.extended:
+                return Result.table(schema, cells)
+            return Result.table(
+                Schema((*schema.fields, *_MEASURED.fields)), [*cells, *_measured(found, [r[0] for r in rows])]
+            )
         case "CATALOG":
             catalog = session.catalogs.catalog(statement.name.parts[-1], statement.name.span)
             facts = [
@@ -92,6 +99,37 @@ def described_schema(rows: list[tuple[Any, ...]]) -> Schema:
     if any(r[6] for r in rows):
         columns.append(("comment", STRING))
     return Schema.of(*columns)
+
+
+_MEASURED = Schema.of(
+    ("rows", BIGINT),
+    ("distinct values", BIGINT),
+    ("nulls", BIGINT),
+    ("min", STRING),
+    ("max", STRING),
+    ("average length", DOUBLE),
+)
+
+
+def _measured(thing: CatalogObject, names: list[str]) -> list[list[Any]]:
+    """What ANALYZE TABLE has found, a list per column of `_MEASURED`; nothing where nothing was measured."""
+    measured = thing.measured if isinstance(thing, CatalogTable | MaterializedView) else None
+    known = measured.table() if measured is not None else TableStatistics()
+    cells: list[list[Any]] = [[] for _ in _MEASURED]
+    for name in names:
+        column = known.column(name)
+        figures = (_whole(known.rows), _whole(column.distinct), _whole(column.nulls), _text(column.low))
+        for cell, value in zip(cells, (*figures, _text(column.high), column.average_length), strict=True):
+            cell.append(value)
+    return cells
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _facts(pairs: list[tuple[str, str]]) -> Result:

@@ -10,7 +10,19 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.statements import alter_table, databases, describe, explain, jobs, queries, settings, show, tables, views
+from sqlengine.statements import (
+    alter_table,
+    analyze,
+    databases,
+    describe,
+    explain,
+    jobs,
+    queries,
+    settings,
+    show,
+    tables,
+    views,
+)
 
 __all__ = ["execute"]
 
@@ -41,6 +53,7 @@ _RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
     st.Update: queries.update,
     st.Delete: queries.delete,
     st.Truncate: queries.truncate,
+    st.AnalyzeTable: analyze.analyze_table,
     st.BeginEpoch: queries.begin_epoch,
     st.EndEpoch: queries.end_epoch,
     st.Flush: queries.flush,
