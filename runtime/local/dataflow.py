@@ -21,6 +21,7 @@ from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.partitioned import PartitionedOperator
+from runtime.local.split_progress import Reached
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
@@ -38,11 +39,12 @@ PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed op
 @dataclass(frozen=True, slots=True)
 class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
-    watermark now."""
+    watermark now; `reached`: where reading stands after it."""
 
     batch: ChangelogBatch | None
     finished: bool = False
     idle: bool = False
+    reached: Reached | None = None
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import SqlEngineError
 from runtime.local.dataflow import Dataflow, SourceInput
-from runtime.local.job_settings import EPOCH_MAX_ROWS, AllAvailable, JobSettings
+from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import PhysicalNode, SourceExec
@@ -46,7 +46,12 @@ class Job:
         self.error: SqlEngineError | None = None
         try:
             self._sources = [
-                SourceInputs(node, SourceContext(settings.time_zone, node.name, rejections), settings.clock)
+                SourceInputs(
+                    node,
+                    SourceContext(settings.time_zone, node.name, rejections),
+                    settings.clock,
+                    rows_per_second=settings.options.get(MAX_ROWS_PER_SECOND),
+                )
                 for node in self.dataflow.sources
             ]
         except BaseException:

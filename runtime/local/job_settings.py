@@ -12,9 +12,12 @@ from runtime.expr.function import FunctionRegistry
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SourceExec
 
-__all__ = ["EPOCH_MAX_ROWS", "AllAvailable", "EpochCut", "JobSettings"]
+__all__ = ["EPOCH_MAX_ROWS", "MAX_ROWS_PER_SECOND", "AllAvailable", "EpochCut", "JobSettings"]
 
 EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 131_072, "the most rows that one source gives to one epoch")
+MAX_ROWS_PER_SECOND = int_option(
+    "sqlengine.source.max-rows-per-second", 0, "the most rows that each source gives in a second; 0 is without limit"
+)
 
 
 class EpochCut(Protocol):

@@ -12,7 +12,7 @@ from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from runtime.local.dataflow import PARALLELISM
-from runtime.local.job_settings import EPOCH_MAX_ROWS
+from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
@@ -29,6 +29,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         DYNAMIC_OPTIONS,
         EPOCH_MAX_ROWS,
         IDLE_TIMEOUT,
+        MAX_ROWS_PER_SECOND,
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,
         NULL_ROWTIME,

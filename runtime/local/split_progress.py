@@ -1,0 +1,97 @@
+"""How far the reading of a source has come: which splits are finished, where each that is being read stands, which wait.
+
+A folder that was watched for a month has thousands of finished files, and a checkpoint names them all. So their names
+are packed, a thousand at a time, once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.core.errors import ConnectorError
+from runtime.spi.table import Split
+
+__all__ = ["Reached", "SplitProgress", "take_split"]
+
+_PACKED = 1024
+"""Names in a pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A moment between two epochs: so many splits were finished, these were being read (name and position), these
+    waited."""
+
+    finished: int
+    active: tuple[tuple[str, Any], ...]
+    waiting: tuple[Split, ...]
+
+
+class SplitProgress:
+    """The finished splits of a source in the order in which they ended, and moments as JSON values.
+
+    A position is `{"finished": names, "active": [[name, position], ...], "waiting": names}`, where names are
+    `{"packs": [text, ...], "names": [...]}`.
+    """
+
+    def __init__(self, position: Mapping[str, Any] | None = None) -> None:
+        self._finished: list[str] = [] if position is None else _unpacked(position["finished"])
+        self._packs: list[str] = []
+        self.active: Sequence[tuple[str, Any]] = [] if position is None else [(n, p) for n, p in position["active"]]
+        """What was being read at the position that this began from."""
+        self.waiting: Sequence[str] = [] if position is None else _unpacked(position["waiting"])
+        """What waited there."""
+
+    @property
+    def finished(self) -> Sequence[str]:
+        return self._finished
+
+    def finish(self, name: str) -> None:
+        """A split has given its last row."""
+        self._finished.append(name)
+
+    def json(self, reached: Reached) -> Any:
+        """A moment as a JSON value. What was packed once is not packed again."""
+        packs = reached.finished // _PACKED
+        while len(self._packs) < packs:
+            begin = len(self._packs) * _PACKED
+            self._packs.append(_packed(self._finished[begin : begin + _PACKED]))
+        return {
+            "finished": {"packs": self._packs[:packs], "names": self._finished[packs * _PACKED : reached.finished]},
+            "active": [list(pair) for pair in reached.active],
+            "waiting": _names([split.id for split in reached.waiting]),
+        }
+
+
+def take_split(splits: dict[str, Split], name: str, source: str) -> Split:
+    """Take a split out of those that are there; raises ConnectorError E3107 when it is not."""
+    found = splits.pop(name, None)
+    if found is None:
+        raise ConnectorError(
+            f"{source} has no {name} any more, which the job had still to read",
+            code="E3107",
+            hint="parts of a source must stay until they are read: put it back, or start the job anew",
+        )
+    return found
+
+
+def _names(names: Sequence[str]) -> dict[str, Any]:
+    packs = len(names) // _PACKED
+    return {
+        "packs": [_packed(names[i * _PACKED : (i + 1) * _PACKED]) for i in range(packs)],
+        "names": list(names[packs * _PACKED :]),
+    }
+
+
+def _packed(names: Iterable[str]) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(list(names)).encode())).decode()
+
+
+def _unpacked(names: Mapping[str, Any]) -> list[str]:
+    packs = (json.loads(zlib.decompress(base64.b64decode(pack))) for pack in names["packs"])
+    return [*(name for pack in packs for name in pack), *names["names"]]
