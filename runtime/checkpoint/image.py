@@ -1,0 +1,165 @@
+"""One checkpoint or savepoint to and from its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runtime.checkpoint.epoch_state import EpochState, Restored
+from runtime.checkpoint.manifest import Manifest, OperatorPieces, encode_manifest, segments_of
+from runtime.checkpoint.segments import Damage, Segment, SegmentReader, SegmentWriter
+from runtime.checkpoint.storage import Storage
+from runtime.checkpoint.table_chain import TableChain, read_pieces
+from runtime.core.errors import CheckpointError, InternalError
+from runtime.state.snapshot import SavedOperator, SavedState, TaskState
+
+__all__ = ["Chains", "ImageWriter", "read_image"]
+
+
+@dataclass(slots=True)
+class Chains:
+    """What earlier checkpoints wrote that the next one builds on: the tables by operator, task and name, and the plan
+    with its text."""
+
+    tables: dict[tuple[str, int, str], TableChain] = field(default_factory=dict)
+    plan: tuple[str, Segment] | None = None
+
+
+class ImageWriter:
+    """Writes one checkpoint or savepoint.
+
+    Args:
+        folder: a new one in the storage.
+        token: part of the names of all files.
+        reader: reads older pieces that are to be merged.
+    """
+
+    def __init__(self, storage: Storage, folder: str, token: str, reader: SegmentReader) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._reader = reader
+        self._files = SegmentWriter(storage, folder, token)
+        self._started = time.monotonic_ns()
+        self._published = False
+
+    def write(
+        self, state: EpochState, chains: Chains, kind: str, number: int, job: str, sizes: Mapping[str, int]
+    ) -> tuple[Manifest, int, Chains]:
+        """Writes all files, the manifest last. Returns the manifest, its size, and the chains, which were changed.
+
+        Args:
+            sizes: of files that are there already, by path.
+
+        Raises:
+            OSError: the store failed.
+            Damage: older files that had to be merged are damaged.
+        """
+        plan = chains.plan
+        if plan is None or plan[0] != state.plan:
+            plan = state.plan, self._files.text(state.plan, ".plan.json")
+        tables: dict[tuple[str, int, str], TableChain] = {}
+        operators = tuple(self._operator(saved, chains.tables, tables) for saved in state.operators)
+        self._files.close()
+        sizes = {**sizes, **self._files.files}
+        needed = dict.fromkeys(segment.file for segment in segments_of(plan[1], operators))
+        manifest = Manifest(
+            kind,
+            number,
+            self._folder,
+            job,
+            state.epoch,
+            state.processing_time,
+            state.finished,
+            time.time_ns() // 1_000_000,
+            (time.monotonic_ns() - self._started) // 1_000_000,
+            sum(self._files.files.values()),
+            plan[1],
+            operators,
+            state.sources,
+            state.sinks,
+            {path: sizes[path] for path in needed},
+        )
+        data = encode_manifest(manifest)
+        self._published = True
+        self._storage.publish(manifest.path, data)
+        return manifest, len(data), Chains(tables, plan)
+
+    def abandon(self) -> None:
+        """Takes back a checkpoint of which `write` has failed.
+
+        Raises:
+            CheckpointError: it may be complete, and it cannot be told.
+            OSError: some of its files are left.
+        """
+        if self._published:
+            try:
+                self._storage.delete(f"{self._folder}/manifest.json")
+            except OSError as error:
+                raise CheckpointError(
+                    f"it is not known whether {self._storage.place}/{self._folder} is complete: {error}",
+                    code="E3408",
+                    hint="when the job starts again it uses what it finds",
+                ) from error
+        self._files.abandon()
+        for path in self._storage.files(self._folder):
+            self._storage.delete(path)
+        self._storage.delete_folder(self._folder)
+
+    def _operator(
+        self,
+        saved: SavedOperator,
+        known: Mapping[tuple[str, int, str], TableChain],
+        tables: dict[tuple[str, int, str], TableChain],
+    ) -> OperatorPieces:
+        tasks: list[dict[str, tuple]] = []
+        for number, task in enumerate(saved.tasks):
+            pieces: dict[str, tuple] = {}
+            for changes in task:
+                key = (saved.name, number, changes.table)
+                chain = known.get(key)
+                if chain is None or changes.complete:
+                    chain = TableChain()
+                    if not changes.complete:
+                        raise InternalError(
+                            f"changes of the state table {changes.table} of {saved.name} follow no complete save"
+                        )
+                if key in tables:
+                    raise InternalError(f"the state table {changes.table} of {saved.name} was saved twice")
+                chain.add(changes, self._files, self._reader)
+                tables[key] = chain
+                pieces[changes.table] = chain.pieces
+            tasks.append(pieces)
+        return OperatorPieces(saved.name, saved.watermark, saved.input_watermark, tuple(tasks))
+
+
+def read_image(storage: Storage, manifest: Manifest) -> Restored:
+    """All that a checkpoint or savepoint holds.
+
+    Raises:
+        Damage: a file is missing or holds other bytes than were written.
+        OSError: the store cannot be read.
+    """
+    reader = SegmentReader(storage)
+    operators: dict[str, SavedState] = {}
+    for operator in manifest.operators:
+        tasks: list[TaskState] = [
+            {name: read_pieces(name, pieces, reader) for name, pieces in task.items() if pieces}
+            for task in operator.tasks
+        ]
+        operators[operator.name] = SavedState(operator.watermark, operator.input_watermark, tuple(tasks))
+    try:
+        plan = reader.text(manifest.plan)
+    except UnicodeDecodeError as error:
+        raise Damage(f"{manifest.plan.file} is no text") from error
+    return Restored(
+        manifest.id,
+        manifest.epoch,
+        manifest.processing_time,
+        plan,
+        operators,
+        manifest.sources,
+        manifest.sinks,
+        manifest.finished,
+        f"{storage.place}/{manifest.folder}",
+    )

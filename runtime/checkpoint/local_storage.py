@@ -1,0 +1,191 @@
+"""A local folder as a store of checkpoints: files and folders are synced, and what is published is renamed into place.
+
+So after a crash of the process, and of the machine, a published file is there entirely or not at all, and with it all
+files of its folder that were closed before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from runtime.core.errors import CheckpointError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["LocalStorage"]
+
+_LOCK = ".lock"
+_claims: dict[str, tuple[int, int]] = {}
+"""By folder, for this process: the descriptor that holds the lock, and how many claims there are. (A lock belongs to the
+process, and ends when any descriptor of its file is closed: so there is one descriptor for all.)"""
+
+
+class LocalStorage:
+    """Files below a folder of the machine; the folder is made with the first file."""
+
+    def __init__(self, root: str) -> None:
+        self._claimed = False
+        self._root = os.path.abspath(os.path.expanduser(root))
+
+    @property
+    def place(self) -> str:
+        return self._root
+
+    def claim(self) -> None:
+        if self._claimed or sys.platform == "win32":
+            return
+        descriptor, count = _claims.get(self._root, (-1, 0))
+        if count == 0:
+            _make_folder(self._root)
+            descriptor = os.open(os.path.join(self._root, _LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(descriptor)
+                raise CheckpointError(
+                    f"another process writes checkpoints to {self._root}",
+                    code="E3405",
+                    hint="stop it, or give this job another name or execution.checkpointing.dir",
+                ) from error
+            except OSError:
+                # A file system without locks: then nobody can tell.
+                pass
+        _claims[self._root] = (descriptor, count + 1)
+        self._claimed = True
+
+    def release(self) -> None:
+        if not self._claimed:
+            return
+        self._claimed = False
+        descriptor, count = _claims.pop(self._root)
+        if count > 1:
+            _claims[self._root] = (descriptor, count - 1)
+        else:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        found: dict[str, int] = {}
+        waiting = [folder]
+        while waiting:
+            here = waiting.pop()
+            try:
+                with os.scandir(self._path(here)) as entries:
+                    for entry in entries:
+                        path = f"{here}/{entry.name}" if here else entry.name
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(path)
+                        elif path != _LOCK:
+                            found[path] = entry.stat().st_size
+            except FileNotFoundError:
+                continue
+        return found
+
+    def create(self, path: str) -> _LocalFile:
+        full = self._path(path)
+        _make_folder(os.path.dirname(full))
+        return _LocalFile(full)
+
+    def publish(self, path: str, data: bytes) -> None:
+        folder, name = os.path.split(self._path(path))
+        waiting = os.path.join(folder, "_" + name)
+        _make_folder(folder)
+        file = _LocalFile(waiting)
+        try:
+            file.write(data)
+        except OSError:
+            file.abandon()
+            raise
+        file.close()
+        _sync_folder(folder)
+        os.rename(waiting, os.path.join(folder, name))
+        _sync_folder(folder)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        descriptor = os.open(self._path(path), os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            end = size if length is None else min(size, offset + length)
+            buffer = pa.allocate_buffer(max(0, end - offset))
+            view = memoryview(buffer).cast("B")
+            done = 0
+            while done < len(view):
+                got = os.preadv(descriptor, [view[done:]], offset + done)
+                if got == 0:
+                    return buffer.slice(0, done)
+                done += got
+            return buffer
+        finally:
+            os.close(descriptor)
+
+    def delete(self, path: str) -> None:
+        try:
+            os.unlink(self._path(path))
+        except FileNotFoundError:
+            return
+
+    def delete_folder(self, path: str) -> None:
+        try:
+            os.rmdir(self._path(path))
+        except FileNotFoundError:
+            return
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._root, *path.split("/")) if path else self._root
+
+
+class _LocalFile:
+    """A file that is synced when it is closed."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+
+    def write(self, data: bytes) -> int:
+        view = memoryview(data)
+        while len(view):
+            view = view[os.write(self._descriptor, view) :]
+        return len(data)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def abandon(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def _make_folder(path: str) -> None:
+    """Makes a folder and those above it, each for good."""
+    if Path(path).is_dir():
+        return
+    above = os.path.dirname(path)
+    if above != path:
+        _make_folder(above)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    _sync_folder(above)
+
+
+def _sync_folder(path: str) -> None:
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

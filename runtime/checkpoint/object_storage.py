@@ -1,0 +1,97 @@
+"""Any file system of pyarrow as a store of checkpoints: S3, Google Cloud Storage, Azure, HDFS, others through Python.
+
+A file appears there when it is closed. A store that shows a file before shows a damaged one: checksums tell. Two
+processes that write to the same folder cannot tell of each other.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import fs
+
+__all__ = ["ObjectStorage"]
+
+_WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
+"""Stores in which a folder is only the beginning of names."""
+
+
+class ObjectStorage:
+    """Files below a path of a pyarrow file system."""
+
+    def __init__(self, system: fs.FileSystem, root: str, place: str) -> None:
+        self._fs = system
+        self._root = root.strip("/") if system.type_name in _WITHOUT_FOLDERS else root.rstrip("/")
+        self._place = place.rstrip("/")
+        self._folders = system.type_name not in _WITHOUT_FOLDERS
+
+    @property
+    def place(self) -> str:
+        return self._place
+
+    def claim(self) -> None:
+        """Nothing: such a store has no locks."""
+
+    def release(self) -> None:
+        """Nothing: such a store has no locks."""
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        base = self._path(folder)
+        found = self._fs.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        prefix = f"{self._root}/" if self._root else ""
+        return {i.path.removeprefix(prefix): i.size or 0 for i in found if i.type == fs.FileType.File}
+
+    def create(self, path: str) -> _ObjectFile:
+        full = self._path(path)
+        if self._folders:
+            self._fs.create_dir(full.rpartition("/")[0], recursive=True)
+        return _ObjectFile(self._fs.open_output_stream(full, compression=None))
+
+    def publish(self, path: str, data: bytes) -> None:
+        file = self.create(path)
+        try:
+            file.write(data)
+        except OSError:
+            file.abandon()
+            raise
+        file.close()
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        with self._fs.open_input_file(self._path(path)) as file:
+            size = file.size()
+            end = size if length is None else min(size, offset + length)
+            file.seek(min(offset, size))
+            return file.read_buffer(max(0, end - offset))
+
+    def delete(self, path: str) -> None:
+        try:
+            self._fs.delete_file(self._path(path))
+        except FileNotFoundError:
+            return
+
+    def delete_folder(self, path: str) -> None:
+        if self._folders:
+            try:
+                self._fs.delete_dir(self._path(path))
+            except FileNotFoundError:
+                return
+
+    def _path(self, path: str) -> str:
+        return "/".join(part for part in (self._root, path) if part)
+
+
+class _ObjectFile:
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        self._stream.write(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def abandon(self) -> None:
+        try:
+            self._stream.close()
+        except OSError:
+            return

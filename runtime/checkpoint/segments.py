@@ -1,0 +1,221 @@
+"""Rows in files: segments, each an Arrow IPC stream with a checksum, and the files of one checkpoint that hold them.
+
+A small segment shares a file with others of its checkpoint, because a file costs a sync and, in an object store, a
+request. A large one has a file of its own, so that its bytes are given back as soon as nothing refers to it.
+
+Measured, 5,000,000 rows of four int64 columns (160 MB), one core of two busy: zstd 46 MB, written in 0.6 s, read in
+0.2 s; lz4 85 MB, 0.25 s and 0.1 s; not compressed 160 MB, 0.7 s. CRC-32 of zlib checks 1.9 GB/s, BLAKE2b 0.4.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from runtime.checkpoint.storage import NewFile, Storage
+
+__all__ = ["Damage", "Segment", "SegmentReader", "SegmentWriter", "batches_of"]
+
+_OWN_FILE_BYTES = 1 << 20
+_COMPRESSED_ROWS = 64
+_BATCH_ROWS = 131_072
+_WHOLE_FILE_BYTES = 8 << 20
+_CACHE_BYTES = 32 << 20
+
+
+class Damage(Exception):
+    """Files do not hold what was written: missing, shortened, or with other bytes. Never leaves the room; its message is
+    a part of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A range of bytes of a file, with their CRC-32. `file`: path in the storage; `rows`: how many it holds, 0 when they
+    are no rows."""
+
+    file: str
+    offset: int
+    length: int
+    crc: int
+    rows: int
+
+
+class SegmentWriter:
+    """Writes the files of one checkpoint.
+
+    Args:
+        folder: where in the storage.
+        token: part of all file names, so that a name is never used again.
+    """
+
+    def __init__(self, storage: Storage, folder: str, token: str) -> None:
+        self._storage = storage
+        self._prefix = f"{folder}/state-{token}"
+        self._folder = folder
+        self._token = token
+        self._shared: tuple[str, NewFile] | None = None
+        self._open: list[NewFile] = []
+        self.files: dict[str, int] = {}
+        """The files made so far with their sizes, complete or not."""
+
+    def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch], nbytes: int) -> Segment:
+        """Writes rows; `nbytes` is about how large they are."""
+        own = nbytes >= _OWN_FILE_BYTES
+        path, file = self._create(".arrow") if own else self._shared_file()
+        stream = _Checked(file, self.files[path])
+        count = 0
+        options: pa.ipc.IpcWriteOptions | None = None
+        writer: pa.ipc.RecordBatchStreamWriter | None = None
+        for batch in batches:
+            count += batch.num_rows
+            if writer is None:
+                codec = "zstd" if batch.num_rows >= _COMPRESSED_ROWS else None
+                options = pa.ipc.IpcWriteOptions(compression=codec)
+                writer = pa.ipc.new_stream(stream, schema, options=options)
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                writer.write_batch(batch.slice(start, _BATCH_ROWS))
+        if writer is None:
+            writer = pa.ipc.new_stream(stream, schema)
+        writer.close()
+        segment = Segment(path, self.files[path], stream.length, stream.crc, count)
+        self.files[path] += stream.length
+        if own:
+            self._close(file)
+        return segment
+
+    def text(self, text: str, suffix: str) -> Segment:
+        """Writes a text into a file of its own."""
+        path, file = self._create(suffix)
+        data = text.encode()
+        file.write(data)
+        self.files[path] = len(data)
+        self._close(file)
+        return Segment(path, 0, len(data), zlib.crc32(data), 0)
+
+    def close(self) -> None:
+        """All files are complete."""
+        for file in list(self._open):
+            self._close(file)
+
+    def abandon(self) -> None:
+        """Deletes all files.
+
+        Raises:
+            OSError: some are left.
+        """
+        for file in self._open:
+            file.abandon()
+        for path in self.files:
+            self._storage.delete(path)
+
+    def _shared_file(self) -> tuple[str, NewFile]:
+        if self._shared is None:
+            self._shared = self._create(".arrows")
+        return self._shared
+
+    def _create(self, suffix: str) -> tuple[str, NewFile]:
+        path = f"{self._prefix}-{len(self.files)}{suffix}"
+        # Known before it is there, so that it is deleted even if making it fails half way.
+        self.files[path] = 0
+        file = self._storage.create(path)
+        self._open.append(file)
+        return path, file
+
+    def _close(self, file: NewFile) -> None:
+        self._open.remove(file)
+        file.close()
+
+
+class _Checked:
+    """What Arrow writes a stream to: a part of a file, its bytes counted and summed."""
+
+    closed = False
+
+    def __init__(self, file: NewFile, offset: int) -> None:
+        self._file = file
+        self._offset = offset
+        self.length = 0
+        self.crc = 0
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data)
+        self.crc = zlib.crc32(data, self.crc)
+        self.length += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing: files are synced when they are closed."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class SegmentReader:
+    """Reads segments and checks them. Keeps small files, because their segments are wanted one after another."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._cache: OrderedDict[str, pa.Buffer] = OrderedDict()
+        self._cached = 0
+
+    def read(self, segment: Segment) -> pa.Buffer:
+        """The bytes of a segment.
+
+        Raises:
+            Damage: they are not there, or not what was written.
+            OSError: the store cannot be read.
+        """
+        try:
+            data = self._bytes(segment)
+        except FileNotFoundError:
+            raise Damage(f"{segment.file} is missing") from None
+        if data.size != segment.length:
+            raise Damage(f"{segment.file} is too short")
+        if zlib.crc32(data) != segment.crc:
+            raise Damage(f"{segment.file} holds other bytes than were written: its checksum differs")
+        return data
+
+    def text(self, segment: Segment) -> str:
+        return self.read(segment).to_pybytes().decode()
+
+    def batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
+        """The rows of a segment as they were written, all types kept."""
+        try:
+            yield from pa.ipc.open_stream(self.read(segment))
+        except pa.ArrowInvalid as error:
+            raise Damage(f"{segment.file} cannot be decoded: {error}") from error
+
+    def table(self, segment: Segment) -> pa.Table:
+        """All rows of a segment."""
+        try:
+            return pa.ipc.open_stream(self.read(segment)).read_all()
+        except pa.ArrowInvalid as error:
+            raise Damage(f"{segment.file} cannot be decoded: {error}") from error
+
+    def _bytes(self, segment: Segment) -> pa.Buffer:
+        if segment.length >= _OWN_FILE_BYTES:
+            return self._storage.read(segment.file, segment.offset, segment.length)
+        whole = self._cache.get(segment.file)
+        if whole is None:
+            whole = self._storage.read(segment.file, 0, _WHOLE_FILE_BYTES)
+            self._cache[segment.file] = whole
+            self._cached += whole.size
+            while self._cached > _CACHE_BYTES and len(self._cache) > 1:
+                _, dropped = self._cache.popitem(last=False)
+                self._cached -= dropped.size
+        else:
+            self._cache.move_to_end(segment.file)
+        if segment.offset + segment.length > _WHOLE_FILE_BYTES:
+            return self._storage.read(segment.file, segment.offset, segment.length)
+        if segment.offset >= whole.size:
+            return whole.slice(whole.size)
+        return whole.slice(segment.offset, min(segment.length, whole.size - segment.offset))
+
+
+def batches_of(table: pa.Table) -> list[pa.RecordBatch]:
+    """The rows of a table in as few batches as Arrow can: one, but for texts of more than 2 GB."""
+    return table.combine_chunks().to_batches()

@@ -1,0 +1,74 @@
+"""Where checkpoints are kept: what a store of files must be able to do.
+
+Two kinds of store fit: a local folder, where files are synced and renamed, and any file system of `pyarrow.fs`, where a
+file appears when it is closed. Nothing is ever changed: files are made, read and deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+__all__ = ["NewFile", "Storage"]
+
+
+class NewFile(Protocol):
+    """A file that is being written."""
+
+    def write(self, data: bytes) -> int:
+        """Adds bytes; returns how many, always all."""
+        ...
+
+    def close(self) -> None:
+        """The file is complete, and survives a crash as far as the store can promise."""
+        ...
+
+    def abandon(self) -> None:
+        """The file is not wanted; what there is of it may be deleted."""
+        ...
+
+
+class Storage(Protocol):
+    """A folder with files. Paths are relative to it, with `/` between names. Every call may raise OSError."""
+
+    @property
+    def place(self) -> str:
+        """The folder, as a person would name it."""
+        ...
+
+    def claim(self) -> None:
+        """This process is going to write here. Held until the process ends or `release`.
+
+        Raises:
+            CheckpointError: another process does (only where the store can tell).
+        """
+        ...
+
+    def release(self) -> None:
+        """Nothing more will be written."""
+        ...
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        """All files in a folder and the folders below it with their sizes; none when there is no such folder."""
+        ...
+
+    def create(self, path: str) -> NewFile:
+        """A new file; folders on the way to it are made."""
+        ...
+
+    def publish(self, path: str, data: bytes) -> None:
+        """A whole file that appears at once, after all files of its folder that were closed before it."""
+        ...
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
+        """A part of a file, up to its end when no length is given; shorter than asked for when the file is."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """The file is gone; it may have been before."""
+        ...
+
+    def delete_folder(self, path: str) -> None:
+        """The folder, which has no files, is gone."""
+        ...

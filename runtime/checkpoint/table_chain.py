@@ -1,0 +1,225 @@
+"""How a table of state lies in files: pieces, each what one save wrote, of which the last word on a row counts.
+
+A save appends a piece with the rows that changed. So that a restore reads no more than about twice what is live, and no
+long list of small pieces:
+
+- when the rows of all pieces together are more than twice the live ones, all become one piece;
+- when `FAN` pieces at the end are of one size class (classes grow by `FAN`), they become one.
+
+Both are paid for by the changes since the last time: a row is written again once per size class, and once for each time
+that as many changes came as there are rows. (This is the size-tiered compaction of log-structured merge trees, O'Neil
+et al. 1996, with one run per save.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.checkpoint.segments import Segment, SegmentReader, SegmentWriter, batches_of
+from runtime.core.errors import InternalError
+from runtime.kernels.grow import grown
+from runtime.state.snapshot import merge_changes
+from runtime.state.table import SLOT, TableChanges
+
+__all__ = ["FAN", "Piece", "TableChain", "read_pieces"]
+
+FAN = 16
+_SMALLEST_CLASS = 256
+_SLACK = 64
+_REMOVED_WEIGHT = 0.25
+"""A slot that holds nothing any more is one number; a row is several."""
+_MERGED_ROWS = 65_536
+_REMOVED = pa.schema([pa.field(SLOT, pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one save wrote of a table: rows, and the slots that were freed. Either may be missing."""
+
+    rows: Segment | None
+    removed: Segment | None
+
+    @property
+    def weight(self) -> float:
+        """What reading it costs, in rows."""
+        rows = self.rows.rows if self.rows else 0
+        return rows + _REMOVED_WEIGHT * (self.removed.rows if self.removed else 0)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(s for s in (self.rows, self.removed) if s is not None)
+
+
+class TableChain:
+    """The pieces of one table, oldest first, and which of them holds each row: an int32 per slot, in memory.
+
+    After a failed `add` the chain must not be used any more.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: tuple[Piece, ...] = ()
+        self._numbers: list[int] = []
+        self._next = 0
+        # By slot the number of the piece with the last word on it, -1 when there is no row.
+        self._owner = np.empty(0, np.int32)
+        # How many rows of each piece are live, by number.
+        self._live: dict[int, int] = {}
+
+    def add(self, changes: TableChanges, writer: SegmentWriter, reader: SegmentReader) -> None:
+        """Writes what a table has become since the last call.
+
+        Raises:
+            OSError: the store failed.
+            Damage: an older piece that was to be merged cannot be read.
+        """
+        if changes.complete:
+            self.pieces, self._numbers, self._live = (), [], {}
+            self._owner = np.empty(0, np.int32)
+        slots = changes.rows.column(SLOT).to_numpy()
+        removed = self._mark(slots, changes.removed)
+        self._drop_dead_front()
+        if not self._live:
+            self.pieces, self._numbers = (), []
+            return
+        if not len(slots) and not len(removed):
+            return
+        added = len(slots) + _REMOVED_WEIGHT * len(removed)
+        start = _merge_start([*(piece.weight for piece in self.pieces), added], sum(self._live.values()))
+        if start < len(self.pieces):
+            piece = self._merged(start, changes.rows, removed, writer, reader)
+        else:
+            rows = writer.rows(changes.rows.schema, [changes.rows], changes.rows.nbytes) if len(slots) else None
+            piece = Piece(rows, self._removed(removed, writer))
+        # Merged pieces may have cancelled each other out.
+        added_pieces = [piece] if piece.segments else []
+        self.pieces = (*self.pieces[:start], *added_pieces)
+        self._numbers = [*self._numbers[:start], *(self._next for _ in added_pieces)]
+        self._next += 1
+
+    def _mark(self, slots: np.ndarray, removed: np.ndarray) -> np.ndarray:
+        """Notes that the next piece has the last word on slots. Returns those of `removed` that an older piece has."""
+        high = max((int(s.max()) + 1 for s in (slots, removed) if len(s)), default=0)
+        self._owner = grown(self._owner, high, -1)
+        removed = removed[self._owner[removed] >= 0]
+        before, counts = np.unique(np.concatenate((self._owner[slots], self._owner[removed])), return_counts=True)
+        for number, count in zip(before.tolist(), counts.tolist(), strict=True):
+            if number >= 0:
+                self._live[number] -= count
+        self._owner[removed] = -1
+        self._owner[slots] = self._next
+        self._live[self._next] = len(slots)
+        self._live = {number: count for number, count in self._live.items() if count}
+        return removed
+
+    def _drop_dead_front(self) -> None:
+        """Leaves out pieces at the beginning of which no row is live: what they removed is not there any more."""
+        dead = 0
+        while dead < len(self._numbers) and self._numbers[dead] not in self._live:
+            dead += 1
+        self.pieces, self._numbers = self.pieces[dead:], self._numbers[dead:]
+
+    def _merged(
+        self, start: int, rows: pa.RecordBatch, removed: np.ndarray, writer: SegmentWriter, reader: SegmentReader
+    ) -> Piece:
+        """The pieces from `start` on and the new rows as one piece."""
+        old = self.pieces[start:]
+        nbytes = rows.nbytes + sum(piece.rows.length for piece in old if piece.rows)
+        segment = None
+        if any(number in self._live for number in (*self._numbers[start:], self._next)):
+            segment = writer.rows(rows.schema, _gathered(self._live_rows(start, rows, reader)), nbytes)
+        self._live = {n: c for n, c in self._live.items() if n not in self._numbers[start:] and n != self._next}
+        if segment is not None:
+            self._live[self._next] = segment.rows
+        if start == 0:
+            return Piece(segment, None)
+        gone = [removed]
+        for piece in old:
+            if piece.removed:
+                gone += [batch.column(0).to_numpy() for batch in reader.batches(piece.removed)]
+        slots = np.unique(np.concatenate(gone))
+        return Piece(segment, self._removed(slots[self._owner[slots] < 0], writer))
+
+    def _live_rows(self, start: int, rows: pa.RecordBatch, reader: SegmentReader) -> Iterator[pa.RecordBatch]:
+        for piece, number in zip(self.pieces[start:], self._numbers[start:], strict=True):
+            if piece.rows is None or number not in self._live:
+                continue
+            for batch in reader.batches(piece.rows):
+                slots = batch.column(SLOT).to_numpy()
+                kept = self._owner[slots] == number
+                self._owner[slots[kept]] = self._next
+                yield batch if kept.all() else batch.filter(pa.array(kept))
+        yield rows
+
+    def _removed(self, slots: np.ndarray, writer: SegmentWriter) -> Segment | None:
+        if not len(slots):
+            return None
+        batch = pa.RecordBatch.from_arrays([pa.array(slots, pa.int64())], schema=_REMOVED)
+        return writer.rows(_REMOVED, [batch], batch.nbytes)
+
+
+def read_pieces(name: str, pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatch:
+    """All rows of a table that has any.
+
+    Raises:
+        Damage: a piece cannot be read.
+    """
+    found: list[TableChanges] = []
+    schema: pa.Schema | None = None
+    for piece in pieces:
+        removed = np.empty(0, np.int64)
+        if piece.removed:
+            removed = reader.table(piece.removed).column(0).combine_chunks().to_numpy()
+        if piece.rows:
+            rows = _single(name, reader.table(piece.rows))
+            schema = rows.schema
+        else:
+            # The first piece always has rows.
+            assert schema is not None
+            rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        found.append(TableChanges(name, rows, removed, not found))
+    return merge_changes(found)
+
+
+def _single(name: str, table: pa.Table) -> pa.RecordBatch:
+    batches = batches_of(table)
+    if len(batches) != 1:
+        raise InternalError(f"the state table {name} holds more than 2 GB of text in one column and task")
+    return batches[0]
+
+
+def _merge_start(weights: Sequence[float], live: int) -> int:
+    """The first of the pieces, the new one being the last, that are to become one; the last itself when none are."""
+    if sum(weights) > 2 * live + _SLACK:
+        return 0
+    limit = float(_SMALLEST_CLASS)
+    while True:
+        run, counted = 0, 0
+        for weight in reversed(weights):
+            if weight > limit:
+                break
+            run += 1
+            counted += weight > limit / FAN or limit == _SMALLEST_CLASS
+        if counted >= FAN:
+            return len(weights) - run
+        if run == len(weights):
+            return len(weights) - 1
+        limit *= FAN
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that are not small."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
+        if count >= _MERGED_ROWS:
+            yield from batches_of(pa.Table.from_batches(waiting))
+            waiting, count = [], 0
+    if waiting:
+        yield from batches_of(pa.Table.from_batches(waiting))
