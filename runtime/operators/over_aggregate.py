@@ -9,6 +9,7 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.operators.over_time import OverTimeOperator
 from runtime.operators.over_update import OverUpdateOperator
 from runtime.plan.nodes import OverAggregateExec
+from runtime.state.table import StateTable
 
 __all__ = ["OverAggregateOperator"]
 
@@ -26,3 +27,10 @@ class OverAggregateOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         return self._inner.state_size
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._inner.tables
+
+    def restored(self) -> None:
+        self._inner.restored()

@@ -4,6 +4,7 @@ count in."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,13 @@ from runtime.core.errors import UnsupportedError
 from runtime.eval.frames.frame_call import FrameCall
 from runtime.eval.frames.layout import FrameLayout, frame_bounds
 from runtime.eval.frames.position_call import PositionCall, ShiftCall, window_call
-from runtime.expr.nodes import Frame, FrameBound
+from runtime.expr.nodes import Frame
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.operators.window_assign import milliseconds
+from runtime.plan.aggregate_state import call_names
 from runtime.plan.nodes import OverAggregateExec
+from runtime.plan.over_state import begins_with_partition
+from runtime.state.table import StateTable, shared_value
 
 __all__ = ["OverCalls", "range_numbers"]
 
@@ -33,12 +37,19 @@ class OverCalls:
     def __init__(self, node: OverAggregateExec, frame: Frame | None) -> None:
         types = node.input.schema.types
         self.frame = frame
-        self.from_start = frame is None or frame.lower is FrameBound.UNBOUNDED_PRECEDING
+        self.from_start = begins_with_partition(frame)
         self.calls: list[FrameCall] = [window_call(spec, types, self.from_start) for spec in node.calls]
         columns = {i for spec in node.calls for i in (*spec.args, *(o.index for o in spec.order_by))}
         columns |= {spec.filter for spec in node.calls if spec.filter is not None}
         self.needed = sorted(columns)
         """The columns of the input that the calls read."""
+        # Equal calls are evaluated apart, and so they are saved.
+        given: dict[str, int] = {}
+        self.names: list[str] = []
+        """A name of each call, no two the same."""
+        for name in (call_names(node.calls)[spec] for spec in node.calls):
+            given[name] = given.get(name, 0) + 1
+            self.names.append(name if given[name] == 1 else f"{name} again {given[name] - 1}")
 
     @property
     def history(self) -> int:
@@ -48,6 +59,26 @@ class OverCalls:
     @property
     def nbytes(self) -> int:
         return sum(call.nbytes for call in self.calls)
+
+    def saved_calls(self, carries: bool) -> list[tuple[str, FrameCall]]:
+        """The calls, with their names, that carry something over in `run`."""
+        return [
+            (name, call)
+            for name, call in zip(self.names, self.calls, strict=True)
+            if carries or isinstance(call, PositionCall)
+        ]
+
+    def history_table(self) -> StateTable | None:
+        """How far back LAG has been seen to look; nothing without LAG."""
+        shifts = [call for call in self.calls if isinstance(call, ShiftCall)]
+        if not shifts:
+            return None
+
+        def restore(rows: list[object]) -> None:
+            for call in shifts:
+                call.history = max(call.history, *cast("list[int]", rows))
+
+        return shared_value("history", pa.int64(), lambda: self.history, restore)
 
     def look_at(self, columns: Sequence[pa.Array]) -> None:
         """Notes how far back the rows at hand look."""

@@ -17,9 +17,6 @@ from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
-from runtime.kernels.hash_index import HashIndex
-from runtime.kernels.interned import forget_unused
-from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -27,6 +24,10 @@ from runtime.operators.over_calls import OverCalls
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import OverAggregateExec
+from runtime.plan.over_state import carries_totals, keeps_past_rows, keeps_totals, time_bounds_rows
+from runtime.plan.state import column_names
+from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
 __all__ = ["OverTimeOperator"]
@@ -44,6 +45,9 @@ class OverTimeOperator(Operator):
     State: waiting rows, and of rows past no more than frames still reach: the last n per partition (ROWS n PRECEDING,
     LAG), those of the last n milliseconds (RANGE), or nothing but running totals (UNBOUNDED PRECEDING). Functions made
     of all values (LISTAGG, ARRAY_AGG, ...) keep all rows of an unbounded frame.
+
+    A partition of which no row has come out for longer than the node's `ttl`, and none waits, begins anew; but not
+    where frames have a length of time: those rows go by themselves (in Flink, too, time to live is for the others).
     """
 
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
@@ -62,11 +66,7 @@ class OverTimeOperator(Operator):
             raise UnsupportedError(
                 "a frame over a time attribute cannot end after the current row", hint="end it with CURRENT ROW"
             )
-        self._carries = (
-            self._calls.from_start
-            and (frame is None or frame.upper is FrameBound.CURRENT_ROW)
-            and all(call.carries or call.history for call in self._calls.calls)
-        )
+        self._carries = carries_totals(node)
         self._positions = any(isinstance(call, PositionCall) for call in self._calls.calls)
         self._span = _span(frame)
         if isinstance(self._span, float) and self._calls.history:
@@ -74,20 +74,105 @@ class OverTimeOperator(Operator):
             self._span = None
         source = node.input.schema
         types = [source[i].type for i in node.partition]
-        self._encoder = KeyEncoder([t.arrow for t in types], [t.nullable for t in types])
-        self._index = HashIndex(self._encoder.width)
+        self._keys = KeyIndex([t.arrow for t in types], [t.nullable for t in types])
         self._rows = SlotAllocator()
         self._store = ColumnStore([t.arrow for t in source.types])
         self._time_of, self._partition_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._arrival = np.zeros(0, np.int64)
+        self._is_waiting = np.zeros(0, np.bool_)
         self._waiting = np.zeros(0, np.int64)
         self._queue = SortedRuns(1)
         self._past = BlockLists()
-        self._idle = IdleSlots(node.ttl) if node.ttl and self._carries else None
+        self._idle = IdleSlots(node.ttl) if node.ttl and not time_bounds_rows(node) else None
         self._next_seq = 0
+        self._saved = self._calls.saved_calls(self._carries)
+        self._waiting_table = self._row_table("waiting", waiting=True) if node.rowtime else None
+        self._past_table = self._row_table("frames", waiting=False) if keeps_past_rows(node) else None
+        self._totals_table = self._made_totals() if keeps_totals(node) or self._idle is not None else None
+        tables = [self._totals_table, self._waiting_table, self._past_table, self._calls.history_table()]
+        self._tables = [table for table in tables if table is not None]
+        if self._totals_table is not None:
+            for name, call in self._saved:
+                self._tables += call.tables(name, self._totals_table)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self._tables
+
+    def _row_table(self, name: str, *, waiting: bool) -> StateTable:
+        """The table of the rows that wait or of those past."""
+        source = self._node.input.schema
+        names = column_names(source)
+
+        def live() -> np.ndarray:
+            rows = self._rows.live_slots()
+            return rows[self._is_waiting[rows] == waiting]
+
+        def read(rows: np.ndarray) -> list[pa.Array]:
+            return [*self._store.take(rows), pa.array(self._time_of[rows]), pa.array(self._arrival[rows])]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            times, arrivals = (c.to_numpy() for c in columns[-2:])
+            rows, partitions, _ = self._store_rows(columns[:-2], times, arrivals)
+            self._next_seq = max(self._next_seq, int(arrivals.max()) + 1)
+            order = np.lexsort((arrivals, times))
+            if waiting:
+                self._wait(rows, partitions)
+            else:
+                self._past.append(partitions[order], rows[order])
+                if time_bounds_rows(self._node):
+                    self._queue.insert(np.full(len(rows), _PAST, np.int64), time_words(times), arrivals, rows)
+            return rows
+
+        return StateTable(
+            name,
+            [
+                *((n, f.type.arrow) for n, f in zip(names, source, strict=True)),
+                ("$time", pa.int64()),
+                ("$arrival", pa.int64()),
+            ],
+            live=live,
+            read=read,
+            load=load,
+            key=[names[i] for i in self._node.partition],
+        )
+
+    def _made_totals(self) -> StateTable:
+        """The table of the partitions: what they carry over, and when they were touched."""
+        source = self._node.input.schema
+        names = column_names(source)
+        keys = [(names[i], source[i].type.arrow) for i in self._node.partition]
+
+        def read(slots: np.ndarray) -> list[pa.Array]:
+            carried = [column for _, call in self._saved for column in call.save(slots)]
+            return [*self._keys.columns(slots), *carried, *([] if self._idle is None else [self._idle.times(slots)])]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            slots, _ = self._keys.insert(columns[: len(keys)], len(columns[-1]))
+            self._waiting = grown(self._waiting, self._keys.capacity)
+            rest = iter(columns[len(keys) :])
+            for _, call in self._saved:
+                call.restore(slots, [next(rest) for _ in call.carried()])
+            if self._idle is not None:
+                self._idle.restore(slots, next(rest))
+            return slots
+
+        return StateTable(
+            "totals",
+            [
+                *keys,
+                *((f"{name} {column}", type_) for name, call in self._saved for column, type_ in call.carried()),
+                *([] if self._idle is None else [("$touched", pa.int64())]),
+            ],
+            live=self._keys.live_slots,
+            read=read,
+            load=load,
+            key=[name for name, _ in keys],
+        )
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
-            self._forget_partitions(self._without_rows(self._idle.expired(time.processing_time)))
+            self._forget_idle(self._idle.expired(time.processing_time))
         (batch,) = inputs
         due = np.empty(0, np.int64)
         if batch is not None and len(batch):
@@ -100,9 +185,10 @@ class OverTimeOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        parts = (self._encoder, self._index, self._rows, self._store, self._queue, self._past, self._calls)
-        arrays = self._time_of.nbytes + self._partition_of.nbytes + self._waiting.nbytes
-        return StateSize(len(self._rows) + len(self._index), arrays + sum(part.nbytes for part in parts))
+        parts = (self._keys, self._rows, self._store, self._queue, self._past, self._calls)
+        arrays = (self._time_of, self._partition_of, self._waiting, self._arrival, self._is_waiting)
+        size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
+        return StateSize(len(self._rows) + len(self._keys), size)
 
     def _receive(self, batch: ChangelogBatch, time: EpochTime) -> np.ndarray:
         """Stores the rows; those that are due at once (processing time) come back."""
@@ -124,20 +210,40 @@ class OverTimeOperator(Operator):
             return np.empty(0, np.int64)
         columns = batch.columns
         self._calls.look_at(columns)
-        partitions, _ = self._index.insert(self._encoder.encode([columns[i] for i in self._node.partition], len(batch)))
-        rows = self._rows.allocate(len(batch))
+        arrivals = np.arange(self._next_seq, self._next_seq + len(batch), dtype=np.int64)
+        self._next_seq += len(batch)
+        rows, partitions, new = self._store_rows(columns, times, arrivals)
+        if self._totals_table is not None:
+            self._totals_table.wrote(new)
+        if not self._node.rowtime:
+            np.add.at(self._waiting, partitions, 1)
+            return rows
+        self._wait(rows, partitions)
+        if self._waiting_table is not None:
+            self._waiting_table.wrote(rows)
+        return np.empty(0, np.int64)
+
+    def _store_rows(
+        self, columns: list[pa.Array], times: np.ndarray, arrivals: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Gives rows their slots: those, their partitions, and the partitions that are new."""
+        partitions, is_new = self._keys.insert([columns[i] for i in self._node.partition], len(times))
+        rows = self._rows.allocate(len(times))
         high = self._rows.high
         self._time_of, self._partition_of = grown(self._time_of, high), grown(self._partition_of, high)
+        self._arrival, self._is_waiting = grown(self._arrival, high), grown(self._is_waiting, high, False)
         self._time_of[rows], self._partition_of[rows] = times, partitions
+        self._arrival[rows], self._is_waiting[rows] = arrivals, False
         self._store.put(rows, columns)
-        self._waiting = grown(self._waiting, self._index.capacity)
+        self._waiting = grown(self._waiting, self._keys.capacity)
+        return rows, partitions, partitions[is_new]
+
+    def _wait(self, rows: np.ndarray, partitions: np.ndarray) -> None:
+        """Rows wait for the watermark."""
+        self._is_waiting[rows] = True
         np.add.at(self._waiting, partitions, 1)
-        if not self._node.rowtime:
-            return rows
-        seqs = np.arange(self._next_seq, self._next_seq + len(rows), dtype=np.int64)
-        self._next_seq += len(rows)
-        self._queue.insert(np.full(len(rows), _PENDING, np.int64), time_words(times), seqs, rows)
-        return np.empty(0, np.int64)
+        queue = np.full(len(rows), _PENDING, np.int64)
+        self._queue.insert(queue, time_words(self._time_of[rows]), self._arrival[rows], rows)
 
     def _emit(self, due: np.ndarray, time: EpochTime) -> ChangelogBatch:
         """The rows that are due, in this order, with their values."""
@@ -165,8 +271,13 @@ class OverTimeOperator(Operator):
         take = pa.array(back)
         output = ChangelogBatch.of([*self._store.take(due), *(v.take(take) for v in values)], self._node.schema)
         np.subtract.at(self._waiting, partition, 1)
+        self._is_waiting[due] = False
+        if self._waiting_table is not None:
+            self._waiting_table.freed(due)
         if self._idle is not None:
             self._idle.touch(slots, time.processing_time)
+        if self._totals_table is not None:
+            self._totals_table.wrote(slots)
         self._remember(due, partition, slots)
         return output
 
@@ -183,25 +294,30 @@ class OverTimeOperator(Operator):
         keep = self._calls.history
         if not self._carries and (self._span is None or isinstance(self._span, int)):
             if self._span is None:
-                self._past.append(partition, due)
+                self._keep(partition, due)
                 return
             keep = max(keep, self._span)
         elif not self._carries:
-            self._past.append(partition, due)
-            seqs = np.arange(self._next_seq, self._next_seq + len(due), dtype=np.int64)
-            self._next_seq += len(due)
-            self._queue.insert(np.full(len(due), _PAST, np.int64), time_words(self._time_of[due]), seqs, due)
+            self._keep(partition, due)
+            queue = np.full(len(due), _PAST, np.int64)
+            self._queue.insert(queue, time_words(self._time_of[due]), self._arrival[due], due)
             return
         if keep == 0:
             self._free(due)
             return
-        self._past.append(partition, due)
+        self._keep(partition, due)
         owner, rows = self._past.probe(slots)
         counts = np.bincount(owner, minlength=len(slots))
         from_end = np.cumsum(counts)[owner] - np.arange(len(owner))
         gone = from_end > keep
         self._past.remove(slots[owner[gone]], rows[gone])
         self._free(rows[gone])
+
+    def _keep(self, partitions: np.ndarray, rows: np.ndarray) -> None:
+        """Rows that have come out are kept."""
+        self._past.append(partitions, rows)
+        if self._past_table is not None:
+            self._past_table.wrote(rows)
 
     def _expire(self, time: EpochTime) -> None:
         """Lets go of rows past that no frame of time (RANGE) reaches any more, and of everything at the end of the
@@ -223,27 +339,36 @@ class OverTimeOperator(Operator):
     def _free(self, rows: np.ndarray) -> None:
         if len(rows) == 0:
             return
-        partitions = np.unique(self._partition_of[rows])
+        self._release_rows(rows)
+        if not self._carries and not self._positions:
+            partitions = np.unique(self._partition_of[rows])
+            idle = partitions[self._waiting[partitions] == 0]
+            self._forget_partitions(idle[self._past.counts(idle) == 0])
+
+    def _release_rows(self, rows: np.ndarray) -> None:
         self._store.free(rows)
         self._rows.free(rows)
-        if not self._carries and not self._positions:
-            self._forget_partitions(self._without_rows(partitions))
+        if self._past_table is not None:
+            self._past_table.freed(rows)
 
-    def _without_rows(self, partitions: np.ndarray) -> np.ndarray:
-        """The partitions with neither waiting rows nor rows past (for those that carry totals rows past do not
-        count)."""
+    def _forget_idle(self, partitions: np.ndarray) -> None:
+        """Forgets partitions, with their rows past, unless rows of theirs wait."""
         idle = partitions[self._waiting[partitions] == 0]
-        if self._carries and len(idle):
+        if len(idle):
             _, rows = self._past.probe(idle)
             self._past.drop_keys(idle)
-            self._free(rows)
-        return idle[self._past.counts(idle) == 0]
+            self._release_rows(rows)
+            self._forget_partitions(idle)
 
     def _forget_partitions(self, partitions: np.ndarray) -> None:
-        if len(partitions):
-            self._calls.release(partitions)
-            self._index.remove(partitions)
-            forget_unused(self._index, self._encoder)
+        if len(partitions) == 0:
+            return
+        self._calls.release(partitions)
+        self._keys.remove(partitions)
+        if self._idle is not None:
+            self._idle.forget(partitions)
+        if self._totals_table is not None:
+            self._totals_table.freed(partitions)
 
 
 def _row_frame(frame: Frame | None) -> Frame:

@@ -20,9 +20,14 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.column_equality import equal_columns
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls, range_numbers
+from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import OverAggregateExec
+from runtime.plan.state import column_names
+from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
 
 __all__ = ["OverUpdateOperator"]
 
@@ -33,6 +38,9 @@ class OverUpdateOperator(Operator):
     An epoch computes anew what may change, and sends what differs: `-D` of rows taken back, `-U` and `+U` (only `+U`
     when nobody needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand
     as they arrived; a row taken back is the oldest equal one.
+
+    A partition that no change has come to for longer than the node's `ttl` is forgotten; nothing is sent for that, and
+    a row of it that is taken back later is passed over.
 
     Cost: where frames end at the current row and begin at the partition's start, the rows from the first change of a
     partition on, which are those to send again; with every row is noted what its partition carries after it. Other
@@ -47,8 +55,7 @@ class OverUpdateOperator(Operator):
         source = node.input.schema
         types = [t.arrow for t in source.types]
         partition = [source[i].type for i in node.partition]
-        self._partitions = KeyEncoder([t.arrow for t in partition], [t.nullable for t in partition])
-        self._partition_index = HashIndex(self._partitions.width)
+        self._partitions = KeyIndex([t.arrow for t in partition], [t.nullable for t in partition])
         self._equal = KeyEncoder(types, [t.nullable for t in source.types])
         self._equal_index = HashIndex(self._equal.width)
         self._equal_rows = BlockLists()
@@ -70,8 +77,55 @@ class OverUpdateOperator(Operator):
             and (frame is None or frame.upper is FrameBound.CURRENT_ROW)
             and all(call.resumable for call in self._calls.calls)
         )
+        names = column_names(source)
+        self._table = StateTable(
+            "rows",
+            [
+                *zip(names, types, strict=True),
+                *((name, spec.type.arrow) for name, spec in zip(self._calls.names, node.calls, strict=True)),
+                ("$arrival", pa.int64()),
+            ],
+            live=self._rows.live_slots,
+            read=lambda rows: [
+                *self._store.take(rows),
+                *self._sent.take(rows),
+                pa.array(self._sorted.seqs_of(rows)),
+            ],
+            load=self._load,
+            key=[names[i] for i in node.partition],
+        )
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
+        self._touched: StateTable | None = None
+        if self._idle is not None:
+            self._touched = touched_table(self._partitions, self._idle, source, node.partition)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._table,) if self._touched is None else (self._table, self._touched)
+
+    def _load(self, given: list[pa.Array]) -> np.ndarray:
+        order = np.argsort(given[-1].to_numpy(), kind="stable")
+        width = len(self._node.input.schema)
+        columns = [c.take(pa.array(order)) for c in given[:-1]]
+        rows, _ = self._add(columns[:width], self._equal.encode(columns[:width]))
+        self._sent.put(rows, columns[width:])
+        placed = np.empty(len(order), np.int64)
+        placed[order] = rows
+        return placed
+
+    def restored(self) -> None:
+        """What partitions carry after each row is noted again: computed, not saved."""
+        if not self._resumes:
+            return
+        slots = self._partitions.live_slots()
+        segment, rows = self._sorted.range(slots, None, None)
+        if len(rows):
+            low = np.zeros((len(slots), self._sorted.width or 0), np.uint64)
+            self._values(segment, rows, slots, low)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
         if batch is None or not len(batch):
             return None
@@ -93,6 +147,10 @@ class OverUpdateOperator(Operator):
         slots, low = self._first_changes(np.concatenate(touched), changed)
         self._remove(removed)
         output = self._refresh(slots, low, gone, len(removed), fresh)
+        if self._idle is not None:
+            self._idle.touch(slots, time.processing_time)
+        if self._touched is not None:
+            self._touched.wrote(slots)
         self._forget(slots)
         return output
 
@@ -100,7 +158,6 @@ class OverUpdateOperator(Operator):
     def state_size(self) -> StateSize:
         parts = (
             self._partitions,
-            self._partition_index,
             self._equal,
             self._equal_index,
             self._equal_rows,
@@ -122,9 +179,7 @@ class OverUpdateOperator(Operator):
 
     def _add(self, columns: list[pa.Array], words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rows = self._rows.allocate(len(words))
-        partitions, _ = self._partition_index.insert(
-            self._partitions.encode([columns[i] for i in self._node.partition], len(rows))
-        )
+        partitions, _ = self._partitions.insert([columns[i] for i in self._node.partition], len(rows))
         keys, _ = self._equal_index.insert(words)
         high = self._rows.high
         self._key_of, self._partition_of = grown(self._key_of, high), grown(self._partition_of, high)
@@ -137,6 +192,7 @@ class OverUpdateOperator(Operator):
             if self._sorted.width != self._order.width:
                 self._sorted.widen(self._order.adapt)
         self._sorted.insert(partitions, order, None, rows)
+        self._table.wrote(rows)
         return rows, partitions
 
     def _remove(self, rows: np.ndarray) -> None:
@@ -147,9 +203,15 @@ class OverUpdateOperator(Operator):
         distinct = np.unique(keys)
         self._equal_index.remove(distinct[self._equal_rows.counts(distinct) == 0])
         self._sorted.remove(rows)
+        self._table.freed(rows)
         self._store.free(rows)
         self._sent.free(rows)
         self._rows.free(rows)
+
+    def _expire(self, slots: np.ndarray) -> None:
+        if len(slots):
+            self._remove(self._sorted.range(slots, None, None)[1])
+            self._forget(slots)
 
     def _first_changes(self, partitions: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The changed partitions, each once, and the order words of the first row that changes in each."""
@@ -177,6 +239,7 @@ class OverUpdateOperator(Operator):
             old = [o.filter(pa.array(changed[known])) for o in old]
             written = np.flatnonzero(changed | new)
             self._sent.put(rows[written], [v.take(pa.array(written)) for v in values])
+            self._table.wrote(rows[written])
         parts: list[tuple[list[pa.Array], np.ndarray]] = []
         if gone_count:
             parts.append((gone, np.full(gone_count, DELETE, np.int8)))
@@ -243,6 +306,10 @@ class OverUpdateOperator(Operator):
         found, _ = self._sorted.first(slots, 1)
         empty = np.ones(len(slots), np.bool_)
         empty[found] = False
-        self._partition_index.remove(slots[empty])
-        for encoder, index in ((self._partitions, self._partition_index), (self._equal, self._equal_index)):
-            forget_unused(index, encoder)
+        gone = slots[empty]
+        self._partitions.remove(gone)
+        if self._idle is not None:
+            self._idle.forget(gone)
+        if self._touched is not None:
+            self._touched.freed(gone)
+        forget_unused(self._equal_index, self._equal)

@@ -18,7 +18,7 @@ from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
 from runtime.eval.aggregates.decimals import decimal_array
 from runtime.eval.aggregates.exact_sums import ExactSums, divide, float_parts, multiply, subtract, two_product
 from runtime.eval.aggregates.saved_sums import FLOAT_SUM, float_sums, restore_floats
-from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts, RowCounts, sums_of
+from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts, RowCounts, parts_of, sums_of
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 
 __all__ = ["Variance"]
@@ -71,6 +71,10 @@ class Variance(AdditiveAccumulator):
     def load(self, parts: Parts, size: int) -> None:
         self._counts.values = parts["n", 0]
         self._sums, self._squares = sums_of(parts, "s", size), sums_of(parts, "q", size)
+
+    def loaded(self, slots: np.ndarray) -> Parts:
+        counts = {("n", 0): self._counts.at(slots)}
+        return {**counts, **parts_of(self._sums, "s", slots), **parts_of(self._squares, "q", slots)}
 
     def result(self, slots: np.ndarray) -> pa.Array:
         counts = self._counts.at(slots)
@@ -152,7 +156,8 @@ class Variance(AdditiveAccumulator):
         return fixed_array(value.astype(np.int64).astype(self._type.to_pandas_dtype()), self._type, missing)
 
     def _decimals(self, variance: tuple[np.ndarray, np.ndarray], missing: np.ndarray) -> pa.Array:
-        """Rounded half up to the result's scale; the variance is that of the unscaled values."""
+        """Rounded half up to the result's scale, NULL with too many digits; the variance is that of the unscaled
+        values."""
         scale = self._argument.scale
         value = np.where(variance[0] < 0, 0.0, variance[0])
         if self._root:
@@ -163,4 +168,6 @@ class Variance(AdditiveAccumulator):
             scaled = value / 10.0 ** (2 * scale - self._type.scale)
         if (scaled < _EXACT_SQUARES).all():
             return decimal_array(np.floor(scaled + 0.5).astype(np.int64), self._type, missing)
-        return pc.cast(pa.array(scaled / 10.0**self._type.scale, mask=missing), self._type)
+        value = scaled / 10.0**self._type.scale
+        missing = missing | ~(value < 10.0 ** (self._type.precision - self._type.scale))
+        return pc.cast(pa.array(value, mask=missing), self._type)

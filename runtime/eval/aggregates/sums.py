@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, clear_at, keep_valid, values_at
 from runtime.eval.aggregates.decimals import average_decimals, sum_decimals
-from runtime.eval.aggregates.exact_sums import ExactSums, decimal_parts, float_parts
+from runtime.eval.aggregates.exact_sums import SPECIAL_PARTS, ExactSums, decimal_parts, float_parts
 from runtime.eval.aggregates.saved_sums import (
     FLOAT_SUM,
     decimal_sum,
@@ -30,6 +30,7 @@ __all__ = [
     "IntegerSum",
     "Parts",
     "RowCounts",
+    "parts_of",
     "sum_accumulator",
     "sums_of",
 ]
@@ -50,6 +51,10 @@ class AdditiveAccumulator(ColumnAccumulator):
 
     def load(self, parts: Parts, size: int) -> None:
         """Replaces the state: slot i holds row i of the columns."""
+        raise NotImplementedError
+
+    def loaded(self, slots: np.ndarray) -> Parts:
+        """Columns that `load` makes the same state of."""
         raise NotImplementedError
 
 
@@ -93,6 +98,9 @@ class Counter(AdditiveAccumulator):
 
     def load(self, parts: Parts, size: int) -> None:
         self._counts.values = parts["n", 0]
+
+    def loaded(self, slots: np.ndarray) -> Parts:
+        return {("n", 0): self._counts.at(slots)}
 
     def result(self, slots: np.ndarray) -> pa.Array:
         return pa.array(self._counts.at(slots))
@@ -143,6 +151,10 @@ class _Sum(AdditiveAccumulator):
             self._counts.values = parts["n", 0]
         self._load(parts, size)
 
+    def loaded(self, slots: np.ndarray) -> Parts:
+        counts = {} if self._counts is None else {("n", 0): self._counts.at(slots)}
+        return {**counts, **self._loaded(slots)}
+
     def result(self, slots: np.ndarray) -> pa.Array:
         if self._counts is None:
             return self._value(slots, None, None)
@@ -192,6 +204,9 @@ class _Sum(AdditiveAccumulator):
     def _load(self, parts: Parts, size: int) -> None:
         raise NotImplementedError
 
+    def _loaded(self, slots: np.ndarray) -> Parts:
+        raise NotImplementedError
+
     def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
         raise NotImplementedError
 
@@ -234,6 +249,9 @@ class IntegerSum(_Sum):
 
     def _load(self, parts: Parts, size: int) -> None:
         self._sums = parts["s", 0]
+
+    def _loaded(self, slots: np.ndarray) -> Parts:
+        return {("s", 0): values_at(self._sums, slots)}
 
     def _release(self, slots: np.ndarray) -> None:
         clear_at(self._sums, slots)
@@ -287,6 +305,9 @@ class FloatSum(_Sum):
 
     def _load(self, parts: Parts, size: int) -> None:
         self._exact = sums_of(parts, "s", size)
+
+    def _loaded(self, slots: np.ndarray) -> Parts:
+        return {} if self._exact is None else parts_of(self._exact, "s", slots)
 
     def _release(self, slots: np.ndarray) -> None:
         clear_at(self._sums, slots)
@@ -344,6 +365,9 @@ class DecimalSum(_Sum):
     def _load(self, parts: Parts, size: int) -> None:
         self._sums = sums_of(parts, "s", size)
 
+    def _loaded(self, slots: np.ndarray) -> Parts:
+        return parts_of(self._sums, "s", slots)
+
     def _release(self, slots: np.ndarray) -> None:
         self._sums.release(slots)
 
@@ -377,6 +401,15 @@ def sum_accumulator(function: str, argument: DataType, type_: DataType, counted:
 def sums_of(parts: Parts, name: str, size: int) -> ExactSums:
     """The exact sums among the columns of a state."""
     return ExactSums.of({index: values for (kind, index), values in parts.items() if kind == name}, size)
+
+
+def parts_of(sums: ExactSums, name: str, slots: np.ndarray) -> Parts:
+    """Columns of a state that hold exact sums: what `sums_of` takes."""
+    parts: Parts = {(name, index): values for index, values in sums.limbs(slots).items()}
+    special = sums.specials(slots)
+    if special.any():
+        parts.update({(name, kind): special[:, number] for number, kind in enumerate(SPECIAL_PARTS)})
+    return parts
 
 
 def _valid(args: Sequence[pa.Array], kept: np.ndarray) -> np.ndarray:

@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import clear_at, values_at
-from runtime.eval.frames.frame_call import Columns, FrameCall, frame_call
+from runtime.eval.frames.aggregate_call import frame_call
+from runtime.eval.frames.frame_call import Columns, FrameCall
 from runtime.eval.frames.layout import FrameLayout
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
 from runtime.plan.nodes import AggregateSpec
+from runtime.plan.over_state import RANKS
 
 __all__ = ["WHOLE_PARTITION", "PositionCall", "ShiftCall", "window_call"]
 
-_RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
 WHOLE_PARTITION = frozenset({"PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD"})
 """Functions whose value depends on rows after the present one."""
 
@@ -29,7 +30,7 @@ class PositionCall(FrameCall):
     def __init__(self, spec: AggregateSpec) -> None:
         super().__init__(spec)
         self._name = spec.function.upper()
-        self.carries = self._name in _RANKS
+        self.carries = self._name in RANKS
         self._before = np.zeros(0, np.int64)
         self._passed = np.zeros(0, np.int64)
         self._noted = np.zeros(0, np.int64)
@@ -97,6 +98,17 @@ class PositionCall(FrameCall):
 
     def release(self, slots: np.ndarray) -> None:
         clear_at(self._before, slots)
+
+    def carried(self) -> list[tuple[str, pa.DataType]]:
+        return [("before", pa.int64())]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return [pa.array(values_at(self._before, slots))]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        if len(slots):
+            self._before = grown(self._before, int(slots.max()) + 1)
+            self._before[slots] = columns[0].fill_null(0).to_numpy()
 
     @property
     def nbytes(self) -> int:
@@ -169,6 +181,6 @@ def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool
     name = spec.function.upper()
     if name in ("LAG", "LEAD"):
         return ShiftCall(spec)
-    if name in _RANKS or name in WHOLE_PARTITION:
+    if name in RANKS or name in WHOLE_PARTITION:
         return PositionCall(spec)
     return frame_call(spec, types, from_start)

@@ -1,0 +1,275 @@
+"""Sums, DISTINCT and functions made of all values over frames; which call is evaluated how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.types import DataType
+from runtime.eval.aggregates.accumulator import values_at
+from runtime.eval.aggregates.aggregate_set import AggregateSet
+from runtime.eval.aggregates.distinct import DistinctValues
+from runtime.eval.aggregates.factory import make_accumulator
+from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts
+from runtime.eval.frames.frame_call import Columns, FrameCall, segment_ends
+from runtime.eval.frames.layout import FrameLayout
+from runtime.eval.frames.value_call import ValueCall
+from runtime.kernels.grouping import group_ids
+from runtime.kernels.grow import expand_ranges, grown
+from runtime.kernels.key_encoding import KeyEncoder
+from runtime.plan.nodes import AggregateSpec
+from runtime.plan.over_state import ADDITIVE, ENDS
+from runtime.state.table import StateTable
+
+__all__ = ["frame_call"]
+
+_PAIRS = 1 << 21
+
+
+class AdditiveCall(FrameCall):
+    """COUNT, SUM, AVG, variances: differences of running integer sums (doubles as exact fixed-point sums)."""
+
+    def __init__(self, spec: AggregateSpec) -> None:
+        super().__init__(spec.with_(retract=True, distinct=False))
+        self._carry: Parts = {}
+        self._total: Parts = {}
+        self._noted: Parts = {}
+
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
+        parts = self._state().parts(self.args(columns), kept)
+        return self._result({key: _between(_running(part), low, high) for key, part in parts.items()}, len(low))
+
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
+        parts = self._state().parts(self.args(columns), kept)
+        segment = layout.segment[rows]
+        last = segment_ends(layout)
+        total: Parts = {}
+        size = int(slots.max()) + 1
+        for key in {*parts, *self._carry}:
+            before = values_at(self._carry[key], slots) if key in self._carry else np.zeros(len(slots), np.int64)
+            if key not in parts:
+                total[key] = before[segment]
+                continue
+            running = _running(parts[key])
+            total[key] = _between(running, low, high) + before[segment]
+            carried = grown(self._carry.get(key, np.zeros(0, np.int64)), size)
+            carried[slots] = before + _between(running, first, last)
+            self._carry[key] = carried
+        self._total = total
+        return self._result(total, len(low))
+
+    @property
+    def resumable(self) -> bool:
+        return True
+
+    def note(self, rows: np.ndarray) -> None:
+        high = int(rows.max()) + 1 if len(rows) else 0
+        for key in {*self._total, *self._noted}:
+            noted = self._noted[key] = grown(self._noted.get(key, np.zeros(0, np.int64)), high)
+            noted[rows] = self._total.get(key, 0)
+
+    def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
+        size = int(slots.max()) + 1 if len(slots) else 0
+        self._carry = {}
+        for key, noted in self._noted.items():
+            carried = self._carry[key] = np.zeros(size, np.int64)
+            carried[slots] = np.where(rows < 0, 0, noted[np.maximum(rows, 0)])
+
+    def release(self, slots: np.ndarray) -> None:
+        for values in self._carry.values():
+            values[slots[slots < len(values)]] = 0
+
+    def carried(self) -> list[tuple[str, pa.DataType]]:
+        return self._state().columns()
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        every = np.arange(len(slots), dtype=np.int64)
+        state = self._state()
+        nothing = {key: np.zeros(len(slots), np.int64) for key in (("n", 0), ("s", 0))}
+        state.load({**nothing, **{key: values_at(values, slots) for key, values in self._carry.items()}}, len(slots))
+        return state.save(every)
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        every = np.arange(len(slots), dtype=np.int64)
+        state = self._state()
+        state.restore(every, columns)
+        for key, values in state.loaded(every).items():
+            carried = grown(self._carry.get(key, np.zeros(0, np.int64)), int(slots.max()) + 1)
+            carried[slots] = values
+            self._carry[key] = carried
+
+    @property
+    def nbytes(self) -> int:
+        return sum(values.nbytes for values in (*self._carry.values(), *self._noted.values()))
+
+    def _state(self) -> AdditiveAccumulator:
+        state = make_accumulator(self.spec)
+        assert isinstance(state, AdditiveAccumulator)
+        return state
+
+    def _result(self, parts: Parts, size: int) -> pa.Array:
+        state = self._state()
+        state.load(parts, size)
+        return state.result(np.arange(size, dtype=np.int64))
+
+
+class DistinctCall(FrameCall):
+    """DISTINCT over frames from the partition's start: the plain call over the first row of each value."""
+
+    def __init__(self, spec: AggregateSpec, plain: FrameCall) -> None:
+        super().__init__(spec)
+        self._plain = plain
+        self._types = [t.arrow for t in spec.arg_types]
+        self._known = DistinctValues(self._types, 1, mergeable=False)
+
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
+        chosen = np.flatnonzero(kept)
+        args = [c.take(pa.array(chosen)) for c in self.args(columns)]
+        words = np.concatenate(
+            (layout.segment[chosen].view(np.uint64).reshape(-1, 1), KeyEncoder(self._types).encode(args)), axis=1
+        )
+        return self._plain.values(layout, columns, _only(len(layout), chosen[group_ids(words)[0]]), low, high, rows)
+
+    def run(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        first: np.ndarray,
+    ) -> pa.Array:
+        # Rows before `first` were counted when they were new.
+        fresh = np.flatnonzero(kept & (np.arange(len(layout)) >= first[layout.segment]))
+        args = [c.take(pa.array(fresh)) for c in self.args(columns)]
+        appear = np.empty(0, np.int64)
+        if len(fresh):
+            ((chosen, _),) = self._known.change(
+                slots[layout.segment[fresh]], args, fresh, [np.ones(len(fresh), np.int64)]
+            )
+            appear = fresh[chosen]
+        return self._plain.run(layout, columns, _only(len(layout), appear), low, high, rows, slots, first)
+
+    def release(self, slots: np.ndarray) -> None:
+        self._known.release(slots)
+        self._plain.release(slots)
+
+    def carried(self) -> list[tuple[str, pa.DataType]]:
+        return self._plain.carried()
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        return self._plain.save(slots)
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        self._plain.restore(slots, columns)
+
+    def tables(self, name: str, partitions: StateTable) -> list[StateTable]:
+        return [self._known.keep_in(f"values of {name}", ["count"], partitions)]
+
+    @property
+    def nbytes(self) -> int:
+        return self._known.nbytes + self._plain.nbytes
+
+
+class ExpandedCall(FrameCall):
+    """Any call, by going through all rows of all frames: for results that are made of all values anyway, and DISTINCT
+    in frames that move."""
+
+    carries = False
+
+    def __init__(self, spec: AggregateSpec, types: Sequence[DataType]) -> None:
+        super().__init__(spec)
+        self._types = types
+        self._needed = sorted(
+            {*spec.args, *(o.index for o in spec.order_by), *(() if spec.filter is None else (spec.filter,))}
+        )
+
+    def values(
+        self,
+        layout: FrameLayout,
+        columns: Columns,
+        kept: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        rows: np.ndarray,
+    ) -> pa.Array:
+        spec = self.spec.with_(retract=False)
+        results: list[pa.Array] = []
+        ends = np.cumsum(high - low)
+        start = 0
+        while start < len(low):
+            done = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
+            owner, element = expand_ranges(low[start:stop], high[start:stop] - low[start:stop])
+            state = AggregateSet([spec], self._types)
+            if len(owner):
+                take = pa.array(element)
+                inputs = [c.take(take) if i in self._needed else c for i, c in enumerate(columns)]
+                state.update(owner, None, inputs, np.arange(len(owner), dtype=np.int64))
+            results.extend(state.results(np.arange(stop - start, dtype=np.int64)))
+            start = stop
+        return pa.concat_arrays(results) if results else pa.array([], spec.type.arrow)
+
+
+def frame_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool) -> FrameCall:
+    """How a call is evaluated; `from_start`: its frames begin at the partition's start."""
+    name = spec.function.upper()
+    if name == "APPROX_COUNT_DISTINCT":
+        return frame_call(spec.with_(function="COUNT", distinct=True), types, from_start)
+    distinct = spec.distinct and name not in ("MIN", "MAX")
+    if distinct and not from_start:
+        return ExpandedCall(spec, types)
+    if name in ADDITIVE:
+        plain: FrameCall = AdditiveCall(spec)
+    elif name in ENDS:
+        plain = ValueCall(spec)
+    else:
+        return ExpandedCall(spec, types)
+    return DistinctCall(spec, plain) if distinct else plain
+
+
+def _running(values: np.ndarray) -> np.ndarray:
+    """Sums of the first 0, 1, 2, ... values; they wrap, and so do their differences, which are right again."""
+    total = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=total[1:])
+    return total
+
+
+def _between(running: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return running[high] - running[low]
+
+
+def _only(count: int, rows: np.ndarray) -> np.ndarray:
+    chosen = np.zeros(count, np.bool_)
+    chosen[rows] = True
+    return chosen
