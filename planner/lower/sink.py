@@ -7,6 +7,7 @@
 | after-images | is an upsert key of the query | after-images | nothing |
 | after-images | contains a key of the query | full images | old images dropped by the sink's key |
 | any | none of these | updates | SinkMaterialize, if ON CONFLICT says what a clash means (E1703 otherwise) |
+| any | no key of the query | insertions | SinkMaterialize, if ON CONFLICT says DO NOTHING or DO ERROR |
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from planner.traits.changes import changes
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.naming import describe, updating_origin
 from planner.traits.update_kind import FULL_IMAGES, Demand, follows_by_after
-from runtime.core.changelog import UPSERT, ChangelogMode
-from runtime.core.errors import PlanningError, UnsupportedError
+from runtime.core.changelog import APPEND, UPSERT, ChangelogMode
+from runtime.core.errors import PlanningError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Schema
 from runtime.plan.nodes import DropUpdateBeforeExec, PhysicalNode, SinkExec, SinkMaterializeExec
@@ -63,7 +64,8 @@ def _changes_for(plan: n.Sink, run: Lowering) -> PhysicalNode:
     accepted = table.accepts(kinds.mode(before=key is None))
     if kinds.append_only:
         node = _rows(plan, FULL_IMAGES, run)
-        return _materialized(plan, node, run) if _forced(plan, run) else node
+        clash = key is not None and plan.on_conflict in ("NOTHING", "ERROR") and not _covered(query, key, run)
+        return _materialized(plan, node, run) if _forced(plan, run) or (clash and _materializes(run)) else node
     if accepted.is_append_only:
         raise _updates_into_append_sink(plan, run)
     wants_before = accepted.update_before
@@ -130,19 +132,23 @@ def _forced(plan: n.Sink, run: Lowering) -> bool:
 
 def _materialized(plan: n.Sink, node: PhysicalNode, run: Lowering) -> PhysicalNode:
     key = tuple(plan.table.schema.index_of(name) for name in plan.table.primary_key)
-    return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
+    action = plan.on_conflict or "DEDUPLICATE"
+    if action == "DEDUPLICATE":
+        return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
+    appends = node.mode.is_append_only
+    unique = None if appends else _identity(plan, run)
+    return SinkMaterializeExec(node, key, node.schema, APPEND if appends else UPSERT, run.ttl, action, unique)
+
+
+def _identity(plan: n.Sink, run: Lowering) -> tuple[int, ...] | None:
+    """What tells the rows of the query apart, by position: the shortest of its keys."""
+    ids = [c.id for c in plan.input.columns]
+    keys = [tuple(ids.index(c) for c in key) for key in upsert_keys(plan.input, run.traits) if key <= set(ids)]
+    return min((tuple(sorted(k)) for k in keys if k), key=lambda k: (len(k), k), default=None)
 
 
 def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
-    if plan.on_conflict == "DEDUPLICATE":
-        return
-    if plan.on_conflict is not None:
-        raise UnsupportedError(
-            f"ON CONFLICT DO {plan.on_conflict} is not supported",
-            code="E1617",
-            hint="ON CONFLICT DO DEDUPLICATE keeps the row that came last, and goes back to the one before when it is removed",
-        )
-    if not run.context.options.get(REQUIRE_ON_CONFLICT):
+    if plan.on_conflict is not None or not run.context.options.get(REQUIRE_ON_CONFLICT):
         return
     names = ", ".join(plan.table.primary_key)
     columns = {c.id: c.name for c in plan.input.columns}
@@ -151,7 +157,8 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
     raise PlanningError(
         f"rows of the query may clash on the primary key ({names}) of {_short(plan.name)}: {its_own}",
         code="E1703",
-        hint="say what a clash means with ON CONFLICT DO DEDUPLICATE, or make the primary key the key of the query",
+        hint="say what a clash means with ON CONFLICT DO DEDUPLICATE (the last row shows), DO NOTHING (the first stays) "
+        "or DO ERROR, or make the primary key the key of the query",
     )
 
 

@@ -19,7 +19,7 @@ from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.over_aggregate import OverAggregateOperator
 from runtime.operators.set_operation import SetOperationOperator
 from runtime.operators.sink import SinkOperator
-from runtime.operators.sink_materialize import SinkMaterializeOperator
+from runtime.operators.sink_materialize import sink_materialize_operator
 from runtime.operators.sort import SortOperator
 from runtime.operators.stateless import DropUpdateBeforeOperator, UnionOperator, ValuesOperator
 from runtime.operators.temporal_join import TemporalJoinOperator
@@ -58,7 +58,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], Callable[[Any, OperatorContext], Opera
     plan.WindowTableExec: WindowTableOperator,
     plan.SortExec: SortOperator,
     plan.LimitExec: LimitOperator,
-    plan.SinkMaterializeExec: SinkMaterializeOperator,
+    plan.SinkMaterializeExec: sink_materialize_operator,
     plan.SinkExec: SinkOperator,
 }
 

@@ -318,6 +318,14 @@ def _unnest(node: p.UnnestExec) -> str:
     return f"{_shown(node.collection, node.input.schema)} as ({added}){' keeping empty' if node.outer else ''}"
 
 
+def _sink_materialize(node: p.SinkMaterializeExec) -> str:
+    text = f"by ({_columns(node.keys, node.input.schema)})"
+    if node.on_conflict == "DEDUPLICATE":
+        return text
+    rows = f" of rows by ({_columns(node.unique, node.input.schema)})" if node.unique is not None else ""
+    return f"{text}{rows} on conflict do {node.on_conflict.lower()}"
+
+
 def _drop(node: p.DropUpdateBeforeExec) -> str:
     return "" if node.keys is None else _by(node.keys, node.input.schema).lstrip()
 
@@ -346,6 +354,6 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.UnnestExec: _unnest,
     p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
     p.DropUpdateBeforeExec: _drop,
-    p.SinkMaterializeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
+    p.SinkMaterializeExec: _sink_materialize,
     p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)}) {n.table.delivery}",
 }

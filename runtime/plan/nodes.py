@@ -372,14 +372,19 @@ class DropUpdateBeforeExec(PhysicalNode):
 
 @node
 class SinkMaterializeExec(PhysicalNode):
-    """Per sink key, keep the rows in arrival order and show the last live one: repairs streams whose upsert key is not
-    the sink's key."""
+    """Per sink key one row of those that share it: repairs streams whose upsert key is not the sink's key.
+
+    `on_conflict`: `DEDUPLICATE` keeps all live rows in order of arrival and shows the last, `NOTHING` keeps the one that
+    came first, `ERROR` fails. `unique`: what tells the rows of the input apart, the whole row when None.
+    """
 
     input: PhysicalNode
     keys: tuple[int, ...]
     schema: Schema
     mode: ChangelogMode
     ttl: int = 0
+    on_conflict: str = "DEDUPLICATE"
+    unique: tuple[int, ...] | None = None
 
 
 @node

@@ -186,6 +186,8 @@ def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:
 
 
 def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
+    if node.on_conflict != "DEDUPLICATE":
+        return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
     return (
         StateTable(
             "rows", f"live rows in order of arrival by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, NOTHING)
