@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.filesystem.column_filters import ColumnFilter, may_hold, passing
+from connectors.filesystem.text_file import FileStamp
 from connectors.formats.parquet import fit_columns
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError, SqlEngineError
@@ -44,7 +46,7 @@ def parquet_rows(path: str) -> int:
 class ParquetFileReader:
     """Rows of one file in order, without the row groups that cannot hold a row that passes the filters.
 
-    A position is `{"group": row group, "rows": rows of it already given}`.
+    A position is `{"group": row group, "rows": rows of it already given}`, with the stamp of the file.
 
     Args:
         schema: the columns to give.
@@ -57,6 +59,7 @@ class ParquetFileReader:
         self._wanted = wanted
         self._filters = filters
         self._file = open_parquet(path)
+        self._stamp = FileStamp(path, os.stat(path))
         names = set(self._file.schema_arrow.names)
         self._stored = [f.name for f in wanted if f.name in names]
         self._groups = self._useful_groups()
@@ -143,9 +146,12 @@ class ParquetFileReader:
 
     def position(self) -> dict[str, int]:
         groups = self._file.metadata.num_row_groups
-        return {"group": self._groups[self._at] if self._at < len(self._groups) else groups, "rows": self._given}
+        group = self._groups[self._at] if self._at < len(self._groups) else groups
+        return self._stamp.position(group=group, rows=self._given)
 
     def seek(self, position: Any) -> None:
+        """Raises ConnectorError E3105 when the file is not what it was."""
+        self._stamp.check(position)
         group, rows = int(position["group"]), int(position["rows"])
         self._groups = [g for g in self._useful_groups() if g >= group]
         self._at = 0

@@ -3,15 +3,14 @@ poll."""
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connectors.filesystem.text_file import TextFile
 from connectors.formats.projecting import StartsAtHead
 from connectors.formats.records import malformed_error
 from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
-from runtime.core.errors import ConnectorError, FormatError
+from runtime.core.errors import FormatError
 from runtime.spi.format import Decoder
 from runtime.spi.table import RejectedRow
 
@@ -23,8 +22,8 @@ _BLOCK = 4 << 20
 class TextFileReader:
     """Rows of one file in order.
 
-    A position is `{"offset": byte at which a block begins, "rows": rows of the block already given}`: decoding again
-    from there gives the same rows. The file is read up to the size it has when it is opened.
+    A position is `{"offset": byte at which a block begins, "rows": rows of the block already given}`, with the stamp of
+    the file: decoding again from there gives the same rows. The offset of a compressed file is in its content.
 
     Args:
         reject: takes malformed records; None when they fail the job.
@@ -44,13 +43,8 @@ class TextFileReader:
         self._format_name = format_name
         self._reject = reject
         self._block_bytes = block_bytes
-        try:
-            self._file: io.BufferedReader | None = open(path, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise ConnectorError(
-                f"cannot read {path}: {error.strerror}", code="E3104", hint="check that the file exists and may be read"
-            ) from error
-        self._size = os.fstat(self._file.fileno()).st_size
+        self._file = TextFile(path)
+        self._closed = False
         self._rest = b""
         self._block_offset = 0
         self._next_offset = 0
@@ -77,46 +71,41 @@ class TextFileReader:
 
     @property
     def _at_end(self) -> bool:
-        return self._next_offset >= self._size
+        return self._closed or (self._file.at_end and not self._rest)
 
     @property
     def finished(self) -> bool:
         return self._pending is None and self._at_end
 
     def position(self) -> Mapping[str, int]:
+        stamp = self._file.stamp
         if self._pending is None:
-            return {"offset": self._next_offset, "rows": self._skip}
-        return {"offset": self._block_offset, "rows": self._taken}
+            return stamp.position(offset=self._next_offset, rows=self._skip)
+        return stamp.position(offset=self._block_offset, rows=self._taken)
 
     def seek(self, position: Any) -> None:
+        """Raises ConnectorError E3105 when the file is not what it was."""
         offset, rows = int(position["offset"]), int(position["rows"])
-        if self._file is None:
+        if self._closed:
             return
-        if offset > self._size:
-            raise ConnectorError(
-                f"{self._path} is shorter than when it was last read",
-                code="E3105",
-                hint="files of a table must not change once they are there",
-            )
+        self._file.stamp.check(position)
         if offset and isinstance(self._decoder, StartsAtHead):
-            self._decoder.begin_at(self._file.readline())
+            self._decoder.begin_at(self._file.first_line())
         self._file.seek(offset)
         self._rest = b""
         self._block_offset = self._next_offset = offset
         self._pending, self._taken, self._skip = None, 0, rows
 
     def _read_block(self) -> None:
-        """Decode the next block into `_pending` (none of its rows may be left)."""
-        assert self._file is not None
+        """Decode the next block into `_pending` (none of its rows may be left).
+
+        Where a block ends depends on nothing but where it begins, so that a reader that resumes decodes the same one.
+        """
         wanted = self._block_bytes
         while True:
             start = self._next_offset
-            room = self._size - start - len(self._rest)
-            try:
-                data = self._rest + self._file.read(min(wanted, room))
-            except OSError as error:
-                raise ConnectorError(f"cannot read {self._path}: {error.strerror}", code="E3104") from error
-            final = start + len(data) >= self._size or (room > 0 and len(data) == len(self._rest))
+            data = self._rest + self._file.read(max(0, wanted - len(self._rest)))
+            final = self._file.at_end
             try:
                 decoded = self._decoder.decode(data, final)
             except FormatError as error:
@@ -125,8 +114,9 @@ class TextFileReader:
                 break
             self._rest = data
             wanted *= 2
-        self._rest = data[decoded.consumed :]
-        self._block_offset, self._next_offset = start, self._size if final else start + decoded.consumed
+        consumed = len(data) if final else decoded.consumed
+        self._rest = data[consumed:]
+        self._block_offset, self._next_offset = start, start + consumed
         self._taken, self._skip = self._skip, 0
         # Rows that were given before were given with what was rejected among them.
         if decoded.rejected and not self._taken:
@@ -144,15 +134,10 @@ class TextFileReader:
 
     def _line_at(self, offset: int) -> int:
         """The 1-based number of the line that begins at an offset."""
-        with open(self._path, "rb") as file:
-            lines, left = 1, offset
-            while left > 0 and (block := file.read(min(left, _BLOCK))):
-                lines += block.count(b"\n")
-                left -= len(block)
-        return lines
+        return self._file.lines_before(offset) + 1
 
     def close(self) -> None:
-        if self._file is not None:
+        if not self._closed:
             self._file.close()
-            self._file = None
+            self._closed = True
         self._pending = None

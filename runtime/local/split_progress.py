@@ -1,7 +1,7 @@
 """How far the reading of a source has come: which splits are finished, where each that is being read stands, which wait.
 
 A folder that was watched for a month has thousands of finished files, and a checkpoint names them all. So their names
-are packed, a thousand at a time, once.
+are packed, some hundred at a time, once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runtime.spi.table import Split
 
 __all__ = ["Reached", "SplitProgress", "take_split"]
 
-_PACKED = 1024
+_PACKED = 256
 """Names in a pack."""
 
 
