@@ -27,8 +27,9 @@ from planner.traits.keys import upsert_keys
 from planner.traits.naming import describe
 from runtime.core.errors import UserError, did_you_mean
 from runtime.plan.explain import explain as explain_physical
+from runtime.plan.explain import order_text
 from runtime.plan.json import plan_json
-from runtime.plan.nodes import PhysicalNode
+from runtime.plan.nodes import PhysicalNode, SortSpec
 
 __all__ = ["DETAILS", "explain_text"]
 
@@ -37,9 +38,10 @@ DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "STATE", "JSON_EXECUTION_PLAN", "
 Plans = Sequence[tuple[LogicalNode, LogicalNode, PhysicalNode]]
 
 
-def explain_text(plans: Plans, details: Collection[str], context: LowerContext) -> str:
+def explain_text(plans: Plans, details: Collection[str], context: LowerContext, order: Sequence[SortSpec] = ()) -> str:
     """The sections of EXPLAIN for statements planned together, each as (bound, optimized, physical).
 
+    `order`: how the rows of the only plan are shown, once the input has ended.
     Raises UserError E1611 for a detail that does not exist.
     """
     for detail in details:
@@ -49,16 +51,21 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext) 
     sections = [
         ("Abstract Syntax Tree", "\n\n".join(explain_logical(bound) for bound, _, _ in plans)),
         ("Optimized Logical Plan", "\n\n".join(explain_logical(best, _note(details, traits)) for _, best, _ in plans)),
-        (
-            "Physical Plan",
-            explain_physical([p for _, _, p in plans], state="STATE" in details, names="STATE" in details),
-        ),
+        ("Physical Plan", _physical([p for _, _, p in plans], details, order)),
     ]
     if "PLAN_ADVICE" in details:
         sections.append(("Advice", _advice([best for _, best, _ in plans], traits)))
     if "JSON_EXECUTION_PLAN" in details:
         sections.append(("JSON Execution Plan", plan_json([p for _, _, p in plans])))
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
+
+
+def _physical(plans: Sequence[PhysicalNode], details: Collection[str], order: Sequence[SortSpec]) -> str:
+    text = explain_physical(plans, state="STATE" in details, names="STATE" in details)
+    if not order:
+        return text
+    shown = f"Show sorted by {order_text(order, plans[0].schema)}, when the input has ended  [I]"
+    return "\n".join([shown, *(f"  {line}" for line in text.splitlines())])
 
 
 def _note(details: Collection[str], traits: TraitContext) -> Callable[[LogicalNode], str] | None:

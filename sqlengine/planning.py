@@ -14,15 +14,17 @@ from planner.trace import Trace
 from planner.traits.changes import ordered_by_time
 from planner.traits.context import TraitContext
 from runtime.core.changelog import APPEND, ChangelogMode
-from runtime.core.errors import UnsupportedError
+from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
-from runtime.plan.nodes import PhysicalNode, SortSpec
+from runtime.plan.nodes import PhysicalNode, SortSpec, SourceExec
+from runtime.plan.walk import walk
 from runtime.spi.table import SinkTable, Split, TableStatistics
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
 from sqlengine.session import Binding, Session, physical_schema
 
@@ -57,21 +59,40 @@ class PlannedQuery(Planned):
     schema: Schema
     visible: int
     order: tuple[SortSpec, ...]
+    sorts_shown_rows: bool = False
+    """Whether ORDER BY is no part of the plan: the rows are sorted when they are shown."""
 
 
 def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQuery:
     """Plan a query for display. ORDER BY at the top without LIMIT becomes the order in which a bounded result is
-    shown."""
+    shown.
+
+    Raises PlanningError E1614 when there is such an order and the input has no end (but not for a view, `live`).
+    """
     binding = Binding(session, live)
     bound = bind_query(query, binding)
-    plan, order_keys = _without_top_sort(_as_batch(bound.plan) if binding.batch else bound.plan)
+    whole = _as_batch(bound.plan) if binding.batch else bound.plan
+    plan, order_keys = _without_top_sort(whole)
     optimized, trace = _optimize(session, plan, displayed=True, batch=binding.batch)
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields) :]]
     physical = lower(optimized, lower_context(session), [f.name for f in fields])
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
-    return PlannedQuery(bound.plan, optimized, physical, trace, Schema(tuple(fields)), len(bound.names), order)
+    sorts = plan is not whole
+    if sorts and not live and not _ends(physical):
+        raise PlanningError(
+            "ORDER BY without LIMIT needs input that ends",
+            code="E1614",
+            span=span_of(query.args.get("order")),
+            hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column",
+        )
+    schema = Schema(tuple(fields))
+    return PlannedQuery(bound.plan, optimized, physical, trace, schema, len(bound.names), order, sorts)
+
+
+def _ends(plan: PhysicalNode) -> bool:
+    return all(node.table.bounded for node in walk(plan) if isinstance(node, SourceExec))
 
 
 def _as_batch(plan: LogicalNode) -> LogicalNode:

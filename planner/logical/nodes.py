@@ -238,6 +238,7 @@ class Sort(Unary):
     keys: tuple[SortKey, ...]
     offset: int = 0
     limit: int | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 @node
@@ -325,13 +326,14 @@ class AssignWatermark(Unary):
 @node
 class Sink(Unary):
     """Write the input to a table: input columns in the table's order and types. `on_conflict`: `ERROR`, `NOTHING`,
-    `DEDUPLICATE` or None."""
+    `DEDUPLICATE` or None. `span`: where the table is named."""
 
     input: LogicalNode
     table: SinkTable = field(compare=True)
     name: str
     overwrite: bool = False
     on_conflict: str | None = None
+    span: Span | None = field(default=None, compare=False)
 
 
 # --- streaming forms, made by rules

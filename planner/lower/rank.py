@@ -10,6 +10,7 @@ from planner.lower.lowering import Lowered, Lowering, lower_node, schema_of
 from planner.lower.window import window_is_proctime, window_zone
 from planner.traits.changes import is_append_only, ordered_by_time
 from planner.traits.keys import unique_keys, upsert_keys
+from planner.traits.naming import place_of
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, RETRACT
 from runtime.core.errors import UnsupportedError
@@ -143,6 +144,7 @@ def _sort_all(plan: n.Sort, run: Lowering) -> Lowered:
         raise UnsupportedError(
             "a stream cannot be sorted by a column that is not an ascending time attribute",
             code="E1614",
+            span=place_of(plan),
             hint="add LIMIT, or sort by the event-time column first",
         )
     require_append_only(plan, "ORDER BY time", run.traits, "add LIMIT to keep the first rows up to date")

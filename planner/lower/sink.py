@@ -17,7 +17,7 @@ from planner.logical.nodes import LogicalNode
 from planner.lower.lowering import Lowered, Lowering, lower_node
 from planner.traits.changes import changes
 from planner.traits.keys import unique_keys, upsert_keys
-from planner.traits.naming import describe, updating_origin
+from planner.traits.naming import describe, place_of, updating_origin
 from planner.traits.update_kind import FULL_IMAGES, Demand, follows_by_after
 from runtime.core.changelog import APPEND, UPSERT, ChangelogMode
 from runtime.core.errors import PlanningError
@@ -74,6 +74,7 @@ def _changes_for(plan: n.Sink, run: Lowering) -> PhysicalNode:
             raise PlanningError(
                 f"table {_short(plan.name)} takes updates by key, but has no primary key",
                 code="E1704",
+                span=plan.span,
                 hint="declare PRIMARY KEY (...) NOT ENFORCED in CREATE TABLE",
             )
         return _rows(plan, FULL_IMAGES, run)
@@ -157,6 +158,7 @@ def _require_on_conflict(plan: n.Sink, run: Lowering) -> None:
     raise PlanningError(
         f"rows of the query may clash on the primary key ({names}) of {_short(plan.name)}: {its_own}",
         code="E1703",
+        span=plan.span,
         hint="say what a clash means with ON CONFLICT DO DEDUPLICATE (the last row shows), DO NOTHING (the first stays) "
         "or DO ERROR, or make the primary key the key of the query",
     )
@@ -171,7 +173,10 @@ def _updates_into_append_sink(plan: n.Sink, run: Lowering) -> PlanningError:
     if isinstance(origin, n.Scan):
         hint = "write to a table that takes updates"
     return PlanningError(
-        f"table {_short(plan.name)} takes only insertions, but {what} updates or removes rows", code="E1701", hint=hint
+        f"table {_short(plan.name)} takes only insertions, but {what} updates or removes rows",
+        code="E1701",
+        span=place_of(origin),
+        hint=hint,
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from planner.logical import nodes as n
+from planner.logical.expressions import node_expressions
 from planner.logical.nodes import JoinKind, LogicalNode
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
-from runtime.expr.nodes import ColumnRef
+from runtime.core.errors import Span
+from runtime.expr.nodes import ColumnRef, walk
 
-__all__ = ["describe", "updating_origin"]
+__all__ = ["describe", "place_of", "updating_origin"]
 
 
 def updating_origin(plan: LogicalNode, context: TraitContext) -> LogicalNode:
@@ -41,6 +43,18 @@ def describe(plan: LogicalNode) -> str:
             return "the OVER window that is not ordered by time"
         case _:
             return _NAMES.get(type(plan), "the query")
+
+
+def place_of(plan: LogicalNode) -> Span | None:
+    """Where in the text a node was written: its expressions that know their place, else the tables below it. None when
+    rules have left nothing of that."""
+    own = getattr(plan, "span", None)
+    if own is not None:
+        return own
+    spans = [s for e in node_expressions(plan) for part in walk(e) if (s := getattr(part, "span", None)) is not None]
+    if not spans:
+        spans = [s for source in plan.inputs if (s := place_of(source)) is not None]
+    return Span(min(s.start for s in spans), max(s.end for s in spans)) if spans else None
 
 
 _JOINS = {

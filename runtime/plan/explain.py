@@ -21,7 +21,7 @@ from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, SortSpec
 from runtime.plan.state import column_names, duration_text, state_tables
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
-__all__ = ["explain", "explain_node"]
+__all__ = ["explain", "explain_node", "order_text"]
 
 Note = Callable[[PhysicalNode], str]
 
@@ -107,7 +107,8 @@ def _projections(exprs: Sequence[Expr], source: Schema, target: Schema) -> str:
     return ", ".join(text if text == name else f"{text} AS {name}" for text, name in shown)
 
 
-def _order(specs: Sequence[SortSpec], schema: Schema) -> str:
+def order_text(specs: Sequence[SortSpec], schema: Schema) -> str:
+    """Sort keys as ORDER BY has them, without NULLS FIRST and LAST where they are what Flink takes."""
     names = column_names(schema)
 
     def one(spec: SortSpec) -> str:
@@ -124,7 +125,7 @@ def _calls(calls: Sequence[AggregateSpec], schema: Schema, output: Sequence[str]
 
     def one(call: AggregateSpec, name: str) -> str:
         args = ", ".join(names[a] for a in call.args) or ("*" if call.function == "COUNT" else "")
-        order = f" ORDER BY {_order(call.order_by, schema)}" if call.order_by else ""
+        order = f" ORDER BY {order_text(call.order_by, schema)}" if call.order_by else ""
         text = f"{call.function}({'DISTINCT ' if call.distinct else ''}{args}{order})"
         if call.filter is not None:
             text += f" FILTER (WHERE {names[call.filter]})"
@@ -273,7 +274,7 @@ def _window_join(node: p.WindowJoinExec) -> str:
 def _top_n(node: p.TopNExec) -> str:
     schema = node.input.schema
     rank = f" AS {node.schema.names[-1]}" if node.rank_column else ""
-    order = f" order by {_order(node.order, schema)}" if node.order else ""
+    order = f" order by {order_text(node.order, schema)}" if node.order else ""
     unique = "" if node.unique is None else f", unique ({_columns(node.unique, schema)})"
     return f"{node.function.value} {node.start}..{'' if node.end is None else node.end}{rank}{_by(node.partition, schema)}{order}{unique}"
 
@@ -288,7 +289,7 @@ def _window_top_n(node: p.WindowTopNExec) -> str:
     schema = node.input.schema
     rank = f" AS {node.schema.names[-1]}" if node.rank_column else ""
     window = f" window ({_columns(node.window, schema)})"
-    order = f" order by {_order(node.order, schema)}"
+    order = f" order by {order_text(node.order, schema)}"
     if node.latest:
         return f"last{rank}{window}{_by(node.partition, schema)}{order}"
     return f"{node.function.value} {node.start}..{node.end}{rank}{window}{_by(node.partition, schema)}{order}"
@@ -302,7 +303,7 @@ def _over(node: p.OverAggregateExec) -> str:
         high = "" if node.frame.upper_offset is None else f"{node.frame.upper_offset} "
         unit = "ROWS" if node.frame.rows else "RANGE"
         frame = f" {unit} BETWEEN {low}{node.frame.lower.value} AND {high}{node.frame.upper.value}"
-    order = f" order by {_order(node.order, schema)}" if node.order else ""
+    order = f" order by {order_text(node.order, schema)}" if node.order else ""
     return (
         f"[{_calls(node.calls, schema, node.schema.names[len(schema) :])}]{_by(node.partition, schema)}{order}{frame}"
     )
@@ -348,7 +349,7 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.DeduplicateExec: _deduplicate,
     p.WindowTopNExec: _window_top_n,
     p.OverAggregateExec: _over,
-    p.SortExec: lambda n: f"by {_order(n.order, n.input.schema)}",
+    p.SortExec: lambda n: f"by {order_text(n.order, n.input.schema)}",
     p.LimitExec: _limit,
     p.SetOperationExec: lambda n: f"{n.kind}{' ALL' if n.all else ''}",
     p.UnnestExec: _unnest,

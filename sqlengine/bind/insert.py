@@ -57,7 +57,8 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
     columns = [c.text for c in statement.columns]
     spans = item_spans(statement.query.query, len(query.names))
     plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
-    return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict)
+    span = statement.table.span
+    return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
 
 
 def _check_names(named: Sequence[tuple[str, Span]], table: CatalogTable, known: Sequence[str]) -> None:

@@ -114,11 +114,17 @@ def ordinal(item: exp.Ordered, count: int) -> int | None:
 
 
 def limited(
-    plan: LogicalNode, keys: Sequence[SortKey], offset: int, limit: int | None, keep_order: bool
+    plan: LogicalNode,
+    keys: Sequence[SortKey],
+    offset: int,
+    limit: int | None,
+    keep_order: bool,
+    order: exp.Expr | None = None,
 ) -> LogicalNode:
-    """The plan in order, and cut. An order that nobody can see (no LIMIT, in a subquery) is left out."""
+    """The plan in order, and cut. An order that nobody can see (no LIMIT, in a subquery) is left out. `order`: the
+    clause that `keys` were read from."""
     if keys and (keep_order or limit is not None or offset):
-        return Sort(plan, tuple(keys), offset, limit)
+        return Sort(plan, tuple(keys), offset, limit, span=span_of(order))
     if limit is not None or offset:
         return Limit(plan, offset, limit)
     return plan
@@ -145,9 +151,9 @@ def finish(query: BoundQuery, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
             value = column.ref()
         keys.append(sort_key(value, item))
     if not added:
-        return BoundQuery(limited(plan, keys, offset, limit, env.keep_order), query.names)
+        return BoundQuery(limited(plan, keys, offset, limit, env.keep_order, order), query.names)
     kept = [(c, c.ref()) for c in plan.columns]
-    ordered = limited(Project(plan, (*kept, *added)), keys, offset, limit, env.keep_order)
+    ordered = limited(Project(plan, (*kept, *added)), keys, offset, limit, env.keep_order, order)
     return BoundQuery(Project(ordered, tuple(kept)), query.names)
 
 

@@ -21,7 +21,7 @@ from sqlengine.bind.session import BoundQuery, BoundRelation, QueryEnv, Relation
 from sqlengine.bind.table_functions import WINDOW_FUNCTIONS, bind_window_function
 from sqlengine.catalog.objects import CatalogView, ObjectPath
 from sqlengine.parse.nodes import JoinTree, MatchRecognize, TableFunction
-from sqlengine.parse.spans import span_of
+from sqlengine.parse.spans import placed_at, span_of
 
 __all__ = ["RelationBinder"]
 
@@ -105,7 +105,7 @@ class RelationBinder(RelationRules):
                 hint="let it read tables and other views",
             )
         try:
-            return env.of_view(view).query(view.query)
+            return env.of_view(view).query(placed_at(view.query, span_of(tree)))
         except InternalError:
             raise
         except SqlEngineError as error:

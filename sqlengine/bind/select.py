@@ -280,7 +280,7 @@ def _project(
     columns = wide.columns
     keys = [sort_key(columns[t].ref(), item) for t, (item, _) in zip(targets, order, strict=True)]
     offset, limit = bounds(tree)
-    done = limited(wide, keys, offset, limit, env.keep_order)
+    done = limited(wide, keys, offset, limit, env.keep_order, tree.args.get("order"))
     if hidden:
         done = Project(done, tuple((c, c.ref()) for c in done.columns[: len(items)]))
     return BoundQuery(done, names)

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from runtime.core.errors import Span
 
-__all__ = ["span_of"]
+__all__ = ["identifiers", "placed_at", "span_of"]
 
 
 def span_of(tree: exp.Expr | None) -> Span | None:
@@ -23,6 +23,18 @@ def span_of(tree: exp.Expr | None) -> Span | None:
     if not parts:
         return None
     return Span(min(p.start for p in parts), max(p.end for p in parts))
+
+
+def placed_at(tree: exp.Expr, span: Span | None) -> exp.Expr:
+    """A copy of a tree that was read from another text (the definition of a view), as if all of it stood at one place of
+    this text; the tree itself when that place is not known."""
+    if span is None:
+        return tree
+    moved = tree.copy()
+    for part in moved.walk():
+        if part.meta_get("start") is not None:
+            part.meta.update(start=span.start, end=span.end - 1)
+    return moved
 
 
 def identifiers(tree: exp.Expr) -> frozenset[str]:

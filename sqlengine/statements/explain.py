@@ -9,7 +9,7 @@ from runtime.core.types import STRING
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import Planned, lower_context, plan_insert, plan_query, plan_statement_set
+from sqlengine.planning import Planned, PlannedQuery, lower_context, plan_insert, plan_query, plan_statement_set
 from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.tables import get_table
@@ -25,9 +25,9 @@ def explain(statement: st.Explain, session: Session) -> Result:
 
 def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
     """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN."""
-    return explain_text(
-        [(p.bound, p.optimized, p.physical) for p in planned(statement, session)], details, lower_context(session)
-    )
+    plans = planned(statement, session)
+    order = next((p.order for p in plans if isinstance(p, PlannedQuery) and p.sorts_shown_rows), ())
+    return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, lower_context(session), order)
 
 
 def planned(statement: st.Statement, session: Session) -> list[Planned]:

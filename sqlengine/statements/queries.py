@@ -55,19 +55,6 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
     planned = plan_query(session, statement.query.query)
     name = session.jobs.next_id()
     job = session.new_job(name, [planned.physical])
-    if (
-        planned.order
-        and not job.bounded
-        and planned.optimized is not planned.bound
-        and not _has_limit(planned.physical)
-    ):
-        job.dataflow.abort()
-        raise PlanningError(
-            "ORDER BY without LIMIT needs input that ends",
-            code="E1614",
-            span=statement.query.span,
-            hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column",
-        )
     order = planned.order if job.bounded else ()
     running = RunningJob(name, statement.text, job)
     if not job.bounded:
@@ -95,10 +82,6 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
         bounded=job.bounded,
         append_only=planned.physical.mode.is_append_only or bool(order),
     )
-
-
-def _has_limit(node: PhysicalNode) -> bool:
-    return type(node).__name__ == "TopNExec" or any(_has_limit(i) for i in node.inputs)
 
 
 # --- INSERT

@@ -34,10 +34,13 @@ def check_sort(node: Sink, context: RuleContext) -> LogicalNode | None:
     if not by_time:
         raise PlanningError(
             "sorting by a column that is not a time attribute is not possible in a stream",
+            span=source.span,
             hint="add LIMIT, or sort by an ascending event-time column first",
         )
     if not is_append_only(source.input, context.traits):
-        raise PlanningError("an updating table cannot be sorted by time", hint="add LIMIT, or remove ORDER BY")
+        raise PlanningError(
+            "an updating table cannot be sorted by time", span=source.span, hint="add LIMIT, or remove ORDER BY"
+        )
     return None
 
 
