@@ -262,7 +262,9 @@ class Percentile(TableAccumulator):
             high = np.minimum(low + 1, np.maximum(total - 1, 0))
             # The value at position p of a group is the first one whose running weight exceeds p.
             at_low, at_high = (_value_at(values, np.searchsorted(ends, before + p, side="right")) for p in (low, high))
-            results.append(at_low + (place - low) * (at_high - at_low))
+            # Between equal infinities there is nothing to interpolate, and at a place of its own a value is itself.
+            between = (place > low) & (at_low != at_high)
+            results.append(np.where(between, at_low + (place - low) * (at_high - at_low), at_low))
         missing = total == 0
         if not self._array:
             return fixed_array(results[0], self._type, missing)
