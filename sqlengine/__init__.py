@@ -29,8 +29,8 @@ for _package in ("planner", "runtime", "connectors"):
 
 from runtime.core.errors import SqlEngineError  # noqa: E402
 from sqlengine.environment import Table, TableEnvironment  # noqa: E402
-from sqlengine.result import Result  # noqa: E402
+from sqlengine.result import Result, SqlEngineWarning  # noqa: E402
 from sqlengine.rows import Row  # noqa: E402
 
-__all__ = ["Result", "Row", "SqlEngineError", "Table", "TableEnvironment"]
+__all__ = ["Result", "Row", "SqlEngineError", "SqlEngineWarning", "Table", "TableEnvironment"]
 __version__ = "0.1.0"

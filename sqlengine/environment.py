@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 
 from runtime.core.clock import Clock
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
+from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
@@ -66,6 +67,8 @@ class TableEnvironment:
                 text=text,
                 hint="name parts of it with WITH or CREATE VIEW",
             ) from None
+        for message in result.warnings:
+            warnings.warn(message, SqlEngineWarning, stacklevel=3)
         result.text = text
         result.time_zone = self._session.time_zone
         if isinstance(statement, (st.Insert, st.StatementSet)) and self._session.options.get(DML_SYNC):

@@ -28,6 +28,8 @@ class RunningJob:
     job: Job
     thread: threading.Thread | None = None
     failure: BaseException | None = None
+    told: bool = False
+    """Whether somebody was told of the failure."""
     done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -35,6 +37,7 @@ class RunningJob:
         if not self.done.wait(timeout):
             raise TimeoutError(f"{self.id} still runs after {timeout} s")
         if self.failure is not None:
+            self.told = True
             raise self.failure
 
     def stop(self) -> None:
@@ -80,7 +83,7 @@ class Jobs:
         try:
             job.run()
         except BaseException as error:
-            running.failure = error
+            running.failure, running.told = error, True
             raise
         finally:
             running.done.set()
@@ -106,11 +109,14 @@ class Jobs:
         return running
 
     def wait_for_all(self) -> None:
-        """Until every job in the background has ended, or one has failed."""
+        """Until every job in the background has ended, or one has failed of which nobody was told so far."""
+
+        def over() -> bool:
+            failed = any(j.failure is not None and not j.told for j in self.jobs.values())
+            return failed or not any(j.thread for j in self.active())
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: any(j.failure for j in self.jobs.values()) or not any(j.thread for j in self.active())
-            )
+            self._changed.wait_for(over)
 
     def get(self, name: str) -> RunningJob:
         if name not in self.jobs:

@@ -19,7 +19,11 @@ from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from sqlengine.rows import Row, python_values
 
-__all__ = ["Result", "fold"]
+__all__ = ["Result", "SqlEngineWarning", "fold"]
+
+
+class SqlEngineWarning(UserWarning):
+    """A statement was carried out, and something else has happened that somebody should know."""
 
 
 class Result:
@@ -65,6 +69,8 @@ class Result:
         self.is_append_only = append_only
         self.order = order
         self.summary = summary
+        self.warnings: tuple[str, ...] = ()
+        """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
         self.text: str | None = None
         """The SQL text that places in errors point into."""
         self.time_zone = "UTC"

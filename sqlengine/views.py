@@ -31,6 +31,8 @@ class MaintainedView:
     inputs: frozenset[ObjectPath]
     failure: SqlEngineError | None = None
     ended: bool = False
+    told: bool = False
+    """Whether somebody was told of the failure."""
 
     def advance(self) -> bool:
         """Take one epoch of what the inputs have now; tells whether there was any.
@@ -104,9 +106,19 @@ class Views:
         if view is None:
             return
         if view.failure is not None:
+            view.told = True
             raise _failed(view, view.failure)
         for source in view.inputs:
             self.check(source)
+
+    def new_failures(self) -> list[PlanningError]:
+        """An error E1713 for each view that has failed since somebody was last told."""
+        found: list[PlanningError] = []
+        for view in list(self._views.values()):
+            if view.failure is not None and not view.told:
+                view.told = True
+                found.append(_failed(view, view.failure))
+        return found
 
     def propagate(self) -> None:
         """Bring all views over tables in memory up to date. Called with the lock held."""

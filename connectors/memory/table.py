@@ -182,6 +182,10 @@ class MemoryTable:
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
         return cut(ChangelogBatch.concat(changes)) if changes else []
 
+    def pending(self) -> list[ChangelogBatch]:
+        """The changes since the last time that are still held back."""
+        return [batch for batch in self._unpublished if len(batch)]
+
     def deliver(self, step: ChangelogBatch) -> None:
         """Give a step of changes to every follower."""
         for reader in self._readers:

@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from runtime.core.errors import SqlEngineError, render
@@ -15,6 +16,7 @@ from sqlengine.cli.explain import explain_command
 from sqlengine.cli.render import FORMATS
 from sqlengine.cli.run import run_command
 from sqlengine.cli.test import test_command
+from sqlengine.result import SqlEngineWarning
 
 __all__ = ["main"]
 
@@ -168,6 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options[key.strip()] = value.strip()
     if args.command in ("run", "explain") and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")
+    # Warnings come with the results, which are shown.
+    warnings.simplefilter("ignore", SqlEngineWarning)
     try:
         return args.run(args, options)
     except SqlEngineError as error:

@@ -62,6 +62,8 @@ class _Run:
         return False
 
     def _show(self, source: str | None, result: Result, seconds: float) -> None:
+        for warning in result.warnings:
+            self._say(f"warning: {warning}")
         if result.summary is not None:
             self._say(result.summary + (f" in {seconds:.1f} s" if result.bounded and seconds >= SLOW_SECONDS else ""))
             if not result.bounded:
@@ -106,6 +108,7 @@ class _Run:
         """Until all jobs in the background have ended, or one has failed; a materialized view that failed is an error,
         too."""
         session = self._environment.session
+        self._raise_failed()
         session.jobs.wait_for_all()
         self._raise_failed()
         for view in session.views.jobs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
@@ -272,17 +273,27 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> None
 def _follow_contents(
     before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session
 ) -> None:
-    """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast."""
+    """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast. Changes of an
+    open epoch stay changes of that epoch."""
     old = session.memory[before.storage]
-    rows = old.contents()
     old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
     schema = physical_schema(after)
-    columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
+
+    def converted(rows: pa.Table, kinds: np.ndarray | None = None) -> ChangelogBatch:
+        columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
+        return ChangelogBatch.of(columns, schema, kinds)
+
+    published = converted(old.committed_contents())
+    pending = [converted(pa.Table.from_batches([batch.rows]), batch.kinds) for batch in old.pending()]
     del session.memory[before.storage]
-    if rows.num_rows:
-        new = session.memory_table(after)
-        new.apply(ChangelogBatch.of(columns, schema))
-        new.publish()
+    new = session.memory_table(after)
+    if len(published):
+        new.apply(published)
+    new.publish()
+    if session.in_epoch:
+        new.begin_epoch()
+    for batch in pending:
+        new.apply(batch)
 
 
 def _converted(rows: pa.Table, old: Schema, name: str, field: Field, session: Session) -> pa.Array:

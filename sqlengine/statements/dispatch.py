@@ -28,7 +28,10 @@ __all__ = ["execute"]
 
 
 def execute(statement: st.Statement, session: Session) -> Result:
-    """Carry out one statement. Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
+    """Carry out one statement. A materialized view that it has broken is told as a warning of the result: what the
+    statement has written stays written.
+
+    Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
     out."""
     if isinstance(statement, st.StopJob):
         # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
@@ -43,7 +46,9 @@ def execute(statement: st.Statement, session: Session) -> Result:
             hint="see docs/flink-compatibility.md",
         )
     with session.views.lock:
-        return run(statement, session)
+        result = run(statement, session)
+        result.warnings = tuple(f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
+        return result
 
 
 _RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {

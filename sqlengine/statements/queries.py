@@ -67,7 +67,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
                     yield output
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
-                running.failure = error
+                running.failure, running.told = error, True
             raise
         finally:
             running.done.set()

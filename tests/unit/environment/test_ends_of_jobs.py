@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from runtime.core.errors import SqlEngineError
 from runtime.local.dataflow import Dataflow
 from runtime.operators.sink import SinkOperator
-from sqlengine import TableEnvironment
+from sqlengine import SqlEngineWarning, TableEnvironment
 
 
 @pytest.fixture
@@ -117,3 +119,39 @@ def test_sinks_end_once(t_env: TableEnvironment, monkeypatch: pytest.MonkeyPatch
             t_env.execute_sql(statement)
         assert ends == ["committed"] * failing + ["broken"] + ["aborted"] * (3 - failing)
         assert list(t_env.execute_sql("SELECT status FROM system.jobs")) == [("FAILED",)]
+
+
+def test_a_statement_that_breaks_a_view_tells_so_once(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE MATERIALIZED VIEW inverse AS SELECT 100 / v AS x FROM t")
+    with pytest.warns(SqlEngineWarning, match='view "inverse" has failed: division by zero') as caught:
+        result = t_env.execute_sql("INSERT INTO t VALUES (0)")
+    assert len(result.warnings) == len(caught) == 1 and "CREATE OR REPLACE" in result.warnings[0]
+    assert caught[0].filename == __file__
+    assert list(t_env.execute_sql("SELECT v FROM t")) == [(0,)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert t_env.execute_sql("INSERT INTO t VALUES (1)").warnings == ()
+
+
+def test_waiting_for_all_jobs_goes_on_after_a_failure_that_was_told(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE TABLE bad (v INT NOT NULL)")
+    t_env.execute_sql("INSERT INTO t VALUES (CAST(NULL AS INT))")
+    with pytest.raises(SqlEngineError, match="E2011"):
+        t_env.execute_sql("INSERT INTO bad SELECT v FROM t")
+    jobs = t_env.session.jobs
+    started, goes_on = threading.Event(), threading.Event()
+
+    def run() -> None:
+        started.set()
+        goes_on.wait(10)
+
+    job = next(iter(jobs.jobs.values())).job
+    running = jobs.start("slow", "", job, run)
+    assert started.wait(10)
+    waiting = threading.Thread(target=jobs.wait_for_all)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    goes_on.set()
+    waiting.join(10)
+    assert not waiting.is_alive() and running.done.is_set()
