@@ -12,8 +12,11 @@ KEY_GROUPS = 128
 
 
 def key_group(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int16]:
-    """The key group of each 64-bit key hash (hashes must be stable over versions and machines)."""
-    return (hashes >> np.uint64(57)).astype(np.int16)
+    """The key group of each 64-bit key hash (hashes must be stable over versions and machines): its lowest bits.
+
+    Not the highest: by them a hash index finds its places, so that the keys of a task would crowd into a part of it.
+    """
+    return (hashes & np.uint64(KEY_GROUPS - 1)).astype(np.int16)
 
 
 def key_group_range(task: int, parallelism: int) -> range:
