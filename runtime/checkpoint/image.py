@@ -144,8 +144,7 @@ def read_image(storage: Storage, manifest: Manifest) -> Restored:
     operators: dict[str, SavedState] = {}
     for operator in manifest.operators:
         tasks: list[TaskState] = [
-            {name: read_pieces(name, pieces, reader) for name, pieces in task.items() if pieces}
-            for task in operator.tasks
+            {name: read_pieces(pieces, reader) for name, pieces in task.items() if pieces} for task in operator.tasks
         ]
         operators[operator.name] = SavedState(operator.watermark, operator.input_watermark, tuple(tasks))
     try:

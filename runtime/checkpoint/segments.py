@@ -189,13 +189,6 @@ class SegmentReader:
         except pa.ArrowInvalid as error:
             raise Damage(f"{segment.file} cannot be decoded: {error}") from error
 
-    def table(self, segment: Segment) -> pa.Table:
-        """All rows of a segment."""
-        try:
-            return pa.ipc.open_stream(self.read(segment)).read_all()
-        except pa.ArrowInvalid as error:
-            raise Damage(f"{segment.file} cannot be decoded: {error}") from error
-
     def _bytes(self, segment: Segment) -> pa.Buffer:
         if segment.length >= _OWN_FILE_BYTES:
             return self._storage.read(segment.file, segment.offset, segment.length)

@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.checkpoint.segments import Segment, SegmentReader, SegmentWriter, batches_of
-from runtime.core.errors import InternalError
 from runtime.kernels.grow import grown
-from runtime.state.snapshot import merge_changes
+from runtime.state.snapshot import single_batch
 from runtime.state.table import SLOT, TableChanges
 
 __all__ = ["FAN", "Piece", "TableChain", "read_pieces"]
@@ -161,34 +160,35 @@ class TableChain:
         return writer.rows(_REMOVED, [batch], batch.nbytes)
 
 
-def read_pieces(name: str, pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatch:
+def read_pieces(pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatch:
     """All rows of a table that has any.
 
     Raises:
         Damage: a piece cannot be read.
+        CheckpointError: the rows do not fit into one batch.
     """
-    found: list[TableChanges] = []
-    schema: pa.Schema | None = None
-    for piece in pieces:
-        removed = np.empty(0, np.int64)
-        if piece.removed:
-            removed = reader.table(piece.removed).column(0).combine_chunks().to_numpy()
-        if piece.rows:
-            rows = _single(name, reader.table(piece.rows))
-            schema = rows.schema
-        else:
-            # The first piece always has rows.
-            assert schema is not None
-            rows = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-        found.append(TableChanges(name, rows, removed, not found))
-    return merge_changes(found)
-
-
-def _single(name: str, table: pa.Table) -> pa.RecordBatch:
-    batches = batches_of(table)
-    if len(batches) != 1:
-        raise InternalError(f"the state table {name} holds more than 2 GB of text in one column and task")
-    return batches[0]
+    rows = [list(reader.batches(piece.rows)) if piece.rows else [] for piece in pieces]
+    if len(pieces) == 1:
+        return single_batch(rows[0])
+    slots = [[batch.column(SLOT).to_numpy() for batch in batches] for batches in rows]
+    removed = [
+        [batch.column(0).to_numpy() for batch in reader.batches(piece.removed)] if piece.removed else []
+        for piece in pieces
+    ]
+    high = max(int(s.max()) + 1 for found in (*slots, *removed) for s in found if len(s))
+    # The number of the piece with the last word on a slot; a piece that removes it leaves none.
+    last = np.full(high, -1, np.int32)
+    for number in range(len(pieces)):
+        for written in slots[number]:
+            last[written] = number
+        for gone in removed[number]:
+            last[gone] = -1
+    parts: list[pa.RecordBatch] = []
+    for number, batches in enumerate(rows):
+        for batch, written in zip(batches, slots[number], strict=True):
+            kept = last[written] == number
+            parts.append(batch if kept.all() else batch.filter(pa.array(kept)))
+    return single_batch(parts)
 
 
 def _merge_start(weights: Sequence[float], live: int) -> int:

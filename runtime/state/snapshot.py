@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.errors import CheckpointError
 from runtime.state.table import SLOT, StateTable, TableChanges
 
-__all__ = ["SavedOperator", "SavedState", "TaskState", "merge_changes", "restore_task"]
+__all__ = ["SavedOperator", "SavedState", "TaskState", "merge_changes", "restore_task", "single_batch"]
 
 TaskState = Mapping[str, pa.RecordBatch]
 """What the tables of one task held: `SLOT` and columns, by table name."""
@@ -58,7 +59,7 @@ def merge_changes(chain: Sequence[TableChanges]) -> pa.RecordBatch:
     written = [changes.rows.column(SLOT).to_numpy() for changes in chain]
     high = max((int(s.max()) + 1 for s in (*written, *(c.removed for c in chain)) if len(s)), default=0)
     # The number of the save that had the last word on a slot; removed ones get a number that no row has.
-    last = np.full(high, -1, np.int64)
+    last = np.full(high, -1, np.int32)
     for number, changes in enumerate(chain):
         last[written[number]] = number
         last[changes.removed] = -1
@@ -66,7 +67,7 @@ def merge_changes(chain: Sequence[TableChanges]) -> pa.RecordBatch:
         changes.rows.filter(pa.array(last[slots] == number))
         for number, (slots, changes) in enumerate(zip(written, chain, strict=True))
     ]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if any(p.num_rows for p in parts) else parts[0]
+    return single_batch(parts)
 
 
 def restore_task(tables: Sequence[StateTable], saved: Sequence[TaskState], groups: range | None) -> None:
@@ -84,8 +85,22 @@ def restore_task(tables: Sequence[StateTable], saved: Sequence[TaskState], group
         if table.shared:
             values = [task[table.name] for task in saved if table.name in task]
             if values:
-                table.restore(_joined(values), None, {})
+                table.restore(single_batch(values), None, {})
 
 
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+def single_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows of batches (at least one) in one.
+
+    Raises:
+        CheckpointError: they do not fit into one: a column of texts has more than 2 GB.
+    """
+    filled = [batch for batch in batches if batch.num_rows]
+    if len(filled) <= 1:
+        return filled[0] if filled else batches[0]
+    found = pa.Table.from_batches(filled).combine_chunks().to_batches()
+    if len(found) > 1:
+        raise CheckpointError(
+            "a table of state has more than 2 GB of texts in one column and task",
+            hint="raise parallelism.default, so that each task has a smaller share of it",
+        )
+    return found[0]
