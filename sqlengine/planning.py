@@ -18,6 +18,7 @@ from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec, SourceExec
+from runtime.plan.parts import Alignment
 from runtime.plan.walk import walk
 from runtime.spi.table import SinkTable, Split, TableStatistics
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
@@ -27,6 +28,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
 from sqlengine.session import Binding, Session, physical_schema
+from sqlengine.watermark_options import WatermarkOptions
 
 __all__ = [
     "Planned",
@@ -116,6 +118,8 @@ def _at_its_end(plan: LogicalNode) -> LogicalNode:
                 span=plan.span,
                 hint="SET 'execution.runtime-mode' = 'streaming'",
             )
+        case Scan(alignment=Alignment()):
+            return plan.with_(alignment=None)
         case AssignWatermark(input=source):
             return source
         case _:
@@ -235,6 +239,7 @@ def query_schema_within(session: Session, view: CatalogView) -> Schema:
 def check_declaration(session: Session, table: CatalogTable) -> None:
     """Bind the computed columns and the watermark of a table, so that mistakes show when it is declared. Opens
     nothing."""
+    WatermarkOptions.read(table, {}, session.options)
     _declared_schema(session, table)
 
 

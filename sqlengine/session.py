@@ -19,7 +19,7 @@ from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean, pointing_at
-from runtime.core.options import Options, bool_option, duration_option, text_option
+from runtime.core.options import Options, bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.library import builtin_functions
@@ -41,10 +41,10 @@ from sqlengine.catalog.objects import (
 )
 from sqlengine.jobs import Jobs
 from sqlengine.views import Views
+from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
 __all__ = [
     "DYNAMIC_OPTIONS",
-    "IDLE_TIMEOUT",
     "RUNTIME_MODE",
     "TIME_ZONE",
     "Binding",
@@ -54,9 +54,6 @@ __all__ = [
 ]
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
-IDLE_TIMEOUT = duration_option(
-    "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
-)
 RUNTIME_MODE = text_option(
     "execution.runtime-mode",
     "streaming",
@@ -66,7 +63,6 @@ RUNTIME_MODE = text_option(
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
 SYSTEM_DATABASE = "system"
-_TABLE_KEYS_OF_OURS = {"connector", "scan.watermark.idle-timeout"}
 
 
 def time_zone_name(text: str) -> str | None:
@@ -199,7 +195,7 @@ class Session:
             str(table.path),
             physical_schema(table, for_sink=for_sink),
             table.primary_key,
-            {k: v for k, v in merged.items() if k not in _TABLE_KEYS_OF_OURS},
+            {k: v for k, v in merged.items() if k != "connector" and not is_watermark_option(k)},
             self.options,
             metadata,
             table.partitioned_by,
@@ -312,11 +308,12 @@ class Binding:
                 if isinstance(found, CatalogTable)
                 else CatalogTable(found.path, found.columns, primary_key=found.primary_key, measured=found.measured)
             )
+            time = WatermarkOptions.read(table, options, session.options)
             return OpenTable(
                 table,
                 contents if self.live else contents.snapshot(),
                 None,
-                self._idle_timeout(table, options) if self.live else 0,
+                idle_timeout=time.idle_timeout if self.live else 0,
             )
         return self._connected(found, options, span)
 
@@ -329,15 +326,13 @@ class Binding:
                     code="E1602",
                     hint="it is a sink only: INSERT INTO it",
                 )
+            time = WatermarkOptions.read(table, options, self.session.options)
             request = self.session.request(table, options, for_sink=False)
             return OpenTable(
                 table,
                 factory.source(request) if factory.source is not None else None,
                 factory.lookup(request) if factory.lookup is not None else None,
-                self._idle_timeout(table, options),
+                time.idle_timeout,
+                time.alignment,
+                time.splits_in_order,
             )
-
-    def _idle_timeout(self, table: CatalogTable, options: Mapping[str, str]) -> int:
-        """Milliseconds; the table's own, else the session's."""
-        own = {**table.options, **options}.get("scan.watermark.idle-timeout")
-        return self.session.options.get(IDLE_TIMEOUT) if own is None else IDLE_TIMEOUT.read(own)

@@ -2,7 +2,7 @@
 
 A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes
 them, in order of creation, so that a reader never sees one view ahead of another. A view over a connector has a thread
-that takes what its sources give; `FLUSH` takes all that is there.
+that takes what its sources give; `FLUSH` takes what is there when it is called.
 """
 
 from __future__ import annotations
@@ -135,14 +135,18 @@ class Views:
             self.propagate()
 
     def flush(self) -> None:
-        """Until every view has taken all input that is there."""
+        """Until every view has taken the input that is there now: each split of a source that is known now is read to
+        its end, or until it has nothing more at the moment; of one that always has more (a generator without limits) a
+        number of epochs is taken. What comes meanwhile is left for later."""
         with self.lock:
-            moved = True
-            while moved:
-                moved = False
-                for view in list(self._views.values()):
-                    while view.advance():
-                        moved = True
+            for view in self._views.values():
+                if not view.ended:
+                    view.job.begin_flush()
+            # In order of creation: a view that reads another one comes after it.
+            for view in list(self._views.values()):
+                while view.advance() and not (view.outside and view.job.flushed):
+                    pass
+            self.propagate()
         for path in list(self._views):
             self.check(path)
 

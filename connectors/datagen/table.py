@@ -59,7 +59,7 @@ class DatagenSource:
         return TableStatistics(rows=self.rows)
 
     def splits(self) -> list[Split]:
-        return [Split("rows")]
+        return [Split("rows", endless=not self.bounded)]
 
     def open(self, split: Split, context: ReadContext) -> DatagenReader:
         return DatagenReader(self)

@@ -103,7 +103,7 @@ class NexmarkSource:
         return TableStatistics(rows=self.rows)
 
     def splits(self) -> list[Split]:
-        return [Split("events")]
+        return [Split("events", endless=not self.bounded)]
 
     def open(self, split: Split, context: ReadContext) -> NexmarkReader:
         return NexmarkReader(self)

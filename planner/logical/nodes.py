@@ -17,6 +17,7 @@ from runtime.core.node import node
 from runtime.core.types import DataType
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
+from runtime.plan.parts import Alignment
 from runtime.plan.windows import WindowSpec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable, TableStatistics
 
@@ -65,7 +66,7 @@ class Scan(LogicalNode):
 
     `keys`: unique keys of the table (declared PRIMARY KEY first), as column ids. `lookup` is the same table as a lookup
     table when its connector can be asked by key, else None; a table that can only be looked up has `table` None.
-    `measured`: what ANALYZE TABLE found.
+    `measured`: what ANALYZE TABLE found. `idle_timeout`, `alignment` and `splits_in_order` are those of `SourceExec`.
     """
 
     table: SourceTable | None
@@ -74,6 +75,8 @@ class Scan(LogicalNode):
     keys: tuple[tuple[int, ...], ...] = ()
     lookup: LookupTable | None = None
     idle_timeout: int = 0
+    alignment: Alignment | None = None
+    splits_in_order: bool = False
     span: Span | None = field(default=None, compare=False)
     measured: TableStatistics | None = field(default=None, compare=False)
 

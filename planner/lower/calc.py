@@ -8,7 +8,7 @@ from planner.traits.changes import changes
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
-from runtime.core.options import bool_option, duration_option, text_option
+from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.nodes import TRUE
 from runtime.plan.nodes import (
@@ -21,13 +21,8 @@ from runtime.plan.nodes import (
 )
 from runtime.spi.table import SourceTable
 
-__all__ = ["CDC_DUPLICATES", "IDLE_TIMEOUT", "NULL_ROWTIME"]
+__all__ = ["CDC_DUPLICATES", "NULL_ROWTIME"]
 
-IDLE_TIMEOUT = duration_option(
-    "table.exec.source.idle-timeout",
-    0,
-    "a source without rows for so long no longer holds back the watermark; 0 is never",
-)
 CDC_DUPLICATES = bool_option(
     "table.exec.source.cdc-events-duplicate",
     False,
@@ -53,8 +48,7 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
         )
     given = table.changelog_mode
     schema = schema_of(plan.columns)
-    idle = plan.idle_timeout or run.context.options.get(IDLE_TIMEOUT)
-    source = SourceExec(table, plan.name, schema, given, idle)
+    source = SourceExec(table, plan.name, schema, given, plan.idle_timeout, plan.alignment, plan.splits_in_order)
     ids = tuple(c.id for c in plan.columns)
     return Lowered(_as_demanded(plan, table, source, run, demand), ids)
 

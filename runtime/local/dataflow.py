@@ -10,7 +10,7 @@ import time as wall_clock
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,12 @@ from runtime.local.partitioned import PartitionedOperator
 from runtime.local.split_progress import Reached
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
 from runtime.operators.sink import SinkOperator
+from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.distribution import distribution
 from runtime.plan.identity import uids
-from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec
+from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
 __all__ = ["PARALLELISM", "Dataflow", "SourceInput", "Vertex"]
@@ -39,11 +40,13 @@ PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed op
 @dataclass(frozen=True, slots=True)
 class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
-    watermark now; `reached`: where reading stands after it."""
+    watermark now; `splits`: which of them gave the rows, where there are several; `reached`: where reading stands after
+    it."""
 
     batch: ChangelogBatch | None
     finished: bool = False
     idle: bool = False
+    splits: SplitRows | None = None
     reached: Reached | None = None
 
 
@@ -88,6 +91,7 @@ class Dataflow:
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
         self._epoch = 0
+        self._splits: dict[PhysicalNode, SplitRows] = {}
         self._make = lambda node, name: build_operator(
             node, OperatorContext(name, options, functions, time_zone, rejections, job)
         )
@@ -150,6 +154,7 @@ class Dataflow:
         outputs = [self.vertices[r].output for r in self._roots]
         for vertex in self.vertices:
             vertex.output = None
+        self._splits.clear()
         self._epoch += 1
         return outputs
 
@@ -222,9 +227,26 @@ class Dataflow:
             operator = PartitionedOperator(tasks, keys, self._workers)
         return guarded(operator, node) if self._checked else operator
 
+    def progress(self, source: SourceExec) -> tuple[int, dict[str, int]]:
+        """How far the rows of a source have come in event time: the source, and its splits that were begun and go on
+        (as far as they have given rows that can be told by split). With several watermarks over it the least."""
+        found = [
+            getattr(v.operator, "inner", v.operator)
+            for v in self.vertices
+            if isinstance(v.node, WatermarkExec) and _source_below(v.node)[0] == source
+        ]
+        operators = [o for o in found if isinstance(o, WatermarkOperator)]
+        splits: dict[str, int] = {}
+        for operator in operators:
+            for split, mark in operator.split_watermarks.items():
+                splits[split] = min(mark, splits.get(split, mark))
+        return min((o.watermark for o in operators), default=MIN_WATERMARK), splits
+
     def _read(self, vertex: Vertex, given: SourceInput | None) -> None:
         if given is None:
             return
+        if given.splits is not None:
+            self._splits[vertex.node] = given.splits
         vertex.output = given.batch
         vertex.idle = given.idle and not given.finished
         if given.finished:
@@ -236,7 +258,6 @@ class Dataflow:
     def _run(self, vertex: Vertex, operator: Operator, processing_time: int) -> None:
         sources = [self.vertices[i] for i in vertex.inputs]
         batches = [s.output for s in sources]
-        marks = tuple(s.watermark for s in sources)
         open_ended = [s for s in sources if s.watermark != MAX_WATERMARK]
         active = [s.watermark for s in open_ended if not s.idle]
         vertex.idle = bool(open_ended) and not active
@@ -244,7 +265,7 @@ class Dataflow:
         # still: the end of the others is not the end of time, or all rows would be late when an idle one comes back.
         combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
-        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, marks)
+        time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, self._splits_of(vertex.node))
         started = wall_clock.perf_counter()
         output = operator.step(batches, time)
         vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
@@ -253,6 +274,14 @@ class Dataflow:
         vertex.rows_in += sum(len(b) for b in batches if b is not None)
         vertex.output = output if output is not None and len(output) else None
         vertex.rows_out += len(output) if output is not None else 0
+
+    def _splits_of(self, node: PhysicalNode) -> SplitRows | None:
+        """Which splits gave the rows that an operator of watermarks gets in this epoch."""
+        if not self._splits or not isinstance(node, WatermarkExec):
+            return None
+        source, as_read = _source_below(node)
+        splits = None if source is None else self._splits.get(source)
+        return splits if splits is None or as_read else replace(splits, pieces=None)
 
     @property
     def state_rows(self) -> int:
@@ -325,3 +354,14 @@ class Dataflow:
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
+
+
+def _source_below(node: WatermarkExec) -> tuple[SourceExec | None, bool]:
+    """The source whose rows an operator of watermarks gets, and whether it gets all of them one by one."""
+    below, as_read = node.input, True
+    while not isinstance(below, SourceExec):
+        if len(below.inputs) != 1:
+            return None, False
+        as_read &= isinstance(below, CalcExec) and below.condition is None
+        (below,) = below.inputs
+    return below, as_read

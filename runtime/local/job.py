@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK
 from runtime.core.errors import SqlEngineError
+from runtime.local.alignment import Alignments
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.restarts import Restarts
@@ -58,7 +60,8 @@ class Job:
             self.dataflow.abort()
             raise
         self._finished_sources: set[int] = set()
-        self._idle_sources: set[int] = set()
+        self._idle: dict[int, frozenset[str]] = {}
+        self._alignments = Alignments(self._sources)
         self._reading: ThreadPoolExecutor | None = None
         self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
         self.on_epoch: Callable[[Job], None] | None = None
@@ -91,21 +94,39 @@ class Job:
         cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
         given: dict[SourceExec, SourceInput] = {}
+        limits = self._alignments.limits()
         moved = not self._sources and self.dataflow.epoch == 0
         for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
-            polled = source.poll(rows)
+            polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
             given[source.node] = polled
-            moved |= polled.batch is not None or (polled.idle and index not in self._idle_sources)
-            (self._idle_sources.add if polled.idle else self._idle_sources.discard)(index)
+            moved |= polled.batch is not None or self._has_become_idle(index, polled)
             if polled.finished and index not in self._finished_sources:
                 self._finished_sources.add(index)
                 moved = True
         if self._settings.cut is None:
             self._read_ahead(allowed)
         outputs = self.dataflow.step(given, self._settings.clock.now())
+        self._alignments.note(self.dataflow)
         if self._restarts is not None:
             self._restarts.after_epoch(self.dataflow)
         return outputs, moved
+
+    def _has_become_idle(self, index: int, polled: SourceInput) -> bool:
+        """Whether a source, or one of its splits, no longer holds back time and did so before."""
+        splits = polled.splits.idle if polled.splits is not None else frozenset()
+        idle = splits | {""} if polled.idle else splits
+        before, self._idle[index] = self._idle.get(index, frozenset()), idle
+        return not idle <= before
+
+    def begin_flush(self) -> None:
+        """From now on `flushed` tells whether all input that was there at this moment has been taken (see
+        `SourceInputs`)."""
+        for source in self._sources:
+            source.begin_flush()
+
+    @property
+    def flushed(self) -> bool:
+        return all(s.flushed for s in self._sources)
 
     def _read_ahead(self, allowed: Sequence[int]) -> None:
         """Begin to read the next epoch's input on another thread. Not with a cut of one's own: it may ask for other

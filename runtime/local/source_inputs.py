@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import Clock
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from runtime.local.dataflow import SourceInput
+from runtime.local.flush import FlushMark
 from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
+from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
 from runtime.spi.table import ReadContext, RejectedRow, SourceReader, Split
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
+
+SIDE_BY_SIDE = 16
+"""How many splits of an aligned source are read side by side: each holds what its reader has decoded."""
+FIRST_ROWS = 1024
+"""How many rows of an aligned split are read to see where in time it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +37,17 @@ class SourceContext:
         self.rejections.reject_raw(self.source, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenSplit:
-    """A split that is being read."""
+_Taken = tuple[str, list[ChangelogBatch]]
+"""A split, and what it gave."""
 
-    id: str
+
+@dataclass(slots=True, eq=False)
+class _OpenSplit:
+    """A split that was begun: its reader, and when it last gave a row or could not be asked for one."""
+
+    split: Split
     reader: SourceReader
+    last_row_at: int
 
 
 class Pace:
@@ -67,13 +79,16 @@ class Pace:
 
 
 class SourceInputs:
-    """The readers of one source. Splits are read one after another; a split that has nothing now lets the next one
-    begin.
+    """The readers of one source.
+
+    Splits are read one after another; a split that has nothing now lets the next one begin. Splits of a source with an
+    alignment are read side by side (at most `SIDE_BY_SIDE` of them, unless rows may be taken back: then their order
+    matters), the one with the least watermark first, and those too far ahead are left alone.
 
     `read_ahead` has a worker read the next input while operators compute: decoding then takes the other core. It does
-    so only for bounded tables without idleness, where it makes no difference to a result when a row is read. Whoever
-    reads, only one thread at a time does, and what counts as given, `finished` and `position` included, is what `poll`
-    has returned.
+    so only for bounded tables without idleness and alignment, where it makes no difference to a result when a row is
+    read. Whoever reads, only one thread at a time does, and what counts as given, `finished` and `position` included,
+    is what `poll` has returned.
 
     Args:
         position: what `position` of an earlier run gave: reading goes on behind it.
@@ -96,11 +111,16 @@ class SourceInputs:
         self._clock = clock
         self._seen: set[str] = set()
         self._waiting: list[Split] = []
-        self._active: list[_OpenSplit] = []
+        self._open: list[_OpenSplit] = []
         self._last_row_at = clock.now()
         self._pace = Pace(rows_per_second, clock)
-        self._may_read_ahead = node.table.bounded and node.idle_timeout <= 0 and not self._pace.limited
+        in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
+        self._may_read_ahead = not in_real_time and node.alignment is None
         self._ahead: Future[SourceInput] | None = None
+        self._side_by_side = node.alignment is not None and node.mode.is_append_only
+        self._marks: Mapping[str, int] = {}
+        self._watermark = MIN_WATERMARK
+        self._flush = FlushMark()
         self._progress = SplitProgress(position)
         try:
             self._resume()
@@ -111,10 +131,13 @@ class SourceInputs:
         self._finished = self._exhausted
         self._reached = self._reach()
 
-    def poll(self, max_rows: int) -> SourceInput:
-        """The next rows, at most so many (or those read ahead); raises what reading them raised."""
+    def poll(self, max_rows: int, until: int = MAX_WATERMARK) -> SourceInput:
+        """The next rows, at most so many (or those read ahead); raises what reading them raised.
+
+        Splits whose watermark is beyond `until` are left alone. It is asked for only when there is an alignment.
+        """
         ahead, self._ahead = self._ahead, None
-        given = self._read(max_rows) if ahead is None else ahead.result()
+        given = self._read(max_rows, until) if ahead is None else ahead.result()
         self._finished = given.finished
         self._reached = given.reached or self._reached
         return given
@@ -122,7 +145,7 @@ class SourceInputs:
     def read_ahead(self, max_rows: int, worker: ThreadPoolExecutor) -> None:
         """Have the worker read what the next `poll` will give."""
         if self._may_read_ahead and not self._finished and self._ahead is None:
-            self._ahead = worker.submit(self._read, max_rows)
+            self._ahead = worker.submit(self._read, max_rows, MAX_WATERMARK)
 
     @property
     def wants_read_ahead(self) -> bool:
@@ -137,50 +160,144 @@ class SourceInputs:
         """Where reading goes on after what `poll` has returned: a JSON value for the constructor."""
         return self._progress.json(self._reached)
 
+    # --- alignment
+    # -----------------------------------------------------------------------------------------------------------
+
+    def note(self, watermark: int, splits: Mapping[str, int]) -> None:
+        """How far the rows given so far are in event time: the source, and its splits that go on. Told after every
+        epoch when there is an alignment."""
+        self._watermark, self._marks = watermark, splits
+
+    @property
+    def slowest(self) -> int | None:
+        """The least watermark among the splits that were begun and others wait for; None when nobody waits for the
+        source: it has ended or is idle."""
+        if self._finished:
+            return None
+        if not self._open:
+            return None if self._idle() else self._watermark
+        active = [o for o in self._open if not self._is_idle(o)]
+        return min((self._mark(o) for o in active), default=None)
+
+    def _mark(self, open_split: _OpenSplit) -> int:
+        if not self._side_by_side or len(self._seen) == 1:
+            return self._watermark
+        return self._marks.get(open_split.split.id, MIN_WATERMARK)
+
+    # --- FLUSH
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def begin_flush(self) -> None:
+        """From now on `flushed` tells whether what was there at this moment has been given."""
+        if self._ahead is not None:
+            wait([self._ahead])
+        if not self.node.table.bounded:
+            self._discover()
+        self._flush = FlushMark([o.split.id for o in self._open] + [s.id for s in self._waiting])
+
+    @property
+    def flushed(self) -> bool:
+        """Whether that was given (`FlushMark`)."""
+        return self._finished if self.node.table.bounded else self._flush.reached
+
+    # --- reading
+    # -------------------------------------------------------------------------------------------------------------
+
     def close(self) -> None:
         """Close the readers, after what is being read ahead; its rows and errors are dropped."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None and not ahead.cancel():
             ahead.exception()
-        for split in self._active:
-            split.reader.close()
-        self._active.clear()
+        for open_split in self._open:
+            open_split.reader.close()
+        self._open.clear()
 
-    def _read(self, max_rows: int) -> SourceInput:
-        batches: list[ChangelogBatch] = []
-        room = self._pace.room(max_rows)
+    def _read(self, max_rows: int, until: int) -> SourceInput:
         if not self.node.table.bounded and not self._waiting:
             self._discover()
-        position = 0
-        while room > 0:
-            if position >= len(self._active):
-                if not self._waiting:
-                    break
-                self._open(self._waiting.pop(0))
-            reader = self._active[position].reader
+        read = self._read_side_by_side if self._side_by_side else self._read_in_turn
+        taken = read(max_rows, until)
+        batches = [batch for _, given in taken for batch in given]
+        pieces = tuple((split, sum(map(len, given))) for split, given in taken if given)
+        batch = ChangelogBatch.concat(batches) if batches else None
+        self._pace.took(0 if batch is None else len(batch))
+        return SourceInput(batch, self._exhausted, self._idle(), self._split_rows(pieces), self._reach())
+
+    def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
+        taken: list[_Taken] = []
+        room, position = self._pace.room(max_rows), 0
+        while room > 0 and (position < len(self._open) or self._waiting):
+            if position == len(self._open):
+                self._begin(self._waiting.pop(0))
+            open_split = self._open[position]
+            if self._mark(open_split) > until:
+                break
+            batches = self._take(open_split, room)
+            taken.append((open_split.split.id, batches))
+            room -= sum(map(len, batches))
+            position += position < len(self._open) and self._open[position] is open_split
+        if max_rows > 0:
+            self._not_asked(self._open[position:])
+        return taken
+
+    def _read_side_by_side(self, max_rows: int, until: int) -> list[_Taken]:
+        taken: list[_Taken] = []
+        room = self._pace.room(max_rows)
+        while room > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
+            self._begin(self._waiting.pop(0))
+        for open_split in sorted(self._open, key=self._mark):
+            mark = self._mark(open_split)
+            wanted = min(room, FIRST_ROWS) if mark == MIN_WATERMARK else room
+            if mark > until or wanted <= 0:
+                self._not_asked([open_split])
+                continue
+            batches = self._take(open_split, wanted)
+            taken.append((open_split.split.id, batches))
+            room -= sum(map(len, batches))
+        return taken
+
+    def _begin(self, split: Split) -> SourceReader:
+        reader = self.node.table.open(split, self._context)
+        self._open.append(_OpenSplit(split, reader, self._clock.now()))
+        return reader
+
+    def _take(self, open_split: _OpenSplit, room: int) -> list[ChangelogBatch]:
+        """Read a split until it has nothing now or has given so many rows."""
+        reader, batches, over = open_split.reader, list[ChangelogBatch](), False
+        while room > 0 and not over:
             batch = reader.poll(room)
             if batch is not None and len(batch):
                 batches.append(batch)
                 room -= len(batch)
-            if reader.finished:
-                reader.close()
-                self._progress.finish(self._active.pop(position).id)
-            elif batch is None:
-                position += 1
+            over = batch is None or reader.finished
         if batches:
-            self._last_row_at = self._clock.now()
-        batch = ChangelogBatch.concat(batches) if batches else None
-        self._pace.took(0 if batch is None else len(batch))
-        return SourceInput(batch, self._exhausted, self._idle(), self._reach())
+            open_split.last_row_at = self._last_row_at = self._clock.now()
+        if reader.finished:
+            reader.close()
+            self._open.remove(open_split)
+            self._progress.finish(open_split.split.id)
+        self._flush.asked(open_split.split, over)
+        return batches
 
-    def _open(self, split: Split) -> SourceReader:
-        reader = self.node.table.open(split, self._context)
-        self._active.append(_OpenSplit(split.id, reader))
-        return reader
+    def _not_asked(self, splits: Sequence[_OpenSplit]) -> None:
+        """Splits that might have had rows: they are not idle."""
+        for open_split in splits:
+            open_split.last_row_at = self._clock.now()
+
+    def _split_rows(self, pieces: tuple[tuple[str, int], ...]) -> SplitRows | None:
+        """Which splits gave the rows; None as long as the source has only one."""
+        if len(self._seen) <= 1:
+            return None
+        return SplitRows(
+            pieces,
+            frozenset(o.split.id for o in self._open),
+            frozenset(o.split.id for o in self._open if self._is_idle(o)),
+            bool(self._waiting) and not self.node.splits_in_order,
+        )
 
     def _reach(self) -> Reached:
         """Where reading stands now. Only by whoever reads."""
-        active = tuple((split.id, split.reader.position()) for split in self._active)
+        active = tuple((o.split.id, o.reader.position()) for o in self._open)
         return Reached(len(self._progress.finished), active, tuple(self._waiting))
 
     def _resume(self) -> None:
@@ -195,7 +312,7 @@ class SourceInputs:
             return
         there = {split.id: split for split in self.node.table.splits()}
         for name, position in active:
-            self._open(take_split(there, name, self.node.name)).seek(position)
+            self._begin(take_split(there, name, self.node.name)).seek(position)
         self._waiting += [take_split(there, name, self.node.name) for name in waiting]
         self._seen.update(name for name, _ in active)
         self._seen.update(waiting)
@@ -208,8 +325,16 @@ class SourceInputs:
 
     @property
     def _exhausted(self) -> bool:
-        return self.node.table.bounded and not self._active and not self._waiting
+        return self.node.table.bounded and not self._open and not self._waiting
 
     def _idle(self) -> bool:
+        """Whether all splits that go on are idle, or there has been none for so long."""
+        if self._waiting or self.node.idle_timeout <= 0:
+            return False
+        if self._open:
+            return all(map(self._is_idle, self._open))
+        return self._clock.now() - self._last_row_at >= self.node.idle_timeout
+
+    def _is_idle(self, open_split: _OpenSplit) -> bool:
         timeout = self.node.idle_timeout
-        return timeout > 0 and self._clock.now() - self._last_row_at >= timeout
+        return timeout > 0 and self._clock.now() - open_split.last_row_at >= timeout

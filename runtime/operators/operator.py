@@ -19,7 +19,23 @@ from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 from runtime.state.table import StateTable
 
-__all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "StateSize"]
+__all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "SplitRows", "StateSize"]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRows:
+    """Where the rows of an epoch come from, of a source with several splits.
+
+    `pieces`: (split, number of rows) in order of the rows; None when rows were left out or added since they were read,
+    so that nobody can tell. At the end of the epoch `open` are the splits that were begun and may give more, `idle`
+    those of them that have given nothing for so long that time does not wait for them; `waiting` says that splits are
+    known which were not begun, and that time waits for those.
+    """
+
+    pieces: tuple[tuple[str, int], ...] | None
+    open: frozenset[str]
+    idle: frozenset[str] = frozenset()
+    waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +43,15 @@ class EpochTime:
     """The time of one epoch at one operator, milliseconds since the epoch.
 
     `watermark`: the least of the inputs' watermarks at the end of this epoch (it includes the epoch's rows);
-    `previous_watermark`: the same after the epoch before, against which rows are late; `input_watermarks`: one per
-    input. `processing_time` is read once per epoch.
+    `previous_watermark`: the same after the epoch before, against which rows are late. `processing_time` is read once
+    per epoch. `splits` is for the operator that makes the watermark of a source with several splits.
     """
 
     epoch: int
     watermark: int
     previous_watermark: int
     processing_time: int
-    input_watermarks: tuple[int, ...] = ()
+    splits: SplitRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ _NOT_MEANING = frozenset(
         "left_ttl",
         "right_ttl",
         "idle_timeout",
+        "alignment",
+        "splits_in_order",
         "not_null_enforcer",
         "null_handling",
     }

@@ -16,7 +16,7 @@ from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr, Frame
 from runtime.plan.base import PhysicalNode
-from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
+from runtime.plan.parts import AggregateSpec, Alignment, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
@@ -60,7 +60,9 @@ __all__ = [
 class SourceExec(PhysicalNode):
     """Read a table. What was pushed down is inside `table`; `schema` is the schema of the rows that it gives.
 
-    `idle_timeout`: milliseconds without rows after which the source no longer holds back the watermark; 0 never.
+    `idle_timeout`: milliseconds without rows after which a split no longer holds back the watermark; 0 never.
+    `alignment`: with which other sources it keeps together. `splits_in_order`: its splits are in order of time, so that
+    one which is not begun does not hold back the watermark.
     """
 
     table: SourceTable = field(compare=True)
@@ -68,6 +70,8 @@ class SourceExec(PhysicalNode):
     schema: Schema
     mode: ChangelogMode
     idle_timeout: int = 0
+    alignment: Alignment | None = None
+    splits_in_order: bool = False
 
 
 @node

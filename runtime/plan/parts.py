@@ -7,7 +7,7 @@ import enum
 from runtime.core.node import Node, node
 from runtime.core.types import DataType
 
-__all__ = ["AggregateSpec", "JoinKind", "RankFunction", "SortSpec", "WindowProperty"]
+__all__ = ["AggregateSpec", "Alignment", "JoinKind", "RankFunction", "SortSpec", "WindowProperty"]
 
 
 class JoinKind(enum.Enum):
@@ -46,6 +46,15 @@ class WindowProperty(enum.Enum):
     START = "window_start"
     END = "window_end"
     TIME = "window_time"
+
+
+@node
+class Alignment(Node):
+    """The sources of a job that name the same `group` keep together in event time: none is read while it is more than
+    `max_drift` milliseconds ahead of the slowest."""
+
+    group: str
+    max_drift: int
 
 
 @node

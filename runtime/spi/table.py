@@ -69,10 +69,14 @@ class TableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a source that one reader reads: an id, stable over restarts, and what the source needs to find it."""
+    """A part of a source that one reader reads: an id, stable over restarts, and what the source needs to find it.
+
+    `endless`: its rows may go on for ever, as those of a generator do and those of a file do not.
+    """
 
     id: str
     where: Any = None
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup
         _keys(declared, by_name),
         table.lookup,
         table.idle_timeout,
+        table.alignment,
+        table.splits_in_order,
         span=span,
         measured=declared.measured.table() if declared.measured is not None else None,
     )

@@ -10,6 +10,7 @@ from runtime.core.errors import Span
 from runtime.core.options import Options
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
+from runtime.plan.parts import Alignment
 from runtime.spi.table import LookupTable, SourceTable
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.parse.trees import Tree
@@ -166,6 +167,8 @@ class OpenTable:
     source: SourceTable | None
     lookup: LookupTable | None
     idle_timeout: int = 0
+    alignment: Alignment | None = None
+    splits_in_order: bool = False
 
 
 class BindContext(Protocol):

@@ -220,7 +220,7 @@ class EndEpoch(Statement):
 
 @node
 class Flush(Statement):
-    """`FLUSH`: wait until every view has taken all input."""
+    """`FLUSH`: wait until every view has taken the input that is there now."""
 
 
 @node

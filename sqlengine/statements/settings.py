@@ -15,8 +15,9 @@ from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
-from sqlengine.session import DYNAMIC_OPTIONS, IDLE_TIMEOUT, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
+from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
+from sqlengine.watermark_options import IDLE_TIMEOUT
 
 __all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
 

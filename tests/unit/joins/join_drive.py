@@ -49,7 +49,7 @@ def context(rejected: Rejected | None = None) -> OperatorContext:
 
 
 def at(epoch: int, watermark: int = MIN_WATERMARK, previous: int = MIN_WATERMARK, clock: int = 0) -> EpochTime:
-    return EpochTime(epoch, watermark, previous, clock, (watermark, watermark))
+    return EpochTime(epoch, watermark, previous, clock)
 
 
 def leaf(schema: Schema, mode: ChangelogMode = APPEND) -> ValuesExec:

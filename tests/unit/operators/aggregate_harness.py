@@ -54,7 +54,7 @@ def call(schema: Schema, function: str, *args: int, retract: bool = False, **opt
 
 
 def time(epoch: int, watermark: int = MIN_WATERMARK, previous: int = MIN_WATERMARK, now: int = 0) -> EpochTime:
-    return EpochTime(epoch, watermark, previous, now, (watermark,))
+    return EpochTime(epoch, watermark, previous, now)
 
 
 def batch(schema: Schema, rows: Sequence[Sequence[Any]], signs: Sequence[int] | None = None) -> ChangelogBatch:

@@ -179,7 +179,7 @@ def arrive(live: list[Row], epoch: Sequence[tuple[str, Row]]) -> None:
 
 
 def at(epoch: int, watermark: int = MIN_WATERMARK, previous: int = MIN_WATERMARK) -> EpochTime:
-    return EpochTime(epoch, watermark, previous, 0, (watermark,))
+    return EpochTime(epoch, watermark, previous, 0)
 
 
 def test_limit_over_updates_lets_the_next_row_in() -> None:

@@ -1,0 +1,100 @@
+"""Options of a table about its watermark: `scan.watermark.*` in WITH (..) or in an OPTIONS hint.
+
+Source: Flink 2.3, "Watermark options"; `splits-in-order` is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.core.errors import OptionError, did_you_mean
+from runtime.core.options import Options, bool_option, duration_option, text_option
+from runtime.plan.parts import Alignment
+from sqlengine.catalog.objects import CatalogTable
+
+__all__ = ["IDLE_TIMEOUT", "WatermarkOptions", "is_watermark_option"]
+
+IDLE_TIMEOUT = duration_option(
+    "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
+)
+
+_PREFIX = "scan.watermark."
+_IDLE = duration_option(_PREFIX + "idle-timeout", 0, IDLE_TIMEOUT.description)
+_GROUP = text_option(_PREFIX + "alignment.group", "", "the name that tables share which keep together in event time")
+_DRIFT = duration_option(
+    _PREFIX + "alignment.max-drift", 0, "how far a source may be ahead of the slowest of its group, such as '1 min'"
+)
+_INTERVAL = duration_option(
+    _PREFIX + "alignment.update-interval", 1000, "how often sources are compared; here it is after every epoch"
+)
+_STRATEGY = text_option(
+    _PREFIX + "emit.strategy", "on-periodic", "when watermarks are sent", ("on-periodic", "on-event")
+)
+_GAP = text_option(_PREFIX + "emit.on-event.gap", "1", "every how many events a watermark is sent")
+_IN_ORDER = bool_option(
+    _PREFIX + "splits-in-order",
+    False,
+    "whether the files of the table, by name, are in order of time: those that were not begun then do not hold back time",
+)
+_KNOWN = {o.key: o for o in (_IDLE, _GROUP, _DRIFT, _INTERVAL, _STRATEGY, _GAP, _IN_ORDER)}
+
+
+def is_watermark_option(key: str) -> bool:
+    return key.startswith(_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkOptions:
+    """How the watermark of a table is made besides its expression; `idle_timeout` in milliseconds, 0 is never."""
+
+    idle_timeout: int
+    alignment: Alignment | None = None
+    splits_in_order: bool = False
+
+    @staticmethod
+    def read(table: CatalogTable, hints: Mapping[str, str], session: Options) -> WatermarkOptions:
+        """The options of a table, those of a hint before its own.
+
+        Raises:
+            OptionError: E1503 for an option that is not known, E1504 for half of an alignment, E1500 for a wrong value
+                and for what is not done here.
+        """
+        given = Options({k: v for k, v in {**table.options, **hints}.items() if is_watermark_option(k)})
+        for key in given:
+            if key not in _KNOWN:
+                raise OptionError(f"a table has no option '{key}'", code="E1503", hint=did_you_mean(key, _KNOWN))
+        if given.get(_STRATEGY) == "on-event":
+            raise OptionError(
+                f"option '{_STRATEGY.key}' cannot be 'on-event': a watermark comes at the end of every epoch",
+                hint="leave it out, and SET 'sqlengine.epoch.max-rows' to have shorter epochs",
+            )
+        if _GAP.key in given:
+            raise OptionError(f"option '{_GAP.key}' belongs to the strategy 'on-event'", hint="leave it out")
+        given.get(_INTERVAL)
+        idle = given.get(_IDLE) if _IDLE.key in given else session.get(IDLE_TIMEOUT)
+        return WatermarkOptions(idle, _alignment(table, given), given.get(_IN_ORDER))
+
+
+def _alignment(table: CatalogTable, given: Options) -> Alignment | None:
+    group, drift = _GROUP.key in given, _DRIFT.key in given
+    if group != drift:
+        missing = _DRIFT if group else _GROUP
+        raise OptionError(
+            f"the alignment of {table.path.name} lacks its option '{missing.key}'",
+            code="E1504",
+            hint=missing.description,
+        )
+    if not group:
+        return None
+    if table.connector is None:
+        raise OptionError(
+            f"{table.path.name} is in memory: it gives its changes when they are made, and cannot be aligned",
+            hint=f"leave out '{_GROUP.key}'",
+        )
+    if table.watermark is None:
+        raise OptionError(
+            f"{table.path.name} has no watermark, by which it could be aligned",
+            hint=f"declare WATERMARK FOR a column, or leave out '{_GROUP.key}'",
+        )
+    return Alignment(given.get(_GROUP), given.get(_DRIFT))
