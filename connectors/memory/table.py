@@ -256,6 +256,8 @@ class MemoryTable:
     # --- as a source and as a sink
     # ------------------------------------------------------------------------------------------
 
+    follows_statements = True
+
     @property
     def changelog_mode(self) -> ChangelogMode:
         return self.mode

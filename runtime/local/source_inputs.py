@@ -15,7 +15,7 @@ from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import ReadContext, RejectedRow, SourceReader, Split
+from runtime.spi.table import FollowsStatements, ReadContext, RejectedRow, SourceReader, Split
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
 
@@ -113,7 +113,7 @@ class SourceInputs:
         self._waiting: list[Split] = []
         self._open: list[_OpenSplit] = []
         self._last_row_at = clock.now()
-        self._pace = Pace(rows_per_second, clock)
+        self._pace = Pace(0 if isinstance(node.table, FollowsStatements) else rows_per_second, clock)
         in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
         self._may_read_ahead = not in_real_time and node.alignment is None
         self._ahead: Future[SourceInput] | None = None

@@ -19,6 +19,7 @@ from runtime.core.schema import Schema
 __all__ = [
     "ColumnStatistics",
     "Delivery",
+    "FollowsStatements",
     "FollowsTime",
     "LookupTable",
     "ReadContext",
@@ -177,6 +178,15 @@ class SupportsLimit(Protocol):
     """The source can stop after so many rows."""
 
     def with_limit(self, rows: int) -> Self: ...
+
+
+@runtime_checkable
+class FollowsStatements(Protocol):
+    """A source that gives what statements of the session have changed, as whole steps: it is never slowed down, for the
+    next statement expects to see them."""
+
+    @property
+    def follows_statements(self) -> bool: ...
 
 
 class SinkWriter(Protocol):

@@ -239,3 +239,10 @@ def test_slowed_sources_follow_the_clock() -> None:
     clock.advance_to(20_000)
     assert len(numbers(resumed)) == 1000 - taken
     assert resumed.finished
+
+
+def test_what_statements_change_is_never_slowed() -> None:
+    table = MemoryTable("m", SCHEMA)
+    table.apply(ChangelogBatch.of([pa.array([1, 2], pa.int32())], SCHEMA, None))
+    table.publish()
+    assert numbers(inputs_of(table, clock=VirtualClock(), rows_per_second=1)) == [1, 2]
