@@ -264,7 +264,8 @@ class Percentile(TableAccumulator):
             at_low, at_high = (_value_at(values, np.searchsorted(ends, before + p, side="right")) for p in (low, high))
             # Between equal infinities there is nothing to interpolate, and at a place of its own a value is itself.
             between = (place > low) & (at_low != at_high)
-            results.append(np.where(between, at_low + (place - low) * (at_high - at_low), at_low))
+            with np.errstate(invalid="ignore"):
+                results.append(np.where(between, at_low + (place - low) * (at_high - at_low), at_low))
         missing = total == 0
         if not self._array:
             return fixed_array(results[0], self._type, missing)

@@ -42,7 +42,7 @@ class Twins:
         state = SavedState.of(self._chain)
         for table in self._restarted.tables:
             assert _by_slot(state.tasks[0][table.name]) == _by_slot(table.contents()), table.name
-        if self._rng.random() < 0.3:
+        if self.restarts > 4 and self._rng.random() < 0.3:
             state = self._divided(state)
             self._ordered = False
         self._restarted = self._restored(state.tasks, None)
