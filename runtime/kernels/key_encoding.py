@@ -15,6 +15,7 @@ from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for, decode_a
 __all__ = ["KeyEncoder", "hash_words"]
 
 _SMALLEST_POOL = 8192
+_SMALLEST_POOL_BYTES = 1 << 18
 
 
 class KeyEncoder:
@@ -38,6 +39,7 @@ class KeyEncoder:
         self._codecs: list[KeyCodec] = [codec_for(t, n) for t, n in zip(self._types, flags, strict=True)]
         self._layout = WordLayout([bits for codec in self._codecs for bits in codec.bits])
         self._pool_limit = _SMALLEST_POOL
+        self._bytes_limit = _SMALLEST_POOL_BYTES
 
     @property
     def width(self) -> int:
@@ -58,8 +60,9 @@ class KeyEncoder:
 
     def overfull(self, live: int) -> bool:
         """Whether so much is interned, for an index of `live` keys, that `retain` pays: twice of what was needed the
-        last time, and not little beside the keys."""
-        return self.pooled > max(self._pool_limit, live // 4)
+        last time, in number and not little beside the keys, or in bytes (long texts, lists)."""
+        pooled = self.pooled
+        return pooled > max(self._pool_limit, live // 4) or (pooled > 0 and self.nbytes > self._bytes_limit)
 
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
         """The key words of each row, interning values not seen before. Do not change them: they may share Arrow memory.
@@ -107,6 +110,7 @@ class KeyEncoder:
         for codec in self._codecs:
             kept.extend(codec.retain(pieces[len(kept) : len(kept) + len(codec.bits)]))
         self._pool_limit = max(_SMALLEST_POOL, 2 * self.pooled)
+        self._bytes_limit = max(_SMALLEST_POOL_BYTES, 2 * self.nbytes)
         return self._layout.pack(kept, len(words))
 
     def _arrays(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
