@@ -34,9 +34,18 @@ class TableEnvironment:
         self._session = session
 
     @staticmethod
-    def create(config: Mapping[str, str] | None = None, *, clock: Clock | None = None) -> TableEnvironment:
-        """A fresh environment. Args: `config` as in SET; `clock` gives processing time (tests replace it)."""
+    def create(
+        config: Mapping[str, str] | None = None, *, clock: Clock | None = None, fresh: bool = False
+    ) -> TableEnvironment:
+        """A new environment.
+
+        Args:
+            config: options as in SET.
+            clock: gives processing time (tests replace it).
+            fresh: INSERTs start anew although there are checkpoints of them, which are removed.
+        """
         session = Session(clock=clock)
+        session.fresh = fresh
         for key, value in (config or {}).items():
             set_value(session, key, str(value))
         return TableEnvironment(session)

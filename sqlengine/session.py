@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
+from runtime.checkpoint.epoch_state import Restored
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean, pointing_at
@@ -23,6 +25,7 @@ from runtime.core.options import Options, bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.library import builtin_functions
+from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
 from runtime.local.job_settings import EpochCut, JobSettings
 from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
@@ -103,6 +106,9 @@ class Session:
         self.closed = threading.Event()
         self.checked = False
         self.restarts: int | None = None
+        self.fresh = False
+        """Whether jobs start anew although there are checkpoints of them."""
+        self.job_names: Counter[str] = Counter()
         self.job_options: dict[str, str] = {}
         self.cut: EpochCut | None = None
         self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
@@ -126,9 +132,15 @@ class Session:
             self.cut,
         )
 
-    def new_job(self, name: str, roots: Sequence[PhysicalNode]) -> Job:
+    def new_job(
+        self,
+        name: str,
+        roots: Sequence[PhysicalNode],
+        checkpoints: Checkpoints | None = None,
+        savepoint: Restored | None = None,
+    ) -> Job:
         """A job of a statement, announced to whoever watches."""
-        job = Job(name, roots, self.job_settings())
+        job = Job(name, roots, self.job_settings(), checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)
         return job

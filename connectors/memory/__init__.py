@@ -1,5 +1,5 @@
 """Tables that live in the process."""
 
-from connectors.memory.table import MemoryTable
+from connectors.memory.table import MemorySink, MemoryTable, TableSnapshot
 
-__all__ = ["MemoryTable"]
+__all__ = ["MemorySink", "MemoryTable", "TableSnapshot"]

@@ -322,10 +322,6 @@ class Dataflow:
         for name, sink in self._named_sinks().items():
             sink.recover(committables.get(name, ()))
 
-    def leave(self) -> None:
-        """Close everything and publish nothing: hidden files stay for whoever goes on."""
-        self._close()
-
     def finish(self) -> None:
         """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are
         aborted."""

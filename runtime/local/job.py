@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from queue import Empty, SimpleQueue
+from typing import Any
 
+from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
+from runtime.checkpoint.store import write_savepoint
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.local.alignment import Alignments
+from runtime.local.checkpoints import Checkpoints
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
+from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
+from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode, SourceExec
 
 __all__ = ["Job"]
@@ -26,46 +33,85 @@ class Job:
     """Runs plans until their input ends or somebody stops it.
 
     `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a
-    finished or cancelled one has committed them.
+    finished or cancelled one has committed them. With checkpoints it goes on from the newest one, and after a failure
+    that may pass it starts again from there, as its restart strategy says.
+
+    Args:
+        name: the job's name for people (`job-1`).
+        roots: the plans.
+        checkpoints: where its state is saved, if it is.
+        savepoint: what it goes on from when there is no checkpoint of its own.
     """
 
-    def __init__(self, name: str, roots: Sequence[PhysicalNode], settings: JobSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        roots: Sequence[PhysicalNode],
+        settings: JobSettings,
+        checkpoints: Checkpoints | None = None,
+        savepoint: Restored | None = None,
+    ) -> None:
         self.name = name
+        self.checkpoints = checkpoints
+        self.status = "CREATED"
+        self.error: SqlEngineError | None = None
+        self.attempts = 0
+        """How often it has started again after a failure."""
+        self.on_epoch: Callable[[Job], None] | None = None
+        """Called after every epoch: for live progress."""
+        self.on_note: Callable[[str], None] | None = None
+        """Called with what a person should know: a restart, a damaged checkpoint."""
+        self._roots = tuple(roots)
         self._settings = settings
-        rejections = settings.rejected.for_job(name, settings.time_zone)
+        self._savepoint = savepoint
+        self._cancelled = threading.Event()
+        self._ended = False
+        self._published = False
+        self._savepoints: SimpleQueue[tuple[str, bool, bool, Future[CheckpointInfo]]] = SimpleQueue()
+        self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
+        self._reading: ThreadPoolExecutor | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Make the dataflow and the readers, from the state to go on from."""
+        settings = self._settings
+        restored = self.checkpoints.latest() if self.checkpoints is not None else None
+        restored = restored or self._savepoint
+        self.restored = restored
+        self.resumed_finished = restored is not None and restored.finished
+        rejections = settings.rejected.for_job(self.name, settings.time_zone)
         self.dataflow = Dataflow(
-            roots,
+            self._roots,
             settings.options,
             settings.functions,
             settings.time_zone,
             rejections,
             checked=settings.checked,
-            job=name,
+            job=self.name if self.checkpoints is None else self.checkpoints.job,
         )
-        self._cancelled = threading.Event()
-        self._ended = False
-        self.status = "CREATED"
-        self.error: SqlEngineError | None = None
-        try:
-            self._sources = [
-                SourceInputs(
-                    node,
-                    SourceContext(settings.time_zone, node.name, rejections),
-                    settings.clock,
-                    rows_per_second=settings.options.get(MAX_ROWS_PER_SECOND),
-                )
-                for node in self.dataflow.sources
-            ]
-        except BaseException:
-            self.dataflow.abort()
-            raise
+        self._sources: list[SourceInputs] = []
         self._finished_sources: set[int] = set()
         self._idle: dict[int, frozenset[str]] = {}
-        self._alignments = Alignments(self._sources)
-        self._reading: ThreadPoolExecutor | None = None
         self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
-        self.on_epoch: Callable[[Job], None] | None = None
-        """Called after every epoch: for live progress."""
+        try:
+            if restored is not None:
+                self.dataflow.restore(restored.epoch, restored.operators)
+                self.dataflow.recover(restored.sinks)
+            elif self.checkpoints is not None:
+                self.dataflow.recover({})
+            for vertex in self.dataflow.vertices:
+                if isinstance(vertex.node, SourceExec):
+                    context = SourceContext(settings.time_zone, vertex.node.name, rejections)
+                    position = None if restored is None else restored.sources.get(vertex.name)
+                    rate = settings.options.get(MAX_ROWS_PER_SECOND)
+                    self._sources.append(
+                        SourceInputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
+                    )
+            self._alignments = Alignments(self._sources)
+        except BaseException:
+            self._close_sources()
+            self.dataflow.abort()
+            raise
 
     @property
     def bounded(self) -> bool:
@@ -79,6 +125,18 @@ class Job:
     def cancel(self) -> None:
         """Stop after the epoch at hand."""
         self._cancelled.set()
+
+    def savepoint(self, path: str, *, stop: bool = False, drain: bool = False) -> Future[CheckpointInfo]:
+        """Write a savepoint at the end of the epoch at hand. `stop`: the job ends with it; `drain`: time goes to its
+        end first, so that all windows fire."""
+        done: Future[CheckpointInfo] = Future()
+        if self._ended:
+            done.set_exception(_ended(self))
+        else:
+            self._savepoints.put((path, stop, drain, done))
+            if self._ended:
+                self._refuse_savepoints()
+        return done
 
     def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
@@ -109,6 +167,9 @@ class Job:
         self._alignments.note(self.dataflow)
         if self._restarts is not None:
             self._restarts.after_epoch(self.dataflow)
+        if self.checkpoints is not None:
+            self.checkpoints.after_epoch(self)
+        self._write_savepoints()
         return outputs, moved
 
     def _has_become_idle(self, index: int, polled: SourceInput) -> bool:
@@ -142,14 +203,19 @@ class Job:
         self, pause: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> Iterator[list[ChangelogBatch | None]]:
         """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are
-        aborted.
+        aborted, unless the job starts again.
 
         `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
         """
         self.status = "RUNNING"
         try:
-            while not self._cancelled.is_set():
-                outputs, moved = self.advance()
+            while not self._cancelled.is_set() and not self.resumed_finished:
+                try:
+                    outputs, moved = self._advance()
+                except Exception as error:
+                    with pause():
+                        self._start_again(error)
+                    continue
                 if self.on_epoch is not None:
                     self.on_epoch(self)
                 yield outputs
@@ -176,14 +242,118 @@ class Job:
         if self._ended:
             return
         self._ended = True
+        over = self.resumed_finished or self.finished or self.dataflow.complete
         try:
-            self._close_sources()
+            self._save_last(over)
             self.dataflow.finish()
         except BaseException as error:
             self._note_failure(error)
             raise
-        over = self.finished or self.dataflow.complete
+        finally:
+            self._refuse_savepoints()
+            if self.checkpoints is not None:
+                self.checkpoints.close()
         self.status = "FINISHED" if over and not self._cancelled.is_set() else "CANCELED"
+
+    def _save_last(self, over: bool) -> None:
+        """What the job leaves for the next run. When that fails its sinks publish nothing."""
+        try:
+            self._close_sources()
+            if self.checkpoints is not None and not self.resumed_finished:
+                self.checkpoints.now(self, finished=over)
+        except BaseException:
+            with suppress(Exception):
+                self.dataflow.abort()
+            raise
+
+    # --- checkpoints and savepoints
+
+    def save(self, *, complete: bool, finished: bool) -> EpochState:
+        """See `Checkpointed`."""
+        return self._state(self.dataflow.save(complete), self.dataflow.prepare(), finished)
+
+    def publish(self, committables: Mapping[str, Any]) -> None:
+        """See `Checkpointed`."""
+        self._published = True
+        self.dataflow.publish(committables)
+
+    def _state(self, operators: Sequence[Any], sinks: Mapping[str, Any], finished: bool) -> EpochState:
+        names = {v.node: v.name for v in self.dataflow.vertices}
+        return EpochState(
+            self.dataflow.epoch,
+            self._settings.clock.now(),
+            plan_json(self._roots),
+            operators,
+            {names[s.node]: s.position() for s in self._sources},
+            sinks,
+            finished,
+        )
+
+    def _write_savepoints(self) -> None:
+        """Between epochs: what was asked for since the last one. What the sinks hold is published, so that whoever goes
+        on from the savepoint writes only what comes after it."""
+        while True:
+            try:
+                path, stop, drain, done = self._savepoints.get_nowait()
+            except Empty:
+                return
+            try:
+                if drain:
+                    ends = {s.node: SourceInput(None, finished=True) for s in self._sources}
+                    self.dataflow.step(ends, self._settings.clock.now())
+                if self.checkpoints is not None:
+                    self.checkpoints.now(self)
+                prepared = self.dataflow.prepare()
+                info = write_savepoint(path, self._state(self.dataflow.image(), {}, False), self.name)
+                self.publish(prepared)
+            except Exception as error:
+                done.set_exception(error)
+                if drain:
+                    raise
+                continue
+            if stop:
+                self._cancelled.set()
+            done.set_result(info)
+
+    def _refuse_savepoints(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._savepoints.get_nowait()[-1].set_exception(_ended(self))
+
+    # --- failures
+
+    def _start_again(self, error: Exception) -> None:
+        """After a failure: wait, and open the job anew from its newest checkpoint; raises the failure when the strategy
+        has no more attempts, or when another one could only repeat it or what was published."""
+        while True:
+            pause = self._strategy.pause(self._settings.clock.now()) if self._may_start_again(error) else None
+            if pause is None or self._cancelled.is_set():
+                raise error
+            self.attempts += 1
+            self._note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
+            self._close_sources()
+            if self.checkpoints is not None:
+                with suppress(SqlEngineError):
+                    self.checkpoints.give_up(self)
+            self.dataflow.abort()
+            self.status = "RESTARTING"
+            if self._cancelled.wait(pause / 1000):
+                raise error
+            try:
+                self._open()
+            except Exception as again:
+                error = again
+                continue
+            return
+
+    def _may_start_again(self, error: Exception) -> bool:
+        if not may_pass(error) or not self.dataflow.sinks():
+            return False
+        return self.checkpoints is not None or not self._published
+
+    def _note(self, text: str) -> None:
+        if self.on_note is not None:
+            self.on_note(text)
 
     def _fail(self, error: BaseException) -> None:
         """Give up because of an error: sinks are aborted. What goes wrong meanwhile is noted on the error."""
@@ -191,7 +361,11 @@ class Job:
             return
         self._ended = True
         self._note_failure(error)
-        for end in (self._close_sources, self.dataflow.abort):
+        ends: list[Callable[[], None]] = [self._close_sources]
+        if self.checkpoints is not None:
+            checkpoints = self.checkpoints
+            ends += [lambda: checkpoints.give_up(self), checkpoints.close]
+        for end in (*ends, self.dataflow.abort, self._refuse_savepoints):
             try:
                 end()
             except Exception as later:
@@ -209,3 +383,7 @@ class Job:
         with ExitStack() as closing:
             for source in self._sources:
                 closing.callback(source.close)
+
+
+def _ended(job: Job) -> PlanningError:
+    return PlanningError(f"{job.name} has ended", code="E1416", hint="SHOW JOBS lists the jobs that run")

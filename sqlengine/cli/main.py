@@ -51,6 +51,8 @@ formats:
 examples:
   sqlengine run -e "SELECT word, COUNT(*) FROM (VALUES ('a'), ('b'), ('a')) AS t(word) GROUP BY word"
   sqlengine run job.sql -D table.local-time-zone=Europe/Berlin
+  sqlengine run job.sql -D execution.checkpointing.dir=state -D execution.checkpointing.interval='10 s'
+                             saves the state of INSERTs; run again after any end they go on from there
   echo "SHOW FUNCTIONS" | sqlengine run - --format csv
 
 exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
@@ -102,7 +104,10 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--format", choices=FORMATS, default="table", help="how results are printed (default: %(default)s)"
     )
-    run.set_defaults(run=lambda args, options: run_command(args.execute, args.files, options, args.format))
+    run.add_argument("--fresh", action="store_true", help="INSERTs start anew: checkpoints of earlier runs are removed")
+    run.set_defaults(
+        run=lambda args, options: run_command(args.execute, args.files, options, args.format, fresh=args.fresh)
+    )
 
     explain = _parser(commands.add_parser, _EXPLAIN, _EXPLAIN_MORE, name="explain", help="show how queries would run")
     _sql_arguments(explain, "statements to explain, before any files (may be repeated)")

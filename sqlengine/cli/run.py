@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from runtime.core.errors import UnsupportedError
+from runtime.local.job import Job
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.interrupt import Interrupt
 from sqlengine.cli.progress import Progress
@@ -22,10 +23,12 @@ SLOW_SECONDS = 0.5
 STOPPED = "E1620"
 
 
-def run_command(texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str) -> int:
+def run_command(
+    texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str, *, fresh: bool = False
+) -> int:
     """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit
     status."""
-    with Interrupt() as interrupt, Progress() as progress, TableEnvironment.create(options) as environment:
+    with Interrupt() as interrupt, Progress() as progress, TableEnvironment.create(options, fresh=fresh) as environment:
         run = _Run(environment, interrupt, progress, form)
         try:
             for source, text in scripts(texts, files):
@@ -47,7 +50,16 @@ class _Run:
         self._paint = Paint(sys.stdout)
         self._progress = progress
         self._background: list[tuple[str | None, Result]] = []
-        environment.session.on_job = lambda job: (self._progress.watch(job), interrupt.watch(job))
+        environment.session.on_job = self._watch
+
+    def _watch(self, job: Job) -> None:
+        self._progress.watch(job)
+        self._interrupt.watch(job)
+        job.on_note = self._say
+        for problem in job.restored.problems if job.restored is not None else ():
+            self._say(problem)
+        if job.restored is not None and not job.resumed_finished:
+            self._say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
 
     def interrupted(self, source: str | None, text: str) -> bool:
         """Run a script; tells whether the user stopped it."""

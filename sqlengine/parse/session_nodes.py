@@ -15,6 +15,7 @@ __all__ = [
     "Reset",
     "StopJob",
     "CompilePlan",
+    "CreateSavepoint",
     "ExecutePlan",
     "AnalyzeTable",
     "Call",
@@ -86,6 +87,14 @@ class StopJob(Statement):
     job: Name
     savepoint: bool = False
     drain: bool = False
+
+
+@node
+class CreateSavepoint(Statement):
+    """`CREATE SAVEPOINT ['path'] FOR JOB 'id'`: write a savepoint of a running job, which goes on."""
+
+    job: Name
+    path: Name | None = None
 
 
 @node

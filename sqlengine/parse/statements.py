@@ -35,7 +35,7 @@ __all__ = ["parse_expression", "parse_query", "parse_script", "parse_statement",
 
 _S = TypeVar("_S", bound=Statement)
 
-_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE")
+_DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE", "RESTORE")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES")
 _STARTERS = (
     *_QUERY_WORDS,

@@ -268,6 +268,9 @@ class _Builder:
         words = {str(mode.children[-1]).upper() for mode in modes}
         return nodes.StopJob(self.name(leaf), "SAVEPOINT" in words, "DRAIN" in words)
 
+    def create_savepoint(self, path: Any, leaf: Any) -> nodes.CreateSavepoint:
+        return nodes.CreateSavepoint(self.name(leaf), None if path is None else self.name(path))
+
     def execute_plan(self, if_exists: Any, leaf: Any) -> nodes.ExecutePlan:
         return nodes.ExecutePlan(str(leaf), if_exists is not None)
 

@@ -33,9 +33,11 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
     Raises UnsupportedError E1604 for a statement that the engine knows but cannot carry
     out."""
+    # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
     if isinstance(statement, st.StopJob):
-        # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
         return jobs.stop_job(statement, session)
+    if isinstance(statement, st.CreateSavepoint):
+        return jobs.create_savepoint(statement, session)
     run = _RUN.get(type(statement))
     if run is None:
         words = " ".join(statement.text.split()[:2]).upper()

@@ -28,6 +28,7 @@ from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
 from sqlengine.planning import plan_insert, plan_query, plan_statement_set
+from sqlengine.recovery import job_checkpoints, savepoint_to_restore
 from sqlengine.result import Result, fold
 from sqlengine.session import Session
 
@@ -153,7 +154,7 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
     plans = _plan(inserts, session, live=False)
     name = session.jobs.next_id()
-    job = session.new_job(name, plans)
+    job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
     if job.bounded:
         session.jobs.run(name, text, job)
         session.publish(dict.fromkeys(into_memory))
@@ -195,6 +196,12 @@ def _one_cell(text: str) -> ChangelogBatch:
 def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
     names = [str(table.path) for _, table in inserts]
     rows = [s.rows_written for s in job.dataflow.sinks()]
+    if job.resumed_finished:
+        written = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
+        summary = f"{written}: all was written by an earlier run; nothing to do (--fresh starts anew)"
+        return Result.table(
+            Schema.of(*((n, BIGINT.not_null()) for n in names)), [[0] for _ in rows], job=job, summary=summary
+        )
     summary = ", ".join(
         f"{_counted(n)} written to {table.path.name}" for n, (_, table) in zip(rows, inserts, strict=True)
     )

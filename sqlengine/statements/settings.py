@@ -11,9 +11,12 @@ from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
+from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
+from runtime.local.restart_strategy import RESTART_OPTIONS
 from sqlengine.parse import statement_nodes as st
+from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
@@ -24,6 +27,9 @@ __all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
 SESSION_OPTIONS: dict[str, Option[object]] = {
     option.key: option  # type: ignore[misc]
     for option in (
+        *CHECKPOINT_OPTIONS,
+        *RECOVERY_OPTIONS,
+        *RESTART_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,
         DML_SYNC,

@@ -1,0 +1,164 @@
+"""When a job saves what it needs to go on, and what follows from a save: its sinks publish.
+
+A checkpoint is the boundary of an epoch, so nothing is in flight. In order:
+
+    after an epoch   sinks prepare: what they have written is durable, but hidden
+                     sources tell where they are, operators what changed since the last time
+    another thread   the store writes all of it; the epochs go on meanwhile
+    once it is there sinks publish what they prepared for it
+
+A crash before the write is complete goes back to the checkpoint before, whose output alone is visible; one after it goes
+on from this one and publishes again, which changes nothing where it was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
+from runtime.checkpoint.store import CheckpointStore
+from runtime.core.clock import Clock
+from runtime.core.errors import CheckpointError
+from runtime.core.options import Options, duration_option, int_option
+
+__all__ = [
+    "CHECKPOINT_OPTIONS",
+    "INTERVAL",
+    "MIN_PAUSE",
+    "RETAINED",
+    "TOLERABLE_FAILURES",
+    "Checkpointed",
+    "Checkpoints",
+]
+
+INTERVAL = duration_option(
+    "execution.checkpointing.interval", 0, "how often a job saves its state; 0 is only when it stops"
+)
+MIN_PAUSE = duration_option(
+    "execution.checkpointing.min-pause", 0, "the least time between the end of one checkpoint and the next"
+)
+RETAINED = int_option("execution.checkpointing.num-retained", 1, "how many checkpoints of a job are kept")
+TOLERABLE_FAILURES = int_option(
+    "execution.checkpointing.tolerable-failed-checkpoints", 0, "how many checkpoints in a row may fail"
+)
+CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES)
+
+
+class Checkpointed(Protocol):
+    """What of a job takes part in its checkpoints."""
+
+    def save(self, *, complete: bool, finished: bool) -> EpochState:
+        """The state at the end of the last epoch, its sinks prepared: changes since the last save, or all of it."""
+        ...
+
+    def publish(self, committables: Mapping[str, Any]) -> None:
+        """Sinks make visible what they prepared; once more changes nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A checkpoint that is being written, and what follows when it is there."""
+
+    state: EpochState
+    written: Future[CheckpointInfo]
+
+
+class Checkpoints:
+    """The checkpoints of one job. Called from the job's thread, between epochs.
+
+    Args:
+        job: what the job is called in every run: its sinks know their hidden files by it.
+    """
+
+    def __init__(self, job: str, store: CheckpointStore, options: Options, clock: Clock) -> None:
+        self.job = job
+        self.store = store
+        self._interval = options.get(INTERVAL)
+        self._min_pause = options.get(MIN_PAUSE)
+        self._tolerable = options.get(TOLERABLE_FAILURES)
+        self._clock = clock
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._pending: _Pending | None = None
+        self._begun_at = clock.now()
+        self._ended_at: int | None = None
+        self._failures = 0
+        self._complete = True
+        self._unpublished: dict[str, list[Any]] = {}
+        self.last: CheckpointInfo | None = None
+
+    def latest(self) -> Restored | None:
+        """The checkpoint to go on from. What is saved next is complete."""
+        self._complete = True
+        self._unpublished = {}
+        return self.store.latest()
+
+    def after_epoch(self, job: Checkpointed) -> None:
+        """Publish what has become durable, and begin a checkpoint when one is due.
+
+        Raises:
+            CheckpointError: more checkpoints in a row have failed than may.
+        """
+        if self._pending is not None and self._pending.written.done():
+            self._settle(job)
+        if self._pending is None and self._due():
+            self._begin(job, finished=False)
+
+    def now(self, job: Checkpointed, *, finished: bool = False) -> CheckpointInfo:
+        """Take a checkpoint at once, and wait until it is there and its output is published."""
+        if self._pending is not None:
+            self._settle(job)
+        self._begin(job, finished=finished)
+        info = self._settle(job)
+        if info is None:
+            raise CheckpointError("the checkpoint could not be written", hint="see the reason above")
+        return info
+
+    def give_up(self, job: Checkpointed) -> None:
+        """The job has failed: a checkpoint that is being written still counts if it gets there."""
+        if self._pending is not None:
+            self._settle(job)
+
+    def close(self) -> None:
+        self._writer.shutdown()
+        self.store.close()
+
+    def _due(self) -> bool:
+        now = self._clock.now()
+        if self._interval <= 0 or now - self._begun_at < self._interval:
+            return False
+        return self._ended_at is None or now - self._ended_at >= self._min_pause
+
+    def _begin(self, job: Checkpointed, *, finished: bool) -> None:
+        self._begun_at = self._clock.now()
+        state = job.save(complete=self._complete, finished=finished)
+        if self._unpublished:
+            names = {**self._unpublished, **state.sinks}
+            merged = {n: [*self._unpublished.get(n, ()), *state.sinks.get(n, ())] for n in names}
+            state = replace(state, sinks=merged)
+        self._complete = False
+        self._unpublished = {}
+        self._pending = _Pending(state, self._writer.submit(self.store.write, state))
+
+    def _settle(self, job: Checkpointed) -> CheckpointInfo | None:
+        """Wait for the checkpoint that is being written; its output is published, or its failure counted."""
+        assert self._pending is not None
+        pending, self._pending = self._pending, None
+        try:
+            info = pending.written.result()
+        except (CheckpointError, OSError):
+            # The increments of a save that did not arrive are lost: the next one has everything.
+            self._complete = True
+            self._unpublished = {name: list(found) for name, found in pending.state.sinks.items()}
+            self._failures += 1
+            if self._failures > self._tolerable:
+                raise
+            return None
+        self._failures = 0
+        self._ended_at = self._clock.now()
+        self.last = info
+        job.publish(pending.state.sinks)
+        return info

@@ -1,0 +1,82 @@
+"""Where the jobs of a session save their state, and what they go on from.
+
+An INSERT finds its checkpoints by the tables that it writes: the same file run again goes on where it ended, whatever
+happened in between. A job that reads or fills tables in memory has none, because those tables end with the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyarrow.fs import FileSystem, FileType
+
+from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.store import CheckpointStore, read_savepoint
+from runtime.core.options import Options, text_option
+from runtime.local.checkpoints import RETAINED, Checkpoints
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
+from runtime.plan.walk import walk_all
+from sqlengine.session import Session
+
+__all__ = [
+    "CHECKPOINT_DIR",
+    "RECOVERY_OPTIONS",
+    "SAVEPOINT_DIR",
+    "job_checkpoints",
+    "job_folder",
+    "savepoint_exists",
+    "savepoint_to_restore",
+]
+
+CHECKPOINT_DIR = text_option(
+    "execution.checkpointing.dir", "", "the folder (or URI of an object store) where jobs save their state"
+)
+SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the folder where savepoints go")
+SAVEPOINT_PATH = text_option("execution.savepoint.path", "", "the savepoint from which the INSERTs that follow go on")
+RECOVERY_PATH = text_option("execution.state-recovery.path", "", "Flink's newer name of execution.savepoint.path")
+PIPELINE_NAME = text_option("pipeline.name", "", "the name of the jobs that follow, also that of their checkpoints")
+RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME)
+
+
+def job_folder(session: Session, roots: Sequence[PhysicalNode]) -> str:
+    """The name under which a job's checkpoints stand: what `pipeline.name` says, or the tables that it writes. A second
+    job of a session with that name gets a number."""
+    name = session.options.get(PIPELINE_NAME) or "+".join(
+        dict.fromkeys(r.name for r in roots if isinstance(r, SinkExec))
+    )
+    session.job_names[name] += 1
+    number = session.job_names[name]
+    return name if number == 1 else f"{name}-{number}"
+
+
+def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoints | None:
+    """The checkpoints of an INSERT, None when there is no folder for them or it lives in memory anyway."""
+    where = session.options.get(CHECKPOINT_DIR)
+    if not where or _in_memory(roots):
+        return None
+    job = job_folder(session, roots)
+    store = CheckpointStore(where, job, session.options.get(RETAINED))
+    if session.fresh:
+        store.clear()
+    return Checkpoints(job, store, Options(session.options.as_dict()), session.clock)
+
+
+def savepoint_to_restore(session: Session) -> Restored | None:
+    """The savepoint that the options name."""
+    path = session.options.get(RECOVERY_PATH) or session.options.get(SAVEPOINT_PATH)
+    return read_savepoint(path) if path else None
+
+
+def savepoint_exists(path: str) -> bool:
+    """Whether there is something at a path (a folder or a URI) already."""
+    if "://" in path:
+        filesystem, at = FileSystem.from_uri(path)
+        return filesystem.get_file_info(at).type is not FileType.NotFound
+    return os.path.lexists(os.path.expanduser(path))
+
+
+def _in_memory(roots: Sequence[PhysicalNode]) -> bool:
+    tables = (node.table for node in walk_all(roots) if isinstance(node, SinkExec | SourceExec))
+    return any(isinstance(table, MemoryTable | TableSnapshot | MemorySink) for table in tables)
