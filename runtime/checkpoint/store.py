@@ -354,7 +354,7 @@ def _parted(path: str) -> tuple[Storage, str]:
 def _folder_name(job: str) -> str:
     """The name as that of a folder; different names stay different."""
     safe = _UNSAFE.sub("_", job).lstrip("._")[:_LONGEST_NAME]
-    return safe if safe == job else f"{safe}-{zlib.crc32(job.encode()):08x}"
+    return safe if safe and safe == job else f"{safe}-{zlib.crc32(job.encode()):08x}"
 
 
 def _numbers(files: dict[str, int]) -> set[int]:

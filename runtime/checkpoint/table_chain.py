@@ -86,6 +86,9 @@ class TableChain:
             return
         if not len(slots) and not len(removed):
             return
+        if not self.pieces:
+            # Nothing older, in which it would be missed that slots were freed.
+            removed = removed[:0]
         added = len(slots) + _REMOVED_WEIGHT * len(removed)
         start = _merge_start([*(piece.weight for piece in self.pieces), added], sum(self._live.values()))
         if start < len(self.pieces):
