@@ -189,7 +189,9 @@ class Session:
             self._filling = None
 
     def _new_memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
-        schema = Schema(tuple(Field(c.name, c.type) for c in table.columns if isinstance(c, PhysicalColumn)))
+        schema = Schema(
+            tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
+        )
         if isinstance(table, MaterializedView):
             return MemoryTable(str(table.path), schema)
         made = MemoryTable(str(table.path), schema, table.primary_key, append_only=_is_append_only(table))

@@ -33,6 +33,8 @@ class MaintainedView:
     ended: bool = False
     told: bool = False
     """Whether somebody was told of the failure."""
+    contents: MemoryTable | None = None
+    """Where the answer is kept: it is told of the watermark behind each epoch."""
 
     def advance(self) -> bool:
         """Take one epoch of what the inputs have now; tells whether there was any.
@@ -50,6 +52,8 @@ class MaintainedView:
             if not isinstance(error, Exception):
                 raise
             return False
+        if self.contents is not None:
+            self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
         if self.job.finished:
             self.close()
         return moved

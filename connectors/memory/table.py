@@ -26,6 +26,7 @@ from runtime.core.changelog import (
     ChangelogBatch,
     ChangelogMode,
 )
+from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
@@ -36,6 +37,9 @@ from runtime.state.rows import last_occurrences
 
 __all__ = ["MemoryReader", "MemorySink", "MemoryTable", "TableSnapshot"]
 
+_MERGED_ROWS = 1 << 16
+"""Batches of appended rows that are at least as large are left as they came."""
+
 
 class MemoryTable:
     """Rows by primary key (a later row of a key replaces the earlier one), or a bag of rows when there is none.
@@ -44,6 +48,9 @@ class MemoryTable:
         name: full name, for messages.
         append_only: takes no updates and deletes, so that its changes are an append stream (event-time operators need
         that).
+
+    The answer of a materialized view has a `watermark`: who keeps it says with `tell_time` how far it is in event time,
+    and its followers hear of it behind the changes that it is about. MIN_WATERMARK where nobody says.
     """
 
     def __init__(
@@ -64,6 +71,8 @@ class MemoryTable:
         self._appended: list[pa.RecordBatch] = []
         self._next = 0
         self._readers: list[MemoryReader] = []
+        self.watermark = MIN_WATERMARK
+        self.idle = False
         self._unpublished: list[ChangelogBatch] = []
         self._committed: pa.Table | None = None
         self._in_epoch = False
@@ -103,13 +112,19 @@ class MemoryTable:
                     code="E1710",
                     hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
                 )
-            self._appended.append(batch.rows)
+            self._append(batch.rows)
             self._unpublished.append(batch)
         elif self.primary_key:
             self._unpublished.append(self._apply_upserts(batch))
         else:
             self._apply_bag(batch)
             self._unpublished.append(batch)
+
+    def _append(self, rows: pa.RecordBatch) -> None:
+        """Small batches become one with the one before that is no larger, so that there are few of them."""
+        while self._appended and self._appended[-1].num_rows <= rows.num_rows < _MERGED_ROWS:
+            rows = pa.Table.from_batches([self._appended.pop(), rows]).combine_chunks().to_batches()[0]
+        self._appended.append(rows)
 
     def _apply_upserts(self, batch: ChangelogBatch) -> ChangelogBatch:
         """Only the last change of each key counts; gives the change of the contents as full images."""
@@ -213,6 +228,14 @@ class MemoryTable:
         for key in [k for k in self._prepared if k.rpartition(" ")[0] == writer]:
             del self._prepared[key]
 
+    def tell_time(self, watermark: int, idle: bool) -> None:
+        """The watermark that holds behind all changes so far, and whether nobody should wait for it to move."""
+        self.idle = idle
+        if watermark > self.watermark:
+            self.watermark = watermark
+            for reader in self._readers:
+                reader.push(None)
+
     # --- reading
     # ----------------------------------------------------------------------------------------------------------
 
@@ -292,25 +315,36 @@ class MemoryTable:
 
 
 class MemoryReader:
-    """Follows a table: its contents at the start, then every published change."""
+    """Follows a table: its contents at the start, then every published change. `watermark`: the table's after what
+    `poll` has given."""
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
-        self._steps: deque[ChangelogBatch] = deque()
+        self._steps: deque[tuple[ChangelogBatch | None, int]] = deque()
         self._given = 0
+        self.watermark = MIN_WATERMARK
         start = table.committed_contents()
-        if start.num_rows:
-            self._steps.append(ChangelogBatch(start.combine_chunks().to_batches()[0]))
+        self.push(ChangelogBatch(start.combine_chunks().to_batches()[0]) if start.num_rows else None)
 
-    def push(self, step: ChangelogBatch) -> None:
-        self._steps.append(step)
+    def push(self, step: ChangelogBatch | None) -> None:
+        """A step of changes behind the others, or (None) the news that the table's watermark has moved."""
+        if self._steps and (step is None or self._steps[-1][0] is None):
+            last, _ = self._steps.pop()
+            step = last if step is None else step
+        self._steps.append((step, self._table.watermark))
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
-        """The next published step, whole: a statement is an epoch, whatever its size."""
+        """The next published step, whole: a statement is an epoch, whatever its size. None when there is none, also
+        when only the watermark has moved."""
         if not self._steps or max_rows <= 0:
             return None
-        self._given += 1
-        return self._steps.popleft()
+        step, self.watermark = self._steps.popleft()
+        self._given += step is not None
+        return step
+
+    @property
+    def idle(self) -> bool:
+        return self._table.idle
 
     @property
     def finished(self) -> bool:

@@ -30,8 +30,9 @@ def _watermark(plan: LogicalNode, context: TraitContext) -> bool:
     match plan:
         case n.AssignWatermark() | n.Values():
             return True
-        case n.Scan():
-            return False
+        case n.Scan(scanned=columns):
+            # A materialized view has the watermark of its query.
+            return any(c.type.is_rowtime for c in columns)
         case _:
             return all(has_watermark(source, context) for source in plan.inputs)
 

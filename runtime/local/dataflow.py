@@ -40,12 +40,13 @@ PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed op
 @dataclass(frozen=True, slots=True)
 class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
-    watermark now; `splits`: which of them gave the rows, where there are several; `reached`: where reading stands after
-    it."""
+    watermark now; `watermark`: the source's own, where it has one; `splits`: which of them gave the rows, where there
+    are several; `reached`: where reading stands after it."""
 
     batch: ChangelogBatch | None
     finished: bool = False
     idle: bool = False
+    watermark: int = MIN_WATERMARK
     splits: SplitRows | None = None
     reached: Reached | None = None
 
@@ -130,6 +131,11 @@ class Dataflow:
     def watermark(self) -> int:
         """The least watermark of the roots."""
         return min(self.vertices[r].watermark for r in self._roots)
+
+    @property
+    def idle(self) -> bool:
+        """Nobody should wait for the watermark to move: all inputs that go on are idle."""
+        return all(self.vertices[r].idle for r in self._roots)
 
     @property
     def complete(self) -> bool:
@@ -249,6 +255,7 @@ class Dataflow:
             self._splits[vertex.node] = given.splits
         vertex.output = given.batch
         vertex.idle = given.idle and not given.finished
+        vertex.watermark = max(vertex.watermark, given.watermark)
         if given.finished:
             vertex.watermark = MAX_WATERMARK
         if given.batch is not None:

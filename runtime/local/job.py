@@ -12,7 +12,7 @@ from typing import Any
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.store import write_savepoint
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.local.alignment import Alignments
 from runtime.local.checkpoints import Checkpoints
@@ -91,7 +91,7 @@ class Job:
         )
         self._sources: list[SourceInputs] = []
         self._finished_sources: set[int] = set()
-        self._idle: dict[int, frozenset[str]] = {}
+        self._times: dict[int, tuple[frozenset[str], int]] = {}
         self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
         try:
             if restored is not None:
@@ -108,6 +108,7 @@ class Job:
                         SourceInputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
                     )
             self._alignments = Alignments(self._sources)
+            self._alignments.note(self.dataflow)
         except BaseException:
             self._close_sources()
             self.dataflow.abort()
@@ -157,7 +158,7 @@ class Job:
         for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
             polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
             given[source.node] = polled
-            moved |= polled.batch is not None or self._has_become_idle(index, polled)
+            moved |= polled.batch is not None or self._time_moves(index, polled)
             if polled.finished and index not in self._finished_sources:
                 self._finished_sources.add(index)
                 moved = True
@@ -172,12 +173,14 @@ class Job:
         self._write_savepoints()
         return outputs, moved
 
-    def _has_become_idle(self, index: int, polled: SourceInput) -> bool:
-        """Whether a source, or one of its splits, no longer holds back time and did so before."""
+    def _time_moves(self, index: int, polled: SourceInput) -> bool:
+        """Whether a source, or one of its splits, no longer holds back time and did so before, or the watermark of its
+        own has moved."""
         splits = polled.splits.idle if polled.splits is not None else frozenset()
         idle = splits | {""} if polled.idle else splits
-        before, self._idle[index] = self._idle.get(index, frozenset()), idle
-        return not idle <= before
+        was_idle, before = self._times.get(index, (frozenset(), MIN_WATERMARK))
+        self._times[index] = idle, polled.watermark
+        return not idle <= was_idle or polled.watermark > before
 
     def begin_flush(self) -> None:
         """From now on `flushed` tells whether all input that was there at this moment has been taken (see

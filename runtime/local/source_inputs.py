@@ -15,7 +15,7 @@ from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import FollowsStatements, ReadContext, RejectedRow, SourceReader, Split
+from runtime.spi.table import FollowsStatements, ReadContext, RejectedRow, SourceReader, Split, TellsTime
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
 
@@ -43,11 +43,13 @@ _Taken = tuple[str, list[ChangelogBatch]]
 
 @dataclass(slots=True, eq=False)
 class _OpenSplit:
-    """A split that was begun: its reader, and when it last gave a row or could not be asked for one."""
+    """A split that was begun: its reader (again as `timed` when it knows the watermark of its rows), and when it last
+    gave a row or could not be asked for one."""
 
     split: Split
     reader: SourceReader
     last_row_at: int
+    timed: TellsTime | None
 
 
 class Pace:
@@ -221,7 +223,9 @@ class SourceInputs:
         pieces = tuple((split, sum(map(len, given))) for split, given in taken if given)
         batch = ChangelogBatch.concat(batches) if batches else None
         self._pace.took(0 if batch is None else len(batch))
-        return SourceInput(batch, self._exhausted, self._idle(), self._split_rows(pieces), self._reach())
+        return SourceInput(
+            batch, self._exhausted, self._idle(), self._own_watermark(), self._split_rows(pieces), self._reach()
+        )
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
@@ -258,7 +262,8 @@ class SourceInputs:
 
     def _begin(self, split: Split) -> SourceReader:
         reader = self.node.table.open(split, self._context)
-        self._open.append(_OpenSplit(split, reader, self._clock.now()))
+        timed = reader if isinstance(reader, TellsTime) else None
+        self._open.append(_OpenSplit(split, reader, self._clock.now(), timed))
         return reader
 
     def _take(self, open_split: _OpenSplit, room: int) -> list[ChangelogBatch]:
@@ -283,6 +288,11 @@ class SourceInputs:
         """Splits that might have had rows: they are not idle."""
         for open_split in splits:
             open_split.last_row_at = self._clock.now()
+
+    def _own_watermark(self) -> int:
+        """The least that the readers know of."""
+        known = [o.timed.watermark for o in self._open if o.timed is not None]
+        return min(known) if known and len(known) == len(self._open) else MIN_WATERMARK
 
     def _split_rows(self, pieces: tuple[tuple[str, int], ...]) -> SplitRows | None:
         """Which splits gave the rows; None as long as the source has only one."""
@@ -329,12 +339,16 @@ class SourceInputs:
 
     def _idle(self) -> bool:
         """Whether all splits that go on are idle, or there has been none for so long."""
-        if self._waiting or self.node.idle_timeout <= 0:
+        if self._waiting:
             return False
         if self._open:
             return all(map(self._is_idle, self._open))
-        return self._clock.now() - self._last_row_at >= self.node.idle_timeout
+        return self._silent_since(self._last_row_at)
 
     def _is_idle(self, open_split: _OpenSplit) -> bool:
+        told = open_split.timed is not None and open_split.timed.idle
+        return told or self._silent_since(open_split.last_row_at)
+
+    def _silent_since(self, moment: int) -> bool:
         timeout = self.node.idle_timeout
-        return timeout > 0 and self._clock.now() - open_split.last_row_at >= timeout
+        return timeout > 0 and self._clock.now() - moment >= timeout

@@ -30,6 +30,7 @@ __all__ = [
     "SourceTable",
     "Split",
     "TableStatistics",
+    "TellsTime",
 ]
 
 
@@ -124,6 +125,22 @@ class SourceReader(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class TellsTime(Protocol):
+    """A reader that knows the watermark of its rows: those of its columns that are event time were that already where
+    the rows come from."""
+
+    @property
+    def watermark(self) -> int:
+        """After what `poll` has given; it may move also when that gives None."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Nobody should wait for the watermark to move."""
+        ...
 
 
 @runtime_checkable

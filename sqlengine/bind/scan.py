@@ -16,7 +16,7 @@ from runtime.expr.nodes import Call, Column, Expr, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
-from sqlengine.catalog.objects import CatalogTable, ComputedColumn, OpenTable, Watermark
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, OpenTable, PhysicalColumn, Watermark
 
 __all__ = ["bind_computed", "bind_watermark", "scan_table", "visible_columns"]
 
@@ -43,8 +43,10 @@ def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup
         )
     watermark = declared.watermark
     rowtime = watermark.column[0] if watermark is not None and len(watermark.column) == 1 else None
+    # A materialized view has event time of its own: the watermark of its query.
+    timed = {c.name for c in declared.columns if isinstance(c, PhysicalColumn) and c.type.is_rowtime} | {rowtime}
     scanned = tuple(
-        fresh_column(f.name, _rowtime_type(f.type, f.name, declared) if f.name == rowtime else f.type) for f in schema
+        fresh_column(f.name, _rowtime_type(f.type, f.name, declared) if f.name in timed else f.type) for f in schema
     )
     by_name = {c.name: c for c in scanned}
     plan: LogicalNode = Scan(

@@ -243,7 +243,8 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
             hint="LIKE takes a table",
         )
     if isinstance(source, MaterializedView):
-        source = CatalogTable(source.path, source.columns)
+        plain = tuple(replace(c, type=c.type.materialized()) for c in source.columns)
+        source = CatalogTable(source.path, plain)
     own = {c.name: c for c in table.columns}
     features = {ComputedColumn: "GENERATED", MetadataColumn: "METADATA", PhysicalColumn: ""}
     columns: list[TableColumn] = []

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
 from runtime.core.schema import Schema
+from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
 from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import object_schema, plan_view, query_schema
+from sqlengine.planning import Planned, object_schema, plan_view, query_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.views import MaintainedView, reads_outside
@@ -52,16 +53,27 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         return Result.ok()
     path, names = view.path, tuple(c.name for c in view.columns)
     with session.filling(view):
-        planned = plan_view(session, view.query, session.memory_table(view), names)
+        contents = session.memory_table(view)
+        planned = plan_view(session, view.query, contents, names)
+        contents.append_only = planned.physical.mode.is_append_only
         job = Job(f"view {path.name}", [planned.physical], session.job_settings())
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
         if path in inputs:
             job.close()
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span)
-        session.views.add(MaintainedView(path, job, reads_outside(job), inputs))
-    session.catalogs.replace(view)
+        session.views.add(MaintainedView(path, job, reads_outside(job), inputs, contents=contents))
+    session.catalogs.replace(replace(view, columns=_with_event_time(view.columns, planned)))
     return Result.ok()
+
+
+def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> tuple[PhysicalColumn, ...]:
+    """The columns of a view, with the mark of event time where the watermark of its query follows them."""
+    (source,) = planned.optimized.inputs
+    return tuple(
+        replace(c, type=c.type.with_(time_attribute=TimeAttribute.ROWTIME)) if given.type.is_rowtime else c
+        for c, given in zip(columns, source.columns, strict=True)
+    )
 
 
 def described_materialized_view(statement: st.CreateMaterializedView, session: Session) -> MaterializedView | None:
