@@ -60,7 +60,9 @@ def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoi
     store = CheckpointStore(where, job, session.options.get(RETAINED))
     if session.fresh:
         store.clear()
-    return Checkpoints(job, store, Options(session.options.as_dict()), session.clock)
+    # The same tables may be written by another job, which has its checkpoints elsewhere.
+    place = where if "://" in where else os.path.abspath(os.path.expanduser(where))
+    return Checkpoints(f"{place} {job}", store, Options(session.options.as_dict()), session.clock)
 
 
 def savepoint_to_restore(session: Session) -> Restored | None:

@@ -145,17 +145,22 @@ class WaitingPartitions:
         return self._watermark > since + self._policy.delay
 
     def commit(self, folders: Sequence[str]) -> None:
-        """Let the success files appear; those that are there stay. Raises ConnectorError E3112."""
+        """Let the success files appear; those that are there stay. A partition whose folder is gone has nothing to
+        commit. Raises ConnectorError E3112."""
         for folder in folders:
             at = os.path.join(self._root, folder)
-            path = os.path.join(at, self._policy.success_file)
-            try:
-                with open(path, "ab") as file:
-                    os.fsync(file.fileno())
-                sync_folder(at)
-            except OSError as error:
-                raise ConnectorError(f"cannot publish {path}: {error.strerror}", code="E3112") from error
+            if os.path.isdir(at):
+                self._mark(at)
             self._due.pop(folder, None)
+
+    def _mark(self, at: str) -> None:
+        path = os.path.join(at, self._policy.success_file)
+        try:
+            with open(path, "ab") as file:
+                os.fsync(file.fileno())
+            sync_folder(at)
+        except OSError as error:
+            raise ConnectorError(f"cannot publish {path}: {error.strerror}", code="E3112") from error
 
     def restore(self, waiting: Mapping[str, int]) -> None:
         """Go on from what a checkpoint says."""

@@ -63,7 +63,7 @@ class MemoryTable:
         positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
         self._key_positions = positions
         types = [schema[i].type.arrow for i in positions]
-        self._index = KeyIndex(types)
+        self._index = KeyIndex(types, exact=not primary_key)
         self._rows = ColumnStore([f.type.arrow for f in schema])
         self._counts = np.zeros(0, dtype=np.int64)
         self._order = np.zeros(0, dtype=np.int64)

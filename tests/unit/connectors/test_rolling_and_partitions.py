@@ -260,3 +260,12 @@ def test_what_is_refused(options: dict[str, str], error: type[Exception], said: 
 def test_a_time_of_partitions_needs_partitions(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="the table has no partitions"):
         opened(tmp_path, policy(trigger="partition-time"), ())
+
+
+def test_a_partition_whose_folder_is_gone_has_nothing_to_commit(tmp_path: Path) -> None:
+    writer = opened(tmp_path, policy(delay="1 h"))
+    writer.advance(0, MIN_WATERMARK)
+    writer.recover([{"files": [], "commit": [], "waiting": {"day=x/hour=1": 0}}])
+    writer.advance(HOUR + 1, MIN_WATERMARK)
+    checkpoint(writer)
+    assert list(tmp_path.iterdir()) == []
