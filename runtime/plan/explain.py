@@ -175,7 +175,10 @@ def _on(pairs: str, condition: Expr | None, schema: Schema) -> str:
 
 def _source(node: p.SourceExec) -> str:
     pushed = "".join(f" {k}={v}" for k, v in node.table.describe().items() if k in ("filters", "filter", "limit") and v)
-    return f"{node.name} ({', '.join(node.schema.names)}){pushed}"
+    together = ""
+    if node.alignment is not None:
+        together = f" aligned in group {node.alignment.group} within {node.alignment.max_drift} ms"
+    return f"{node.name} ({', '.join(node.schema.names)}){pushed}{together}"
 
 
 def _values(node: p.ValuesExec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -217,3 +218,27 @@ def test_a_flush_takes_what_is_there_and_a_number_of_epochs_of_what_never_ends()
     while not job.flushed:
         job.advance()
     assert endless.read == list(range(16))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_row_is_late_when_each_split_is_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    scripts: dict[str, list[int | None]] = {}
+    for name in range(chance.randint(1, 25)):
+        times: list[int | None] = sorted(chance.randrange(1000) for _ in range(chance.randint(0, 12)))
+        for _ in range(chance.randint(0, 3)):
+            times.insert(chance.randint(0, len(times)), NOTHING_NOW)
+        scripts[f"s{name:02}"] = times
+    rows = [time for times in scripts.values() for time in times if time is not None]
+    table = Scripted(scripts, bounded=chance.random() < 0.5)
+    alignment = Alignment("g", chance.choice((0, 10, 500))) if chance.random() < 0.5 else None
+    job = job_of(table, rows=chance.randint(1, 9), alignment=alignment)
+    before, given = MIN_WATERMARK, 0
+    for _ in range(500):
+        job.advance()
+        assert all(time >= before for time in table.read[given:])
+        given = len(table.read)
+        assert job.dataflow.watermark >= before
+        before = job.dataflow.watermark
+    assert sorted(table.read) == sorted(rows)
+    assert before == (MAX_WATERMARK if table.bounded else max(rows, default=MIN_WATERMARK))
