@@ -103,8 +103,8 @@ class KeyCodec(Protocol):
         ...
 
 
-def codec_for(type_: pa.DataType, nullable: bool) -> KeyCodec:
-    """The codec of a column type.
+def codec_for(type_: pa.DataType, nullable: bool, exact: bool = False) -> KeyCodec:
+    """The codec of a column type. `exact`: -0.0 and 0.0 are two values, as in rows that must come back as they were.
 
     Raises:
         InternalError: a type that no SQL type is carried by.
@@ -112,17 +112,17 @@ def codec_for(type_: pa.DataType, nullable: bool) -> KeyCodec:
     if pt.is_null(type_):
         return _NullCodec()
     if is_fixed(type_):
-        return _FixedCodec(type_, nullable)
+        return _FixedCodec(type_, nullable, exact)
     if is_bytes_like(type_):
         return _BytesCodec(type_, nullable)
     if pt.is_struct(type_):
-        return _StructCodec(type_, nullable)
+        return _StructCodec(type_, nullable, exact)
     if pt.is_map(type_):
-        return _ListCodec(type_, [type_.key_type, type_.item_type], nullable)
+        return _ListCodec(type_, [type_.key_type, type_.item_type], nullable, exact)
     if pt.is_list(type_) or pt.is_large_list(type_) or pt.is_fixed_size_list(type_):
-        return _ListCodec(type_, [type_.value_type], nullable)
+        return _ListCodec(type_, [type_.value_type], nullable, exact)
     if pt.is_dictionary(type_):
-        return codec_for(type_.value_type, nullable)
+        return codec_for(type_.value_type, nullable, exact)
     raise InternalError(f"columns of type {type_} cannot be keys")
 
 
@@ -154,16 +154,17 @@ class _NullCodec:
 class _FixedCodec:
     """Values of a fixed number of bytes, by value.
 
-    Floats are canonical (one NaN, no negative zero) and have an unused NaN pattern for NULL; decimals of up to 38
+    Floats are canonical (one NaN; no negative zero unless `exact`) and have an unused NaN pattern for NULL; decimals of up to 38
     digits have unused patterns as well. The others need a null bit if nullable.
     """
 
     pooled = 0
     nbytes = 0
 
-    def __init__(self, type_: pa.DataType, nullable: bool) -> None:
+    def __init__(self, type_: pa.DataType, nullable: bool, exact: bool) -> None:
         self._type = type_
         self._nullable = nullable
+        self._exact = exact
         self._null_words: tuple[np.uint64, ...] | None = None
         if pt.is_decimal(type_):
             if type_.precision <= 9:
@@ -227,7 +228,8 @@ class _FixedCodec:
             return [values.astype(np.uint64)]
         if values.dtype.kind == "f":
             # Adding zero turns -0.0 into 0.0.
-            bits = (values + values.dtype.type(0)).view(f"u{values.dtype.itemsize}").astype(np.uint64)
+            values = values if self._exact else values + values.dtype.type(0)
+            bits = values.view(f"u{values.dtype.itemsize}").astype(np.uint64)
             nan = np.isnan(values)
             if nan.any():
                 bits[nan] = _NAN_64 if values.dtype.itemsize == 8 else _NAN_32
@@ -277,10 +279,10 @@ class _BytesCodec:
 class _StructCodec:
     """Structs: the fields of their fields, and one bit for a NULL struct (whose fields then all count as NULL)."""
 
-    def __init__(self, type_: pa.DataType, nullable: bool) -> None:
+    def __init__(self, type_: pa.DataType, nullable: bool, exact: bool) -> None:
         self._type = type_
         self._nullable = nullable
-        self._codecs = [codec_for(type_.field(i).type, True) for i in range(type_.num_fields)]
+        self._codecs = [codec_for(type_.field(i).type, True, exact) for i in range(type_.num_fields)]
         self.bits = (*(b for codec in self._codecs for b in codec.bits), 1)
 
     @property
@@ -317,11 +319,11 @@ class _ListCodec:
 
     bits = (32,)
 
-    def __init__(self, type_: pa.DataType, element_types: list[pa.DataType], nullable: bool) -> None:
+    def __init__(self, type_: pa.DataType, element_types: list[pa.DataType], nullable: bool, exact: bool) -> None:
         self._type = type_
         self._nullable = nullable
         self._is_map = pt.is_map(type_)
-        self._codecs = [codec_for(t.value_type if pt.is_dictionary(t) else t, True) for t in element_types]
+        self._codecs = [codec_for(t.value_type if pt.is_dictionary(t) else t, True, exact) for t in element_types]
         self._layout = WordLayout([b for codec in self._codecs for b in codec.bits])
         self._key_layout = WordLayout(self._codecs[0].bits)
         self._pool = BytesPool()

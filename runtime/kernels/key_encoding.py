@@ -29,14 +29,17 @@ class KeyEncoder:
     Args:
         types: the Arrow types of the key columns.
         nullable: whether each column may hold NULL (all of them when not given). NOT NULL columns need no null bit.
+        exact: -0.0 and 0.0 are two values: what rows are told apart by that must come back as they were.
     """
 
-    def __init__(self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None) -> None:
+    def __init__(
+        self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None, *, exact: bool = False
+    ) -> None:
         flags = [True] * len(types) if nullable is None else list(nullable)
         if len(flags) != len(types):
             raise InternalError(f"{len(types)} key types but {len(flags)} nullability flags")
         self._types = list(types)
-        self._codecs: list[KeyCodec] = [codec_for(t, n) for t, n in zip(self._types, flags, strict=True)]
+        self._codecs: list[KeyCodec] = [codec_for(t, n, exact) for t, n in zip(self._types, flags, strict=True)]
         self._layout = WordLayout([bits for codec in self._codecs for bits in codec.bits])
         self._pool_limit = _SMALLEST_POOL
         self._bytes_limit = _SMALLEST_POOL_BYTES

@@ -31,7 +31,7 @@ def _equal(left: pa.Array, right: pa.Array) -> np.ndarray:
     elif is_bytes_like(left.type):
         same = pc.fill_null(pc.equal(left, right), False).to_numpy(zero_copy_only=False)
     else:
-        words = KeyEncoder([left.type]).encode([pa.concat_arrays([left, right])])
+        words = KeyEncoder([left.type], exact=True).encode([pa.concat_arrays([left, right])])
         return (words[: len(left)] == words[len(left) :]).all(axis=1)
     if left.null_count == 0 and right.null_count == 0:
         return same

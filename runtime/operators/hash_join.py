@@ -195,7 +195,7 @@ class HashJoinOperator(Operator):
     def _padded(self, side: _Side, rows: ChangelogBatch) -> ChangelogBatch:
         """Rows that can match nothing, as the output shows them."""
         if rows.kinds is not None:
-            keep, net = consolidate(KeyEncoder(rows.rows.schema.types).encode(rows.columns), rows.signs())
+            keep, net = consolidate(KeyEncoder(rows.rows.schema.types, exact=True).encode(rows.columns), rows.signs())
             rows = ChangelogBatch.signed(
                 rows.rows.take(pa.array(np.repeat(keep, np.abs(net)))), np.repeat(np.sign(net), np.abs(net))
             )
@@ -218,7 +218,7 @@ class HashJoinOperator(Operator):
 
     def _net(self, batch: ChangelogBatch) -> ChangelogBatch | None:
         """The batch without rows that are both deleted and inserted."""
-        keep, net = consolidate(KeyEncoder(batch.rows.schema.types).encode(batch.columns), batch.signs())
+        keep, net = consolidate(KeyEncoder(batch.rows.schema.types, exact=True).encode(batch.columns), batch.signs())
         order = np.argsort(net > 0, kind="stable")
         return batch.take(np.repeat(keep[order], np.abs(net[order]))) if len(keep) else None
 

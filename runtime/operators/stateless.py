@@ -83,7 +83,7 @@ class DropUpdateBeforeOperator(Operator):
 
 def _by_key(batch: ChangelogBatch, keys: tuple[int, ...]) -> ChangelogBatch:
     # Encoders for this batch alone: they remember the texts they have seen.
-    rows = KeyEncoder([c.type for c in batch.columns]).encode(batch.columns, len(batch))
+    rows = KeyEncoder([c.type for c in batch.columns], exact=True).encode(batch.columns, len(batch))
     kept, net = consolidate(rows, batch.signs())
     batch = batch.take(kept)
     columns = [batch.column(k) for k in keys]

@@ -217,7 +217,7 @@ class TemporalJoinOperator(Operator):
         assert kinds is not None
         signs = np.where((kinds == UPDATE_BEFORE) | (kinds == DELETE), -1, 1)
         columns = self._waiting.take(due)
-        keep, net = consolidate(KeyEncoder([c.type for c in columns]).encode(columns), signs)
+        keep, net = consolidate(KeyEncoder([c.type for c in columns], exact=True).encode(columns), signs)
         order = np.argsort(net > 0, kind="stable")
         keep, net = keep[order], net[order]
         delete = UPDATE_BEFORE if self._mode.update_before and not self._mode.delete else DELETE

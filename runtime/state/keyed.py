@@ -26,10 +26,13 @@ class KeyIndex:
     Args:
         types: the Arrow types of the key columns; none at all means that every row has the same key.
         nullable: whether each may hold NULL (all may when not given).
+        exact: -0.0 and 0.0 are two values: for whole rows that must come back as they were.
     """
 
-    def __init__(self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None) -> None:
-        self._encoder = KeyEncoder(types, nullable)
+    def __init__(
+        self, types: Sequence[pa.DataType], nullable: Sequence[bool] | None = None, *, exact: bool = False
+    ) -> None:
+        self._encoder = KeyEncoder(types, nullable, exact=exact)
         self._index = HashIndex(self._encoder.width)
 
     @staticmethod

@@ -100,7 +100,7 @@ class RowStore:
         self._unique = tuple(unique)
         self._index: KeyIndex | None = None
         if identity is Identity.FULL:
-            self._index = KeyIndex(types)
+            self._index = KeyIndex(types, exact=True)
         elif identity is Identity.KEYED:
             self._index = KeyIndex.of(schema, self._unique)
         self.replaced: tuple[np.ndarray, np.ndarray] | None = None
@@ -371,7 +371,7 @@ class RowStore:
         if not len(doubtful):
             return np.zeros(len(owner), np.bool_)
         rows = np.flatnonzero(np.isin(owners, doubtful))
-        words = KeyEncoder(self._store.types).encode(batch.rows.take(pa.array(rows)).columns)
+        words = KeyEncoder(self._store.types, exact=True).encode(batch.rows.take(pa.array(rows)).columns)
         keep, net = consolidate(words, signs[rows])
         kept = rows[keep[net > 0]]
         self._scratch[owner] = np.arange(len(owner))
@@ -450,10 +450,10 @@ def last_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray:
-    """Row by row, whether all columns are not distinct (NULL equals NULL, NaN equals NaN), bool (n,). Any column
+    """Row by row, whether all columns are the same (NULL is NULL, NaN is NaN, -0.0 is not 0.0), bool (n,). Any column
     types."""
     same = np.ones(len(left[0]), np.bool_)
     for ours, theirs in zip(left, right, strict=True):
-        words = KeyEncoder([ours.type]).encode([pa.concat_arrays([ours, theirs])])
+        words = KeyEncoder([ours.type], exact=True).encode([pa.concat_arrays([ours, theirs])])
         same &= (words[: len(ours)] == words[len(ours) :]).all(axis=1)
     return same

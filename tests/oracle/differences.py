@@ -15,7 +15,8 @@ COUNT(*) > 0` |
 | `GREATEST`, `LEAST` with a NULL | NULL | the NULL is left out | a CASE around it |
 | DATE + INTERVAL '1' DAY | DATE | TIMESTAMP | a CAST around it |
 | `STDDEV*`, `VAR*` of integers | an integer | DOUBLE | only asked for DOUBLE |
-| `-0.0` and `0.0` | two values in groups | one value | not generated |
+| `-0.0` and `0.0` | one value (Flink: two), shown as `0.0` by a group | one value | tests of their own |
+| NaN | `NaN = NaN` is false, but one value in groups, joins by key and sets | NaN = NaN is true | tests of their own |
 | a value of CHAR(n), such as a literal | VARCHAR where several lengths meet | VARCHAR | no difference |
 """
 
