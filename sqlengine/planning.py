@@ -177,7 +177,9 @@ def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *,
     """Plan INSERT INTO."""
     sink = _bound_insert(session, statement, target, live=live)
     optimized, trace = _optimize(session, sink, displayed=False, batch=Binding(session, live).batch)
-    return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
+    physical = lower(optimized, lower_context(session))
+    _check_overwrite(statement, physical)
+    return Planned(sink, optimized, physical, trace)
 
 
 def plan_statement_set(
@@ -191,7 +193,26 @@ def plan_statement_set(
     if Binding(session, live).batch:
         optimized = [_at_its_end(plan) for plan in optimized]
     physical = lower_statement_set(optimized, lower_context(session))
+    for (statement, target), plan in zip(inserts, physical, strict=True):
+        _check_overwrite(statement, plan)
+        if statement.overwrite and sum(other.path == target.path for _, other in inserts) > 1:
+            raise UnsupportedError(
+                f'"{target.path.name}" is overwritten, and another INSERT of the set writes to it, too',
+                code="E1619",
+                span=statement.table.span,
+                hint="write all its rows with one INSERT and UNION ALL",
+            )
     return [Planned(b, o, p, t) for b, o, p, t in zip(bound, optimized, physical, traces, strict=True)]
+
+
+def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
+    if statement.overwrite and not _ends(plan):
+        raise UnsupportedError(
+            "INSERT OVERWRITE needs input that ends: only then are all rows there that replace the others",
+            code="E1619",
+            span=statement.query.span,
+            hint="INSERT INTO adds rows as they come",
+        )
 
 
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 
 from runtime.core.errors import ConnectorError, OptionError
 
-__all__ = ["FileEntry", "list_files", "local_path"]
+__all__ = ["FileEntry", "list_files", "local_path", "visible_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,11 @@ def _find(path: str) -> list[str] | None:
             for f in ([name] if os.path.isfile(name) else _below(name) if "**" not in path else [])
         ]
     return None
+
+
+def visible_files(folder: str) -> list[str]:
+    """The files below a folder that a reader sees, by name; none when there is no such folder."""
+    return sorted(_below(folder)) if os.path.isdir(folder) else []
 
 
 def _below(folder: str) -> list[str]:

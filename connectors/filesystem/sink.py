@@ -66,6 +66,12 @@ class FileSink:
         described: dict[str, Any] = {"connector": "filesystem", "path": self.path, "format": self.format.name}
         return {**described, "partitioned by": list(self.partitions)} if self.partitions else described
 
+    def folder_names(self, values: pa.Array, column: str) -> list[str]:
+        """`column=value` of values of a partition column."""
+        type_ = self.schema[self.schema.index_of(column)].type
+        texts = value_text(values, type_, separator=" ").to_pylist()
+        return [f"{column}={self.default_partition if t is None else quote(t, safe=' :+,')}" for t in texts]
+
 
 class FileWriter:
     """Writes hidden files and names them when they are published.
@@ -114,8 +120,8 @@ class FileWriter:
         order = np.argsort(slots, kind="stable")
         firsts = np.flatnonzero(first)
         texts = [
-            self._folder_names(k.take(pa.array(firsts)), i)
-            for k, i in zip(keys, self._partition_positions, strict=True)
+            self._sink.folder_names(k.take(pa.array(firsts)), column)
+            for k, column in zip(keys, self._sink.partitions, strict=True)
         ]
         parts: list[tuple[str, ChangelogBatch]] = []
         counts = np.bincount(slots, minlength=index.capacity)
@@ -126,12 +132,6 @@ class FileWriter:
                 (os.path.join(*(names[at] for names in texts)), batch.take(order[starts[slot] : starts[slot + 1]]))
             )
         return parts
-
-    def _folder_names(self, values: pa.Array, position: int) -> Sequence[str]:
-        """`column=value` of each distinct partition value."""
-        column = self._sink.schema[position]
-        texts = value_text(values, column.type, separator=" ").to_pylist()
-        return [f"{column.name}={self._sink.default_partition if t is None else quote(t, safe=' :+,')}" for t in texts]
 
     def flush(self, epoch: int) -> None:
         """Rows stay hidden until `publish`."""

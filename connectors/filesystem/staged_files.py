@@ -218,11 +218,17 @@ class StagedFiles:
         self._made_folders = []
 
     def remove_leftovers(self) -> None:
-        """Remove the hidden files of earlier runs: after what a checkpoint knows of them has been published."""
+        """Remove the hidden files of earlier runs: after what a checkpoint knows of them has been published or adopted."""
         for at, _, names in os.walk(self._root):
             for name in names:
+                path = os.path.join(at, name)
                 if name.startswith(self._prefix) and not name.startswith(self._prefix + self._run):
-                    remove_file(os.path.join(at, name))
+                    if os.path.relpath(path, self._root) not in self._prepared:
+                        remove_file(path)
+
+    def adopt(self, files: Iterable[Sequence[str]]) -> None:
+        """Take on what an earlier run has prepared: it is part of what is prepared next."""
+        self._prepared.update((staged, final) for staged, final in files)
 
     def discard(self, files: Iterable[Sequence[str]]) -> None:
         """Remove what was prepared, published or not."""

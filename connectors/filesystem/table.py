@@ -10,6 +10,7 @@ from typing import Any
 from connectors.filesystem.column_filters import ColumnFilter, take_filters
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.overwrite import OverwritableFileSink
 from connectors.filesystem.parquet_reader import ParquetFileReader, parquet_rows
 from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
@@ -235,7 +236,7 @@ def _sink(request: TableRequest) -> FileSink:
     stored = [f for f in request.schema if f.name not in request.partitioned_by]
     if not stored:
         raise OptionError(f"{request.name} has no column that is stored in its files")
-    return FileSink(
+    return OverwritableFileSink(
         request.name,
         path,
         request.schema,

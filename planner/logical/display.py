@@ -196,8 +196,8 @@ class _Explainer:
                 return f"Unnest {self._show(collection)} as {self._columns(produced)}{more}"
             case AssignWatermark(time=time, expr=expr):
                 return f"AssignWatermark {self._column(time)} = {self._show(expr)}"
-            case Sink(name=name):
-                return f"Sink {name}"
+            case Sink(name=name, overwrite=overwrite):
+                return f"Sink {name}{' overwrite' if overwrite else ''}"
             case _:
                 return self._streaming_line(plan)
 

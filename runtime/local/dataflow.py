@@ -329,6 +329,11 @@ class Dataflow:
         for name, sink in self._named_sinks().items():
             sink.recover(committables.get(name, ()))
 
+    def all_written(self) -> None:
+        """The input has ended, and nobody has stopped the job: rows that wait for that may be shown."""
+        for sink in self.sinks():
+            sink.all_written()
+
     def finish(self) -> None:
         """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are
         aborted."""

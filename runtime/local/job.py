@@ -246,6 +246,8 @@ class Job:
             return
         self._ended = True
         over = self.resumed_finished or self.finished or self.dataflow.complete
+        if over and not self.resumed_finished and not self._cancelled.is_set():
+            self.dataflow.all_written()
         try:
             self._save_last(over)
             self.dataflow.finish()

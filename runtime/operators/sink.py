@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime
+from runtime.spi.table import FollowsTime, ReplacesAtEnd
 
 __all__ = ["SinkOperator"]
 
@@ -31,6 +31,7 @@ class SinkOperator(Operator):
         self._context = context
         self._writer = node.table.open_writer(f"{context.job} {context.name}")
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
+        self._replaces = False
         self.rows_written = 0
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
@@ -58,9 +59,18 @@ class SinkOperator(Operator):
         what no checkpoint knows."""
         self._writer.recover(committables)
 
+    def all_written(self) -> None:
+        """The input has ended: rows that take the place of others may do so. Called before the last `prepare`."""
+        if isinstance(self._writer, ReplacesAtEnd):
+            self._writer.complete()
+            self._replaces = True
+
     def finish(self) -> None:
-        """The input ended or the job stops cleanly: publish all that is not yet. When it cannot be, nothing of it
-        stays."""
+        """The input ended or the job stops cleanly: publish all that is not yet. When it cannot be, nothing of it stays.
+        Rows that were to take the place of others are dropped when they are not complete."""
+        if isinstance(self._writer, ReplacesAtEnd) and not self._replaces:
+            self.abort()
+            return
         committable = self._writer.prepare()
         if committable is not None:
             try:

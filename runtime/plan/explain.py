@@ -322,6 +322,11 @@ def _unnest(node: p.UnnestExec) -> str:
     return f"{_shown(node.collection, node.input.schema)} as ({added}){' keeping empty' if node.outer else ''}"
 
 
+def _sink(node: p.SinkExec) -> str:
+    overwrite = " overwrite" if node.table.describe().get("overwrite") else ""
+    return f"{node.name} ({', '.join(node.schema.names)}){overwrite} {node.table.delivery}"
+
+
 def _sink_materialize(node: p.SinkMaterializeExec) -> str:
     text = f"by ({_columns(node.keys, node.input.schema)})"
     if node.on_conflict == "DEDUPLICATE":
@@ -359,5 +364,5 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
     p.DropUpdateBeforeExec: _drop,
     p.SinkMaterializeExec: _sink_materialize,
-    p.SinkExec: lambda n: f"{n.name} ({', '.join(n.schema.names)}) {n.table.delivery}",
+    p.SinkExec: _sink,
 }

@@ -7,7 +7,7 @@ The planning half (`SourceTable`, `SinkTable`, `LookupTable`) is immutable and o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
@@ -256,6 +256,16 @@ class SinkWriter(Protocol):
 
 
 @runtime_checkable
+class ReplacesAtEnd(Protocol):
+    """A writer whose rows take the place of those that are there (`SupportsOverwrite`): nothing is visible before all
+    are written. Until `complete`, what `publish` is given stays hidden, and is part of what is prepared next."""
+
+    def complete(self) -> None:
+        """All rows are written: what is prepared from now on replaces what is there."""
+        ...
+
+
+@runtime_checkable
 class FollowsTime(Protocol):
     """A writer that does things at certain times: closes files, commits partitions."""
 
@@ -294,6 +304,16 @@ class SinkTable(Protocol):
 
 
 @runtime_checkable
+class SupportsOverwrite(Protocol):
+    """The sink can put rows in the place of those that are there. Its writers are `ReplacesAtEnd`."""
+
+    def with_overwrite(self, partition: Mapping[str, Any]) -> SinkTable:
+        """The sink for INSERT OVERWRITE; `partition` holds the values of the partition columns that the statement gives,
+        as Python values of their types."""
+        ...
+
+
+@runtime_checkable
 class LookupTable(Protocol):
     """A table that can be asked for the rows of given keys."""
 
@@ -308,4 +328,4 @@ class LookupTable(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-__all__ += ["SupportsFilters", "SupportsLimit", "SupportsProjection"]
+__all__ += ["ReplacesAtEnd", "SupportsFilters", "SupportsLimit", "SupportsOverwrite", "SupportsProjection"]

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.logical.nodes import LogicalNode, Sink
-from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType
+from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
-from runtime.spi.table import SinkTable
+from runtime.spi.table import SinkTable, SupportsOverwrite
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to
 from sqlengine.bind.construct import cast_explicitly
@@ -42,6 +43,7 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
     Raises:
         BindError: E1224 when numbers of columns differ, E1201 for a column that the table has not, E1225 for one that
             cannot be written.
+        UnsupportedError: E1619 for INSERT OVERWRITE of a table that cannot be.
         TypeMismatchError: E1313 when a value cannot become its column's type; E1314 when a NOT NULL column is left out.
     """
     target = tuple((f.name, f.type) for f in sink.schema)
@@ -53,12 +55,34 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
         for name, value in entries
         if value is not None
     }
+    if statement.overwrite:
+        sink = _overwriting(sink, statement, static, dict(target), context)
     query = source_query(statement.query.query, context)
     columns = [c.text for c in statement.columns]
     spans = item_spans(statement.query.query, len(query.names))
     plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
     span = statement.table.span
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
+
+
+def _overwriting(
+    sink: SinkTable, statement: Insert, static: Mapping[str, Expr], types: Mapping[str, DataType], context: BindContext
+) -> SinkTable:
+    """The sink whose rows replace those that are there."""
+    if not isinstance(sink, SupportsOverwrite):
+        raise UnsupportedError(
+            f'"{statement.table.parts[-1]}" cannot be overwritten, only tables of files can',
+            code="E1619",
+            span=statement.table.span,
+            hint="for a table in memory: BEGIN EPOCH; TRUNCATE TABLE t; INSERT INTO t ..; END EPOCH",
+        )
+    values = {
+        name: fold_constant(
+            cast_explicitly(value, types[name], False, None), context.functions, context.time_zone
+        ).value
+        for name, value in static.items()
+    }
+    return sink.with_overwrite(values)
 
 
 def _check_names(named: Sequence[tuple[str, Span]], table: CatalogTable, known: Sequence[str]) -> None:

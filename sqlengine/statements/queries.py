@@ -132,13 +132,6 @@ def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
 
 def _target(session: Session, statement: st.Insert) -> CatalogTable:
     found = session.catalogs.get(statement.table.parts, statement.table.span)
-    if statement.overwrite:
-        raise UnsupportedError(
-            "INSERT OVERWRITE cannot be carried out: a stream of changes adds to what is there",
-            code="E1619",
-            span=statement.table.span,
-            hint="TRUNCATE a table in memory first; write files into another folder",
-        )
     if isinstance(found, CatalogTable):
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"

@@ -1,0 +1,121 @@
+"""INSERT OVERWRITE: files that take the place of others.
+
+    old files stay -> all rows are written -> old files are hidden, new ones named -> the hidden ones are removed
+
+Until the job has ended well nothing is visible of it, at checkpoints neither: what a checkpoint has prepared is held, and
+is part of what the next one prepares. When something goes wrong while files change places, the old ones come back.
+
+As in Flink the whole table is replaced when it has no partitions; else the partitions that rows are written to, and the
+one that the statement names in full, rows or not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.filesystem.files import visible_files
+from connectors.filesystem.sink import FileSink, FileWriter
+from connectors.filesystem.staged_files import remove_file
+from runtime.core.errors import ConnectorError
+
+__all__ = ["OverwritableFileSink", "OverwritingFileWriter"]
+
+_HIDDEN = ".replaced-"
+
+
+@dataclass(frozen=True)
+class OverwritableFileSink(FileSink):
+    """Files that are added to, or replaced (`overwrites`). `replaced_partition`: the folder of a partition that is
+    replaced whether rows are written to it or not."""
+
+    overwrites: bool = False
+    replaced_partition: str | None = None
+
+    def with_overwrite(self, partition: Mapping[str, Any]) -> OverwritableFileSink:
+        folder = None
+        if self.partitions and all(c in partition for c in self.partitions):
+            types = {f.name: f.type.arrow for f in self.schema}
+            folder = os.path.join(
+                *(self.folder_names(pa.array([partition[c]], types[c]), c)[0] for c in self.partitions)
+            )
+        return replace(self, overwrites=True, replaced_partition=folder)
+
+    def open_writer(self, job: str) -> FileWriter:
+        """Raises ConnectorError E3110 when the folder cannot be written."""
+        return OverwritingFileWriter(self, job) if self.overwrites else FileWriter(self, job)
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "overwrite": True} if self.overwrites else super().describe()
+
+
+class OverwritingFileWriter(FileWriter):
+    """A committable is `{"files": ..., "held": true}` before all rows are written, then `{"files": ..., "replaced": [path,
+    ...]}`; paths are relative to the table's folder."""
+
+    def __init__(self, sink: OverwritableFileSink, job: str) -> None:
+        super().__init__(sink, job)
+        self._replaced_partition = sink.replaced_partition
+        self._complete = False
+        self._done = False
+
+    def complete(self) -> None:
+        """All rows are written: what is prepared from now on replaces what is there."""
+        self._complete = True
+
+    def prepare(self) -> Any:
+        files = self._files.prepare()
+        if self._done:
+            # What is visible now are the new files.
+            return None
+        if not self._complete:
+            return {"files": files, "held": True} if files else None
+        folders = {os.path.dirname(final) for _, final in files}
+        if not self._sink.partitions:
+            folders = {""}
+        elif self._replaced_partition is not None:
+            folders.add(self._replaced_partition)
+        root = self._sink.path
+        old = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+        return {"files": files, "replaced": old, "commit": sorted(folders - {""})} if files or old else None
+
+    def publish(self, committable: Any) -> None:
+        """Raises ConnectorError E3112 when files cannot change places now, E3113 when a new one is gone."""
+        if committable.get("held"):
+            return
+        hidden: list[tuple[str, str]] = []
+        try:
+            for path in committable["replaced"]:
+                shown = os.path.join(self._sink.path, path)
+                away = os.path.join(os.path.dirname(shown), _HIDDEN + os.path.basename(shown))
+                with suppress(FileNotFoundError):
+                    os.rename(shown, away)
+                hidden.append((shown, away))
+            self._files.publish(committable["files"])
+        except BaseException as error:
+            for shown, away in hidden:
+                with suppress(OSError):
+                    os.rename(away, shown)
+            if isinstance(error, OSError):
+                message = f"cannot replace the files of {self._sink.path}: {error.strerror}"
+                raise ConnectorError(message, code="E3112", hint="the files are as they were") from error
+            raise
+        self._done = True
+        for _, away in hidden:
+            with suppress(OSError):
+                remove_file(away)
+        if self._partitions is not None:
+            self._partitions.commit(committable["commit"])
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            if committable.get("held"):
+                self._files.adopt(committable["files"])
+            else:
+                self.publish(committable)
+        self._files.remove_leftovers()
