@@ -119,6 +119,9 @@ class AppendTopNOperator(Operator):
         before = self._best[touched]
         after, gone = self._merged(batch, rows, owner, words, before)
         self._best[touched] = after
+        # In order of first touch, so that what comes out does not depend on where state stands.
+        order = np.argsort(np.minimum.reduceat(rows, begins))
+        before, after = before[order], after[order]
         output = (
             self._ranks_that_changed(before, after)
             if self._node.rank_column

@@ -191,7 +191,9 @@ class KeepFirstByTimeOperator(Operator):
         best = order[leads]
         slot, when = slots[best], at[best]
         wins = ~self._sent[slot] & (~self._waits[slot] | (when < self._times[slot]))
-        best, slot, when = best[wins], slot[wins], when[wins]
+        # In order of arrival, in which rows of one time come out.
+        best = np.sort(best[wins])
+        slot, when = slots[best], at[best]
         self._timers.remove(slot[self._waits[slot]])
         self._timers.insert(np.zeros(len(slot), dtype=np.int64), time_words(when), None, slot)
         self._waiting.put(slot, batch.take(best).columns)

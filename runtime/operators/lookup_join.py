@@ -145,14 +145,20 @@ class _Answers:
         self._slots = SlotAllocator()
         self._lists = BlockLists()
         self._owner = np.empty(0, np.int64)
+        self._arrival = np.empty(0, np.int64)
+        self._next_arrival = 0
         whole = range(len(left))
         rows = row_table(self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64))
         self._table = StateTable(
             "answers",
-            [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True)],
+            [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True), ("$arrival", pa.int64())],
             live=self._slots.live_slots,
-            read=lambda slots: [pa.array(self._owner[slots]), *self._store.take(slots)],
-            load=lambda columns: self.add(columns[0].to_numpy(), columns[1:]),
+            read=lambda slots: [
+                pa.array(self._owner[slots]),
+                *self._store.take(slots),
+                pa.array(self._arrival[slots]),
+            ],
+            load=self._load,
             owner=rows,
         )
         self.tables = (rows, self._table)
@@ -168,7 +174,17 @@ class _Answers:
         self._lists.append(owners, slots)
         self._owner = grown(self._owner, self._slots.high)
         self._owner[slots] = owners
+        self._arrival = grown(self._arrival, self._slots.high)
+        self._arrival[slots] = np.arange(self._next_arrival, self._next_arrival + len(slots))
+        self._next_arrival += len(slots)
         self._table.wrote(slots)
+        return slots
+
+    def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        order = np.argsort(columns[-1].to_numpy(), kind="stable")
+        owners, *values = (c.take(pa.array(order)) for c in columns[:-1])
+        slots = np.empty(len(order), np.int64)
+        slots[order] = self.add(owners.to_numpy(), values)
         return slots
 
     def of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

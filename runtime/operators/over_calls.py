@@ -18,9 +18,8 @@ from runtime.eval.frames.position_call import PositionCall, ShiftCall, window_ca
 from runtime.expr.nodes import Frame
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.operators.window_assign import milliseconds
-from runtime.plan.aggregate_state import call_names
 from runtime.plan.nodes import OverAggregateExec
-from runtime.plan.over_state import begins_with_partition
+from runtime.plan.over_state import begins_with_partition, over_names
 from runtime.state.table import StateTable, shared_value
 
 __all__ = ["OverCalls", "range_numbers"]
@@ -43,13 +42,8 @@ class OverCalls:
         columns |= {spec.filter for spec in node.calls if spec.filter is not None}
         self.needed = sorted(columns)
         """The columns of the input that the calls read."""
-        # Equal calls are evaluated apart, and so they are saved.
-        given: dict[str, int] = {}
-        self.names: list[str] = []
+        self.names = over_names(node.calls)
         """A name of each call, no two the same."""
-        for name in (call_names(node.calls)[spec] for spec in node.calls):
-            given[name] = given.get(name, 0) + 1
-            self.names.append(name if given[name] == 1 else f"{name} again {given[name] - 1}")
 
     @property
     def history(self) -> int:

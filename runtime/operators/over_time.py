@@ -353,6 +353,8 @@ class OverTimeOperator(Operator):
 
     def _forget_idle(self, partitions: np.ndarray) -> None:
         """Forgets partitions, with their rows past, unless rows of theirs wait."""
+        if self._totals_table is not None:
+            self._totals_table.wrote(partitions)
         idle = partitions[self._waiting[partitions] == 0]
         if len(idle):
             _, rows = self._past.probe(idle)

@@ -56,7 +56,7 @@ class OverUpdateOperator(Operator):
         types = [t.arrow for t in source.types]
         partition = [source[i].type for i in node.partition]
         self._partitions = KeyIndex([t.arrow for t in partition], [t.nullable for t in partition])
-        self._equal = KeyEncoder(types, [t.nullable for t in source.types])
+        self._equal = KeyEncoder(types, [t.nullable for t in source.types], exact=True)
         self._equal_index = HashIndex(self._equal.width)
         self._equal_rows = BlockLists()
         self._key_of, self._partition_of = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -214,10 +214,12 @@ class OverUpdateOperator(Operator):
             self._forget(slots)
 
     def _first_changes(self, partitions: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The changed partitions, each once, and the order words of the first row that changes in each."""
+        """The changed partitions, each once in the order given, and the order words of the first row that changes in
+        each."""
         words = self._sorted.order_words_of(rows)
         order = np.lexsort((*words.T[::-1], partitions))
         first = order[np.flatnonzero(np.diff(partitions[order], prepend=-1))]
+        first = first[np.argsort(np.unique(partitions, return_index=True)[1])]
         return partitions[first], words[first]
 
     def _refresh(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runtime.expr.nodes import Frame, FrameBound
+from runtime.plan.aggregate_state import call_names, is_distinct
 from runtime.plan.nodes import AggregateSpec, OverAggregateExec
 
 __all__ = [
@@ -13,7 +16,10 @@ __all__ = [
     "carries_totals",
     "keeps_past_rows",
     "keeps_totals",
+    "over_names",
     "time_bounds_rows",
+    "values_table",
+    "values_tables",
 ]
 
 ADDITIVE = frozenset(
@@ -72,6 +78,30 @@ def time_bounds_rows(node: OverAggregateExec) -> bool:
     if carries_totals(node) or begins_with_partition(frame) or any(_looks_back(call) for call in node.calls):
         return False
     return frame is not None and not frame.rows
+
+
+def over_names(calls: Sequence[AggregateSpec]) -> list[str]:
+    """A name of each call, no two the same: equal calls are evaluated apart, and so is their state."""
+    known = call_names(calls)
+    taken: dict[str, int] = {}
+    names: list[str] = []
+    for name in (known[call] for call in calls):
+        taken[name] = taken.get(name, 0) + 1
+        names.append(name if taken[name] == 1 else f"{name} again {taken[name] - 1}")
+    return names
+
+
+def values_table(name: str) -> str:
+    """The name of the table of the distinct values that a call, told by its name, has seen."""
+    return f"values of {name}"
+
+
+def values_tables(node: OverAggregateExec) -> list[tuple[str, AggregateSpec]]:
+    """For time order: the tables of distinct values, with their calls."""
+    if not carries_totals(node):
+        return []
+    named = zip(over_names(node.calls), node.calls, strict=True)
+    return [(values_table(name), call) for name, call in named if is_distinct(call)]
 
 
 def _carries(call: AggregateSpec) -> bool:

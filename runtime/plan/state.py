@@ -13,6 +13,7 @@ from runtime.core.schema import Schema
 from runtime.plan import nodes as p
 from runtime.plan.aggregate_state import value_tables
 from runtime.plan.nodes import PhysicalNode
+from runtime.plan.over_state import carries_totals, keeps_past_rows, keeps_totals, time_bounds_rows, values_tables
 from runtime.plan.windows import SessionWindow
 
 __all__ = ["NOTHING", "StateTable", "column_names", "duration_text", "state_tables"]
@@ -71,6 +72,12 @@ def _ttl(ttl: int, otherwise: str) -> str:
     return f"{duration_text(ttl)} without change" if ttl else otherwise
 
 
+def _touched(schema: Schema, keys: tuple[int, ...], ttl: int) -> list[StateTable]:
+    """Where keys expire together with all that they hold: when each was touched."""
+    held = f"the time of the last change by {_by(schema, keys, 'nothing')}"
+    return [StateTable("touched", held, _ttl(ttl, NOTHING))] if ttl else []
+
+
 def _group(node: p.GroupAggregateExec) -> tuple[StateTable, ...]:
     bound = _ttl(node.ttl, KEYS if node.keys else "one row")
     groups = StateTable("groups", f"accumulators by {_by(node.input.schema, node.keys, 'nothing')}", bound)
@@ -122,9 +129,22 @@ def _interval_join(node: p.IntervalJoinExec) -> tuple[StateTable, ...]:
 
 
 def _temporal_join(node: p.TemporalJoinExec) -> tuple[StateTable, ...]:
+    by = _by(node.right.schema, node.right_keys)
+    # An updating left side may take back a row of any time, so versions are kept for good.
+    bound = f"{WATERMARK} and {KEYS}" if node.left.mode.is_append_only else NOTHING
     return (
         StateTable("waiting", "left rows until their time has come", WATERMARK),
-        StateTable("versions", f"versions by {_by(node.right.schema, node.right_keys)}", f"{WATERMARK} and {KEYS}"),
+        StateTable("keys", f"how far back versions are known by {by}", KEYS),
+        StateTable("versions", f"versions by {by}", bound),
+    )
+
+
+def _lookup_join(node: p.LookupJoinExec) -> tuple[StateTable, ...]:
+    if not node.input.mode.is_retract:
+        return ()
+    return (
+        StateTable("rows", "distinct rows with counts", NOTHING),
+        StateTable("answers", "what was looked up for each row", NOTHING),
     )
 
 
@@ -134,18 +154,25 @@ def _window_join(node: p.WindowJoinExec) -> tuple[StateTable, ...]:
 
 
 def _top_n(node: p.TopNExec) -> tuple[StateTable, ...]:
-    by = _by(node.input.schema, node.partition, "nothing")
+    schema = node.input.schema
+    by = _by(schema, node.partition, "nothing")
     if node.input.mode.is_append_only and node.end is not None:
-        return (
-            StateTable(
-                "rows", f"{node.end} rows by {by}", _ttl(node.ttl, KEYS if node.partition else f"{node.end} rows")
-            ),
-        )
-    return (StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING)),)
+        bound = _ttl(node.ttl, KEYS if node.partition else f"{node.end} rows")
+        rows = StateTable("rows", f"{node.end} rows by {by}", bound)
+    else:
+        rows = StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING))
+    return (rows, *_touched(schema, node.partition, node.ttl))
 
 
 def _deduplicate(node: p.DeduplicateExec) -> tuple[StateTable, ...]:
-    return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
+    by = _by(node.input.schema, node.keys)
+    if not node.input.mode.is_append_only:
+        order = "arrival" if node.time is None else "time"
+        rows = StateTable("rows", f"all rows in order of {order} by {by}", _ttl(node.ttl, NOTHING))
+        return (rows, *_touched(node.input.schema, node.keys, node.ttl))
+    if node.time is None and not node.keep_last:
+        return (StateTable("keys", f"whether a row has come by {by}", _ttl(node.ttl, KEYS)),)
+    return (StateTable("rows", f"one row by {by}", _ttl(node.ttl, KEYS)),)
 
 
 def _window_top_n(node: p.WindowTopNExec) -> tuple[StateTable, ...]:
@@ -159,11 +186,28 @@ def _window_top_n(node: p.WindowTopNExec) -> tuple[StateTable, ...]:
 
 def _over(node: p.OverAggregateExec) -> tuple[StateTable, ...]:
     by = _by(node.input.schema, node.partition, "nothing")
+    schema = node.input.schema
     if not (node.rowtime or node.proctime):
-        return (StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING)),)
-    tables = [StateTable("frames", f"rows of the frame or accumulators by {by}", _ttl(node.ttl, KEYS))]
+        rows = StateTable("rows", f"all rows in order by {by}", _ttl(node.ttl, NOTHING))
+        return (rows, *_touched(schema, node.partition, node.ttl))
+    tables: list[StateTable] = []
     if node.rowtime:
         tables.append(StateTable("waiting", "rows until their time has come", WATERMARK))
+    by_time = time_bounds_rows(node)
+    if keeps_past_rows(node):
+        if by_time:
+            bound = WATERMARK if node.rowtime else "the clock"
+        else:
+            listed = not carries_totals(node) and (node.frame is None or node.frame.lower_offset is None)
+            bound = _ttl(node.ttl, NOTHING if listed else KEYS)
+        tables.append(StateTable("frames", f"rows that later frames reach by {by}", bound))
+    if keeps_totals(node) or (node.ttl and not by_time):
+        held = "accumulators" if keeps_totals(node) else "the time of the last change"
+        tables.append(StateTable("totals", f"{held} by {by}", _ttl(0 if by_time else node.ttl, KEYS)))
+    tables += [
+        StateTable(name, f"distinct values of {_by(schema, call.args)}", _ttl(node.ttl, NOTHING))
+        for name, call in values_tables(node)
+    ]
     return tuple(tables)
 
 
@@ -186,13 +230,12 @@ def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:
 
 
 def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
+    by = _by(node.input.schema, node.keys)
     if node.on_conflict != "DEDUPLICATE":
-        return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
-    return (
-        StateTable(
-            "rows", f"live rows in order of arrival by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, NOTHING)
-        ),
-    )
+        rows = StateTable("rows", f"one row by {by}", _ttl(node.ttl, KEYS))
+    else:
+        rows = StateTable("rows", f"live rows in order of arrival by {by}", _ttl(node.ttl, NOTHING))
+    return (rows, *_touched(node.input.schema, node.keys, node.ttl))
 
 
 def _window_table(node: p.WindowTableExec) -> tuple[StateTable, ...]:
@@ -211,6 +254,7 @@ _TABLES: dict[type[PhysicalNode], Callable[..., tuple[StateTable, ...]]] = {
     p.HashJoinExec: _hash_join,
     p.IntervalJoinExec: _interval_join,
     p.TemporalJoinExec: _temporal_join,
+    p.LookupJoinExec: _lookup_join,
     p.WindowJoinExec: _window_join,
     p.TopNExec: _top_n,
     p.DeduplicateExec: _deduplicate,

@@ -20,7 +20,7 @@ from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.plan.nodes import AggregateSpec
-from runtime.plan.over_state import ADDITIVE, ENDS
+from runtime.plan.over_state import ADDITIVE, ENDS, values_table
 from runtime.state.table import StateTable
 
 __all__ = ["frame_call"]
@@ -194,7 +194,7 @@ class DistinctCall(FrameCall):
         self._plain.restore(slots, columns)
 
     def tables(self, name: str, partitions: StateTable) -> list[StateTable]:
-        return [self._known.keep_in(f"values of {name}", ["count"], partitions)]
+        return [self._known.keep_in(values_table(name), ["count"], partitions)]
 
     @property
     def nbytes(self) -> int:

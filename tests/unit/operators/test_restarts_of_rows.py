@@ -1,0 +1,342 @@
+"""Operators that keep rows, thrown away between epochs and made anew from what was saved, beside ones that are not."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from aggregate_harness import Rejected, call, context
+from restart_harness import Twins
+
+from runtime.core.changelog import (
+    APPEND,
+    DELETE,
+    INSERT,
+    RETRACT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    UPSERT,
+    ChangelogBatch,
+    ChangelogMode,
+)
+from runtime.core.clock import MIN_WATERMARK
+from runtime.core.schema import Field, Schema
+from runtime.core.types import BIGINT, DOUBLE, INT, STRING, TimeAttribute, timestamp
+from runtime.expr.nodes import Frame, FrameBound, InputRef
+from runtime.operators.build import build_operator
+from runtime.operators.operator import EpochTime
+from runtime.plan import nodes as p
+from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
+from runtime.plan.state import state_tables
+
+SCHEMA = Schema.of(
+    ("id", BIGINT),
+    ("k", STRING),
+    ("v", INT),
+    ("d", DOUBLE),
+    ("s", STRING),
+    ("ts", timestamp(3, TimeAttribute.ROWTIME)),
+    ("back", INT),
+)
+ID, K, V, D, S, TS, BACK = range(7)
+RANKED = Schema((*SCHEMA.fields, *Schema.of(("rn", BIGINT.not_null())).fields))
+PAIRS = Schema((*SCHEMA.fields, *SCHEMA.fields))
+TTL = 40
+Row = tuple[Any, ...]
+
+START, P, HERE = FrameBound.UNBOUNDED_PRECEDING, FrameBound.PRECEDING, FrameBound.CURRENT_ROW
+
+
+def given(mode: ChangelogMode) -> ValuesExec:
+    return ValuesExec((), SCHEMA, mode)
+
+
+class Feed:
+    """A random changelog of a mode; ids are unique among live rows. Times lie around the watermark."""
+
+    def __init__(self, rng: np.random.Generator, mode: ChangelogMode) -> None:
+        self._rng = rng
+        self._mode = mode
+        self._live: list[Row] = []
+        self._next = 0
+
+    def batch(self, watermark: int) -> ChangelogBatch | None:
+        changes: list[tuple[int, Row]] = []
+        for _ in range(int(self._rng.integers(0, 9))):
+            if self._mode.is_append_only or not self._live or self._rng.random() < 0.5:
+                changes.append((INSERT, self._row(watermark)))
+                self._live.append(changes[-1][1])
+                continue
+            old = self._live.pop(int(self._rng.integers(len(self._live))))
+            if self._rng.random() < 0.5:
+                changes.append((DELETE, old))
+                continue
+            new = (old[ID], *self._row(watermark)[1:])
+            if self._rng.random() < 0.6:
+                # Within its key: the second half of an update, also of a version.
+                new = (old[ID], old[K], *new[2:])
+            changes += [(UPDATE_AFTER, new)] if self._mode.is_upsert else [(UPDATE_BEFORE, old), (UPDATE_AFTER, new)]
+            self._live.append(new)
+        if not changes:
+            return None
+        arrays = [pa.array([row[i] for _, row in changes], f.type.arrow) for i, f in enumerate(SCHEMA)]
+        kinds = None if self._mode.is_append_only else np.array([kind for kind, _ in changes], np.int8)
+        return ChangelogBatch.of(arrays, SCHEMA, kinds)
+
+    def _row(self, watermark: int) -> Row:
+        rng = self._rng
+        self._next += 1
+
+        def maybe(value: Any) -> Any:
+            return None if rng.random() < 0.1 else value
+
+        time = max(watermark, 0) + int(rng.integers(-15, 40))
+        return (
+            self._next,
+            maybe("abcde"[rng.integers(5)]),
+            maybe(int(rng.integers(-5, 5))),
+            maybe(float(rng.choice([0.1, -0.25, 1e17, -1e17, 1.5]))),
+            maybe("xyz"[rng.integers(3)]),
+            dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=time),
+            int(rng.integers(0, 4)),
+        )
+
+
+def run(node: PhysicalNode, modes: Sequence[ChangelogMode], seed: int = 0, epochs: int = 24) -> None:
+    """Compares what comes out, and the names of the tables with those that EXPLAIN STATE shows."""
+    check_names(node)
+    rng = np.random.default_rng(seed)
+    feeds = [Feed(rng, mode) for mode in modes]
+    twins = Twins(lambda: build_operator(node, context(Rejected())), rng)
+    watermark, previous, clock = MIN_WATERMARK, MIN_WATERMARK, 1000
+    for epoch in range(epochs):
+        clock += int(rng.integers(0, 25))
+        if rng.random() < 0.6:
+            watermark = max(watermark, 0) + int(rng.integers(0, 20))
+        marks = (watermark,) * len(feeds)
+        inputs = [feed.batch(watermark) for feed in feeds]
+        twins.step(inputs, EpochTime(epoch, watermark, previous, clock, marks))
+        previous = watermark
+    assert twins.restarts > 4 and twins.rows > 1
+
+
+def check_names(node: PhysicalNode) -> None:
+    """EXPLAIN STATE names the tables that there are, but for figures of the whole operator."""
+    tables = build_operator(node, context()).tables
+    declared = {table.name for table in state_tables(node)}
+    assert {table.name for table in tables if not table.shared} <= declared <= {table.name for table in tables}
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("time", [None, TS], ids=["arrival", "time"])
+@pytest.mark.parametrize("mode", [APPEND, RETRACT], ids=["append", "retract"])
+def test_deduplicate(ttl: int, last: bool, time: int | None, mode: ChangelogMode) -> None:
+    output = RETRACT if last or mode is RETRACT else APPEND
+    run(p.DeduplicateExec(given(mode), (K,), time, last, SCHEMA, output, ttl), [mode])
+
+
+def test_one_row_of_all() -> None:
+    run(p.DeduplicateExec(given(RETRACT), (), None, True, SCHEMA, RETRACT), [RETRACT])
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize("ranked", [False, True], ids=["rows", "ranks"])
+@pytest.mark.parametrize(
+    ("mode", "unique", "function", "end"),
+    [
+        (APPEND, None, RankFunction.ROW_NUMBER, 3),
+        (APPEND, None, RankFunction.ROW_NUMBER, 300),
+        (APPEND, None, RankFunction.RANK, 2),
+        (RETRACT, None, RankFunction.ROW_NUMBER, 2),
+        (RETRACT, (ID,), RankFunction.DENSE_RANK, 2),
+        (UPSERT, (ID,), RankFunction.ROW_NUMBER, None),
+    ],
+    ids=lambda value: str(getattr(value, "value", value)),
+)
+def test_top_n(
+    ttl: int, ranked: bool, mode: ChangelogMode, unique: tuple[int, ...] | None, function: RankFunction, end: int | None
+) -> None:
+    schema = RANKED if ranked else SCHEMA
+    order = (SortSpec(V, True, True), SortSpec(S, False, False))
+    run(p.TopNExec(given(mode), function, (K,), order, 1, end, ranked, unique, schema, RETRACT, ttl), [mode])
+
+
+@pytest.mark.parametrize("mode", [APPEND, RETRACT], ids=["append", "retract"])
+def test_limit(mode: ChangelogMode) -> None:
+    run(p.LimitExec(given(mode), 5, 60, SCHEMA, mode), [mode])
+
+
+def test_sort() -> None:
+    run(p.SortExec(given(APPEND), (SortSpec(TS), SortSpec(V, True, True)), SCHEMA, APPEND), [APPEND])
+
+
+def test_constant_rows_come_once() -> None:
+    from_ = p.ValuesExec(((InputRef(0, INT),),), Schema.of(("x", INT)), APPEND)
+    (table,) = build_operator(from_, context()).tables
+    assert table.contents().column("value").to_pylist() == [False]
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+def test_changelog_normalize(ttl: int) -> None:
+    run(p.ChangelogNormalizeExec(given(UPSERT), (ID,), SCHEMA, RETRACT, ttl), [UPSERT])
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize(("on_conflict", "unique"), [("DEDUPLICATE", None), ("DEDUPLICATE", (ID,)), ("NOTHING", (ID,))])
+def test_sink_materialize(ttl: int, on_conflict: str, unique: tuple[int, ...] | None) -> None:
+    run(p.SinkMaterializeExec(given(RETRACT), (K,), SCHEMA, UPSERT, ttl, on_conflict, unique), [RETRACT])
+
+
+@pytest.mark.parametrize("every", [False, True], ids=["distinct", "all"])
+@pytest.mark.parametrize("kind", ["INTERSECT", "EXCEPT"])
+def test_set_operation(kind: str, every: bool) -> None:
+    # Few columns, so that rows are equal.
+    few = Schema(SCHEMA.fields[K : V + 1])
+    node = p.SetOperationExec(ValuesExec((), few, RETRACT), ValuesExec((), few, RETRACT), kind, every, few, RETRACT)
+    twins, rng = Twins(lambda: build_operator(node, context()), np.random.default_rng(3)), np.random.default_rng(4)
+    feeds = [Feed(rng, RETRACT), Feed(rng, RETRACT)]
+    for epoch in range(60):
+        batches = [feed.batch(0) for feed in feeds]
+        cut = [None if b is None else ChangelogBatch.of(b.columns[K : V + 1], few, b.kinds) for b in batches]
+        twins.step(cut, EpochTime(epoch, 0, 0, 0, (0, 0)))
+    assert twins.restarts > 10 and twins.rows > 20
+    check_names(node)
+
+
+@pytest.mark.parametrize("proctime", [False, True], ids=["rowtime", "proctime"])
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_interval_join(kind: JoinKind, proctime: bool) -> None:
+    schema = SCHEMA if kind.left_only else PAIRS
+    node = p.IntervalJoinExec(
+        given(APPEND), given(APPEND), kind, (K,), (K,), TS, TS, -20, 30, None, schema, APPEND, proctime
+    )
+    run(node, [APPEND, APPEND])
+
+
+@pytest.mark.parametrize("left", [APPEND, RETRACT, UPSERT], ids=["append", "retract", "upsert"])
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
+def test_temporal_join(kind: JoinKind, left: ChangelogMode) -> None:
+    node = p.TemporalJoinExec(given(left), given(RETRACT), kind, (K,), (K,), TS, TS, None, PAIRS, left)
+    run(node, [left, RETRACT])
+
+
+class Table:
+    """A table outside whose rows are others in every epoch."""
+
+    schema = Schema.of(("uk", STRING), ("n", BIGINT))
+
+    def __init__(self) -> None:
+        self.epoch = 0
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        wanted = [(i, k) for i, k in enumerate(keys.column(0).to_pylist()) if k != "a"]
+        rows = [(i, k, 2 * self.epoch + n) for i, k in wanted for n in range(2)]
+        columns = [pa.array([r[1] for r in rows], pa.string()), pa.array([r[2] for r in rows], pa.int64())]
+        return pa.array([r[0] for r in rows], pa.int64()), pa.RecordBatch.from_arrays(columns, names=["uk", "n"])
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
+def test_lookup_join(kind: JoinKind) -> None:
+    keys = ((InputRef(K, STRING), 0),)
+    schema = Schema((*PAIRS.fields[: len(SCHEMA)], *Table.schema.fields))
+    table = Table()
+    node = p.LookupJoinExec(given(RETRACT), table, "users", kind, keys, None, schema, RETRACT)
+    check_names(node)
+    rng = np.random.default_rng(5)
+    feed, twins = Feed(rng, RETRACT), Twins(lambda: build_operator(node, context()), rng)
+    for epoch in range(60):
+        # Both operators ask the same in an epoch, and get the same.
+        table.epoch = epoch
+        twins.step([feed.batch(0)], EpochTime(epoch, 0, 0, 0, (0,)))
+    assert twins.restarts > 10 and twins.rows > 20
+
+
+def window(name: str, type_: Any, *args: int) -> AggregateSpec:
+    return AggregateSpec(name, args, tuple(SCHEMA[i].type for i in args), type_)
+
+
+CALLS = [
+    call(SCHEMA, "COUNT"),
+    call(SCHEMA, "SUM", V),
+    call(SCHEMA, "AVG", D),
+    call(SCHEMA, "SUM", D),
+    call(SCHEMA, "STDDEV_POP", D),
+    call(SCHEMA, "MIN", V),
+    call(SCHEMA, "MAX", S),
+    call(SCHEMA, "FIRST_VALUE", V),
+    call(SCHEMA, "LAST_VALUE", S),
+    call(SCHEMA, "COUNT", S, distinct=True),
+    call(SCHEMA, "SUM", V, distinct=True),
+    call(SCHEMA, "COUNT"),
+]
+RANKS = [window(name, BIGINT, *()) for name in ("ROW_NUMBER", "RANK", "DENSE_RANK")]
+LAG = window("LAG", INT, V, BACK)
+LIST = call(SCHEMA, "LISTAGG", S)
+ROWS_2 = Frame(True, P, HERE, 2, None)
+RANGE_30 = Frame(False, P, HERE, 30, None)
+OVERS: dict[str, tuple[list[AggregateSpec], Frame | None]] = {
+    "totals": ([*CALLS, *RANKS], None),
+    "totals and LAG": ([*CALLS, LAG], Frame(True, START, HERE)),
+    "LAG": ([LAG], None),
+    "lists": ([LIST, RANKS[0], LAG], None),
+    "rows": (CALLS, ROWS_2),
+    "rows and ranks": ([*CALLS, *RANKS, LIST], ROWS_2),
+    "range": (CALLS, RANGE_30),
+    "range and LAG": ([*CALLS, LAG], RANGE_30),
+    "this row": ([LIST], Frame(True, HERE, HERE)),
+}
+
+
+def over(calls: list[AggregateSpec], frame: Frame | None, mode: ChangelogMode, **options: Any) -> PhysicalNode:
+    columns = [*SCHEMA.fields, *(Field(f"a{n}", c.type) for n, c in enumerate(calls))]
+    timed = bool(options.get("rowtime") or options.get("proctime"))
+    return p.OverAggregateExec(
+        given(mode),
+        (K,),
+        options.pop("order", (SortSpec(TS),)),
+        frame,
+        tuple(calls),
+        schema=Schema(tuple(columns)),
+        mode=APPEND if timed else RETRACT,
+        **{"rowtime": False, "proctime": False, **options},
+    )
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize("time", ["rowtime", "proctime"])
+@pytest.mark.parametrize("name", list(OVERS))
+def test_over_time(name: str, time: str, ttl: int) -> None:
+    calls, frame = OVERS[name]
+    if time == "proctime":
+        # Ranks of peers are refused in processing time, where there are none.
+        calls = [c for c in calls if c.function not in ("RANK", "DENSE_RANK")]
+    run(over(calls, frame, APPEND, ttl=ttl, **{time: True}), [APPEND])
+
+
+@pytest.mark.parametrize("ttl", [0, TTL])
+@pytest.mark.parametrize(
+    ("mode", "order"),
+    [(APPEND, (SortSpec(V, True, True),)), (RETRACT, (SortSpec(V), SortSpec(S, True)))],
+    ids=["append", "retract"],
+)
+@pytest.mark.parametrize(
+    ("calls", "frame"),
+    [
+        ([*CALLS[:9], *RANKS], None),
+        ([*CALLS, LAG, window("LEAD", INT, V), window("CUME_DIST", DOUBLE)], ROWS_2),
+        ([LIST], Frame(True, START, FrameBound.UNBOUNDED_FOLLOWING)),
+    ],
+    ids=["resumed", "rows", "whole"],
+)
+def test_over_changes(
+    calls: list[AggregateSpec], frame: Frame | None, mode: ChangelogMode, order: tuple[SortSpec, ...], ttl: int
+) -> None:
+    run(over(calls, frame, mode, order=order, ttl=ttl), [mode])
