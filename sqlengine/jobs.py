@@ -21,12 +21,14 @@ ENDED_JOBS_KEPT = 50
 
 @dataclass
 class RunningJob:
-    """A job and the thread it runs on (None when it ran in the caller's)."""
+    """A job and the thread it runs on (None when it ran in the caller's). `locked`: it holds the lock of tables in memory
+    during each epoch."""
 
     id: str
     statement: str
     job: Job
     thread: threading.Thread | None = None
+    locked: bool = False
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
@@ -91,7 +93,7 @@ class Jobs:
 
     def start(self, name: str, statement: str, job: Job, run: Callable[[], None] | None = None) -> RunningJob:
         """Run a job on a thread of its own."""
-        running = RunningJob(name, statement, job)
+        running = RunningJob(name, statement, job, locked=run is not None)
         self._register(running)
 
         def drain() -> None:

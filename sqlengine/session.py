@@ -20,7 +20,7 @@ from connectors.memory import MemoryTable
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
-from runtime.core.errors import BindError, OptionError, Span, UnsupportedError, did_you_mean, pointing_at
+from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import FunctionRegistry
@@ -28,7 +28,7 @@ from runtime.expr.library import builtin_functions
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
 from runtime.local.job_settings import EpochCut, JobSettings
-from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
+from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode
 from runtime.spi.registry import TableRequest
 from runtime.spi.table import SinkTable
@@ -43,6 +43,7 @@ from sqlengine.catalog.objects import (
     PhysicalColumn,
 )
 from sqlengine.jobs import Jobs
+from sqlengine.system_tables import SystemTables
 from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
@@ -233,20 +234,14 @@ class Session:
                 hint="INSERT into a table with another connector, for example 'filesystem' or 'print'",
             )
 
-    def system_table(self, name: str, span: Span | None) -> OpenTable:
+    def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
-        tables = {
-            "rejected": (REJECTED_SCHEMA, self.rejected.rows),
-            "jobs": (Jobs.SCHEMA, lambda: self.jobs.rows(v.job for v in self.views.jobs())),
-        }
-        if name not in tables:
-            raise BindError(f'unknown table "system.{name}"', code="E1202", span=span, hint=did_you_mean(name, tables))
-        schema, rows = tables[name]
-        path = ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, name)
-        contents = MemoryTable(str(path), schema, append_only=True)
-        from_rows = rows()
-        snapshot = replace(contents.snapshot(), rows=from_rows)
-        return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+        system = SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
+        schema, rows = system.open(path, span)
+        at = ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1])
+        contents = MemoryTable(str(at), schema, append_only=True)
+        snapshot = replace(contents.snapshot(), rows=rows)
+        return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
 
 
 def _is_append_only(table: CatalogTable) -> bool:
@@ -301,8 +296,8 @@ class Binding:
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         session = self.session
-        if len(path) == 2 and path[0] == SYSTEM_DATABASE:
-            return session.system_table(path[1], span)
+        if path[0] == SYSTEM_DATABASE and (len(path) == 2 or path[1] == "state"):
+            return session.system_table(path[1:], span)
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)

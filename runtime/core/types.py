@@ -48,6 +48,7 @@ __all__ = [
     "array",
     "char",
     "decimal",
+    "from_arrow",
     "map_of",
     "multiset",
     "row",
@@ -301,6 +302,30 @@ def _arrow(t: DataType) -> pa.DataType:
             return pa.map_(_arrow(t.children[0]), pa.int32())
         case _:
             return pa.struct([pa.field(f.name, _arrow(f.type)) for f in t.fields])
+
+
+def from_arrow(type_: pa.DataType) -> DataType:
+    """The SQL type whose values an Arrow type carries, nullable; the widest one where several are carried alike."""
+    if pa.types.is_null(type_):
+        return NULL
+    for root, arrow in _SIMPLE_ARROW.items():
+        if arrow.equals(type_) and root in _PLAIN:
+            return _PLAIN[root]
+    if pa.types.is_decimal(type_):
+        return decimal(type_.precision, type_.scale)
+    if pa.types.is_timestamp(type_):
+        precision = 9 if type_.unit == "ns" else 6
+        return timestamp(precision) if type_.tz is None else timestamp_ltz(precision)
+    if pa.types.is_map(type_):
+        return map_of(from_arrow(type_.key_type), from_arrow(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return array(from_arrow(type_.value_type))
+    if pa.types.is_struct(type_):
+        return row(*((f.name, from_arrow(f.type)) for f in type_))
+    return BYTES if pa.types.is_binary(type_) or pa.types.is_large_binary(type_) else STRING
+
+
+_PLAIN = {t.root: t for t in (BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES, DATE, TIME)}
 
 
 def _spell(t: DataType) -> str:

@@ -67,7 +67,7 @@ class Job:
         self._cancelled = threading.Event()
         self._ended = False
         self._published = False
-        self._savepoints: SimpleQueue[tuple[str, bool, bool, Future[CheckpointInfo]]] = SimpleQueue()
+        self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._reading: ThreadPoolExecutor | None = None
         self._open()
@@ -130,13 +130,15 @@ class Job:
     def savepoint(self, path: str, *, stop: bool = False, drain: bool = False) -> Future[CheckpointInfo]:
         """Write a savepoint at the end of the epoch at hand. `stop`: the job ends with it; `drain`: time goes to its
         end first, so that all windows fire."""
-        done: Future[CheckpointInfo] = Future()
+        return self.between_epochs(lambda: self._write_savepoint(path, stop=stop, drain=drain))
+
+    def between_epochs(self, call: Callable[[], Any]) -> Future[Any]:
+        """Have the job's thread call something after the epoch at hand; PlanningError E1416 for a job that has
+        ended."""
+        done: Future[Any] = Future()
+        self._requests.put((call, done))
         if self._ended:
-            done.set_exception(_ended(self))
-        else:
-            self._savepoints.put((path, stop, drain, done))
-            if self._ended:
-                self._refuse_savepoints()
+            self._refuse_requests()
         return done
 
     def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
@@ -170,7 +172,7 @@ class Job:
             self._restarts.after_epoch(self.dataflow)
         if self.checkpoints is not None:
             self.checkpoints.after_epoch(self)
-        self._write_savepoints()
+        self._answer_requests()
         return outputs, moved
 
     def _time_moves(self, index: int, polled: SourceInput) -> bool:
@@ -255,7 +257,7 @@ class Job:
             self._note_failure(error)
             raise
         finally:
-            self._refuse_savepoints()
+            self._refuse_requests()
             if self.checkpoints is not None:
                 self.checkpoints.close()
         self.status = "FINISHED" if over and not self._cancelled.is_set() else "CANCELED"
@@ -294,38 +296,35 @@ class Job:
             finished,
         )
 
-    def _write_savepoints(self) -> None:
-        """Between epochs: what was asked for since the last one. What the sinks hold is published, so that whoever goes
-        on from the savepoint writes only what comes after it."""
-        while True:
-            try:
-                path, stop, drain, done = self._savepoints.get_nowait()
-            except Empty:
-                return
-            try:
-                if drain:
-                    ends = {s.node: SourceInput(None, finished=True) for s in self._sources}
-                    self.dataflow.step(ends, self._settings.clock.now())
-                if self.checkpoints is not None:
-                    self.checkpoints.now(self)
-                self.publish(self.dataflow.prepare())
-                # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
-                info = write_savepoint(
-                    path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name
-                )
-            except Exception as error:
-                done.set_exception(error)
-                if drain:
-                    raise
-                continue
-            if stop:
-                self._cancelled.set()
-            done.set_result(info)
+    def _write_savepoint(self, path: str, *, stop: bool, drain: bool) -> CheckpointInfo:
+        """What the sinks hold is published, so that whoever goes on from the savepoint writes only what comes after
+        it."""
+        if drain:
+            ends = {s.node: SourceInput(None, finished=True) for s in self._sources}
+            self.dataflow.step(ends, self._settings.clock.now())
+        if self.checkpoints is not None:
+            self.checkpoints.now(self)
+        self.publish(self.dataflow.prepare())
+        # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
+        info = write_savepoint(path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name)
+        if stop:
+            self._cancelled.set()
+        return info
 
-    def _refuse_savepoints(self) -> None:
+    def _answer_requests(self) -> None:
+        """Between epochs: what was asked for since the last one."""
         with suppress(Empty):
             while True:
-                self._savepoints.get_nowait()[-1].set_exception(_ended(self))
+                call, done = self._requests.get_nowait()
+                try:
+                    done.set_result(call())
+                except Exception as error:
+                    done.set_exception(error)
+
+    def _refuse_requests(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._requests.get_nowait()[-1].set_exception(_ended(self))
 
     # --- failures
 
@@ -372,7 +371,7 @@ class Job:
         if self.checkpoints is not None:
             checkpoints = self.checkpoints
             ends += [lambda: checkpoints.give_up(self), checkpoints.close]
-        for end in (*ends, self.dataflow.abort, self._refuse_savepoints):
+        for end in (*ends, self.dataflow.abort, self._refuse_requests):
             try:
                 end()
             except Exception as later:

@@ -110,6 +110,17 @@ class StateTable:
         written = np.flatnonzero(marks == _WRITTEN)
         return TableChanges(self.name, self._rows(written), np.flatnonzero(marks == _FREED), False)
 
+    def decoded(self) -> pa.RecordBatch:
+        """The rows for people: with an owner its key columns stand in the place of `OWNER`."""
+        rows = self.contents()
+        if self.owner is None or not self.owner.key:
+            return rows
+        owners = self.owner._rows(rows.column(OWNER).to_numpy()).select(self.owner.key)
+        taken = set(rows.schema.names)
+        names = [name if name not in taken else f"{self.owner.name}.{name}" for name in self.owner.key]
+        rest = [n for n in rows.schema.names if n not in (SLOT, OWNER)]
+        return pa.RecordBatch.from_arrays([*owners.columns, *(rows.column(n) for n in rest)], names=[*names, *rest])
+
     def image(self) -> TableChanges:
         """All rows, without being the last save that `changes` goes on from."""
         return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
@@ -118,12 +129,14 @@ class StateTable:
         """Loads saved rows of one task into the table.
 
         Args:
-            rows: `SLOT` and columns, found by name; one that is missing is NULL, types are widened where they must be.
+            rows: `SLOT` and columns: the same ones whatever they are called now, because names are no part of what an
+                operator computes; where their number or types differ they are found by name, one that is missing is
+                NULL, and types are widened.
             groups: only rows of these key groups; None is all.
             moved: for each table of the saved task that was restored already, the new slot by old slot, -1 for rows
                 that are not here; this table is added.
         """
-        columns = [self._column(rows, field) for field in self.schema]
+        columns = self._columns(rows)
         old = rows.column(SLOT).to_numpy()
         keep: np.ndarray | None = None
         if self.owner is not None:
@@ -157,6 +170,13 @@ class StateTable:
         columns = list(self._read(slots))
         schema = pa.schema([pa.field(SLOT, pa.int64()), *self.schema])
         return pa.RecordBatch.from_arrays([pa.array(slots, pa.int64()), *columns], schema=schema)
+
+    def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of saved rows, in the order and with the types of the table."""
+        names = [name for name in rows.schema.names if name != SLOT]
+        if [rows.schema.field(name).type for name in names] == self.schema.types:
+            return [rows.column(name) for name in names]
+        return [self._column(rows, field) for field in self.schema]
 
     def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
         index = rows.schema.get_field_index(field.name)

@@ -217,6 +217,11 @@ class RelationGrammar(ExpressionGrammar):
         return self._table(self._path("a table name"), start)
 
     def _table(self, parts: list[exp.Identifier], start: Token) -> exp.Table:
+        if len(parts) > 3 and parts[0].name == "system":
+            # system.state.job.operator.table: sqlglot keeps what exceeds its three parts as dots.
+            *front, last = parts[2:]
+            dotted = exp.Dot.build([*front, last])
+            return self.place(exp.Table(this=dotted, db=parts[1], catalog=parts[0]), start)
         if len(parts) > 3:
             self.refuse("a table name has at most three parts", start, "catalog.database.table")
         keys = ("this", "db", "catalog")

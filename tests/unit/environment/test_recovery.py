@@ -187,3 +187,36 @@ def test_a_path_without_a_savepoint(tmp_path: Path) -> None:
         pytest.raises(SqlEngineError, match="E3404"),
     ):
         t_env.execute_sql(INSERT)
+
+
+def test_other_names_of_columns_keep_the_state(tmp_path: Path, expected: list[str]) -> None:
+    named = """INSERT INTO totals SELECT {a}, COUNT(*), MAX({p})
+        FROM (SELECT bid.auction AS {a}, bid.price AS {p} FROM nexmark WHERE event_type = 2) GROUP BY {a}"""
+    t_env = environment(tmp_path)
+    stop_after(t_env, 7)
+    with pytest.raises(Stopped):
+        t_env.execute_sql(named.format(a="a", p="p"))
+    with environment(tmp_path) as again:
+        result = again.execute_sql(named.format(a="p", p="a"))
+        assert result.job is not None
+        assert result.job.restored is not None
+    assert published(tmp_path / "out") == expected
+
+
+def test_checkpoints_and_state_are_tables(tmp_path: Path) -> None:
+    with environment(tmp_path) as t_env:
+        result = t_env.execute_sql(INSERT)
+        assert result.job is not None
+        (aggregate,) = (v.name for v in result.job.dataflow.vertices if v.name.startswith("GroupAggregate"))
+        ((job, status, path),) = t_env.execute_sql("SELECT job, status, path FROM system.checkpoints").collect()
+        assert (job, status) == ("job-1", "completed")
+        counted = "SELECT COUNT(*) AS n FROM system.state.`{}`.`{}`.groups"
+        live = t_env.execute_sql(counted.format("job-1", aggregate)).to_arrow()
+        assert live == t_env.execute_sql(counted.format(path, aggregate)).to_arrow()
+        (figures,) = t_env.execute_sql(
+            f"SELECT kind, rows_in, rows_filtered, state_rows FROM system.operators WHERE operator = '{aggregate}'"
+        ).collect()
+        assert figures[0] == "GroupAggregate"
+        assert live.to_pylist() == [{"n": figures[3]}]
+        with pytest.raises(SqlEngineError, match=r"E1202.*did you mean"):
+            t_env.execute_sql(f"SELECT * FROM system.state.`job-1`.`{aggregate}`.group")
