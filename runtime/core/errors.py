@@ -33,6 +33,7 @@ __all__ = [
     "display_width",
     "pointing_at",
     "render",
+    "with_article",
 ]
 
 
@@ -192,6 +193,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     if 0 < len(names) <= 12:
         return "there is: " + ", ".join(f'"{n}"' for n in names)
     return None
+
+
+def with_article(thing: object) -> str:
+    """`an INT`, `a BIGINT`: a noun, or a type, with its indefinite article."""
+    text = str(thing)
+    return f"{'an' if text[:1].upper() in tuple('AEIOU') else 'a'} {text}"
 
 
 def position(text: str, offset: int) -> tuple[int, int]:

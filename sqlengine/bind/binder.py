@@ -43,7 +43,9 @@ class Binder(QueryBinder):
                     return finish(env.inside(env.outer).query(tree.this), tree, env)
                 return self.query(tree.this, env)
             case _:
-                raise UnsupportedError("this is not a query", span=span_of(tree))
+                raise UnsupportedError(
+                    "this is not a query", span=span_of(tree), hint="a query is SELECT, VALUES or WITH"
+                )
 
 
 def bind_query(query: exp.Expr, context: BindContext) -> BoundQuery:

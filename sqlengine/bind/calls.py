@@ -87,7 +87,10 @@ class AggregateParts:
                     )
                 case _:
                     raise BindError(
-                        "FILTER, IGNORE NULLS and OVER follow a call of a function", code="E1211", span=span_of(tree)
+                        "FILTER, IGNORE NULLS and OVER follow a call of a function",
+                        code="E1211",
+                        span=span_of(tree),
+                        hint="for example SUM(x) FILTER (WHERE x > 0)",
                     )
             tree = tree.this
         self.call = tree
@@ -286,7 +289,12 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
 
 def _needs_group(binder: ExpressionRules, name: str, tree: FunctionCall, span: Span | None) -> Expr:
     if not binder.clause.aggregates:
-        raise BindError(f"{name} cannot stand in {binder.clause.name}", code="E1210", span=span)
+        raise BindError(
+            f"{name} cannot stand in {binder.clause.name}",
+            code="E1210",
+            span=span,
+            hint="it tells about groups: use it in SELECT or HAVING of a query with GROUP BY",
+        )
     args = tuple(binder.bind(a) for a in tree.expressions)
     if not args and name != "GROUP_ID":
         raise TypeMismatchError(
@@ -356,8 +364,14 @@ def _proctime(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
 
 def _arity(name: str, args: Sequence[Expr], least: int, most: int | None, span: Span | None) -> None:
     if len(args) < least or (most is not None and len(args) > most):
-        wanted = str(least) if most == least else f"at least {least}"
-        raise TypeMismatchError(f"{name} takes {wanted} arguments, and this has {len(args)}", code="E1301", span=span)
+        wanted = ("no" if most == 0 else str(least)) if most == least else f"at least {least}"
+        plural = "" if least == 1 else "s"
+        raise TypeMismatchError(
+            f"{name} takes {wanted} argument{plural}, and this has {len(args)}",
+            code="E1301",
+            span=span,
+            hint=f"write {name}()" if most == 0 else f"DESCRIBE FUNCTION {name} tells what it takes",
+        )
 
 
 def _current_database(binder: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:

@@ -140,6 +140,15 @@ def _map(binder: ExpressionRules, tree: MapConstructor) -> Expr:
     return Call("MAP", pairs, map_of(key_type, value_type).not_null(), span=span)
 
 
+def _cast_hint(source: DataType, target: DataType) -> str:
+    times = (TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    if source.root in times and target.is_numeric:
+        return "EXTRACT takes a part of a time, UNIX_TIMESTAMP and TIMESTAMPDIFF count its seconds"
+    if source.is_numeric and target.root in times:
+        return "TO_TIMESTAMP_LTZ makes a time of a number of seconds or milliseconds"
+    return "take it apart, or build the value, with functions: SHOW FUNCTIONS lists them"
+
+
 def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None) -> Expr:
     """CAST or TRY_CAST (`safe`); E1305 when no value of the type can become one of the target."""
     if not explicit_cast(value.type, target):
@@ -148,6 +157,7 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
             f"cannot be cast to {target.with_nullable(True)}",
             code="E1305",
             span=span,
+            hint=_cast_hint(value.type, target),
         )
     if isinstance(value, Literal) and value.value is None:
         return Literal(None, target.with_nullable(True))

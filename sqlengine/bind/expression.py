@@ -88,7 +88,9 @@ class ExpressionBinder(ExpressionRules):
         rule = _RULES.get(type(tree))
         if rule is None:
             raise UnsupportedError(
-                f"this expression is not supported: {type(tree).__name__.upper()}", span=span_of(tree)
+                f"this expression is not supported: {type(tree).__name__.upper()}",
+                span=span_of(tree),
+                hint="SHOW FUNCTIONS lists what there is",
             )
         try:
             if isinstance(tree, exp.Binary) and isinstance(tree.expression, exp.Any | exp.All):

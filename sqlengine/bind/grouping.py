@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, Span, TypeMismatchError
+from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
 from runtime.expr.nodes import Column, ColumnRef, Expr, walk
 from runtime.plan.windows import WindowSpec
 from sqlengine.bind.expression import ExpressionBinder
@@ -129,7 +129,10 @@ class _Reader:
         key = self.binder.bind(tree)
         if key.type.is_nested and key.type.root.value in ("MAP", "MULTISET"):
             raise TypeMismatchError(
-                f"rows cannot be grouped by a {key.type.root.value}", code="E1302", span=span_of(tree)
+                f"rows cannot be grouped by {with_article(key.type.root.value)}",
+                code="E1302",
+                span=span_of(tree),
+                hint="group by what it holds: m['key'] of a MAP, or UNNEST it first",
             )
         for index, known in enumerate(self.keys):
             if known == key:

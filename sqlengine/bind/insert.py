@@ -127,7 +127,7 @@ def bind_insert_source(
         )
     if len(filled) != len(query.names):
         raise BindError(
-            f"the query has {len(query.names)} columns for {len(filled)} columns of {table}{insertion.schemas()}",
+            f"the query has {_columns(len(query.names))} for {_columns(len(filled))} of {table}{insertion.schemas()}",
             code="E1224",
             span=whole,
             hint="name the columns to fill: INSERT INTO t (a, b) SELECT ..",
@@ -144,6 +144,10 @@ def bind_insert_source(
         else:
             items.append((fresh_column(name, value.type.materialized()), value))
     return select_columns(query.plan, items)
+
+
+def _columns(count: int) -> str:
+    return f"{count} column{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

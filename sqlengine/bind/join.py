@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from planner.logical.expressions import outer_ids
 from planner.logical.nodes import DependentJoin, Filter, Join, JoinKind, LogicalNode, TemporalJoin, Unnest
-from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean, with_article
 from runtime.core.types import BOOLEAN, INT, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
 from sqlengine.bind.coerce import unify
@@ -200,7 +200,7 @@ def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, 
             parts = [("f0", kind.children[0]), ("f1", kind.children[1])]
         case _:
             raise TypeMismatchError(
-                f"UNNEST takes an ARRAY, MAP or MULTISET, and this is a {kind.with_nullable(True)}",
+                f"UNNEST takes an ARRAY, MAP or MULTISET, and this is {with_article(kind.with_nullable(True))}",
                 code="E1302",
                 span=span_of(written),
                 hint="ARRAY[x] is an array of one value",
@@ -279,7 +279,7 @@ def _join_versions(
     if time.type.time_attribute is None:
         raise TypeMismatchError(
             "FOR SYSTEM_TIME AS OF takes a time attribute of the left side, "
-            f"and this is a {time.type.with_nullable(True)}",
+            f"and this is {with_article(time.type.with_nullable(True))}",
             code="E1233",
             span=span_of(version),
             hint="a rowtime column, or a column that is PROCTIME()",

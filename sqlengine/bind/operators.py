@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from runtime.core.errors import Span, TypeMismatchError
+from runtime.core.errors import Span, TypeMismatchError, with_article
 from runtime.core.types import BOOLEAN, DataType, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
 from runtime.expr.typing import common_type, comparison_type, resolve_call
@@ -186,7 +186,7 @@ def _negative(binder: ExpressionRules, tree: exp.Neg) -> Expr:
     value = binder.bind(tree.this)
     if not (value.type.is_numeric or value.type.is_interval or value.type.root is TypeRoot.NULL):
         raise TypeMismatchError(
-            f"a {value.type.with_nullable(True)} has no negative",
+            f"{with_article(value.type.with_nullable(True))} has no negative",
             code="E1302",
             span=span_of(tree),
             hint="only numbers and intervals do",
@@ -201,7 +201,12 @@ NEGATE = "NEGATE"
 def _positive(binder: ExpressionRules, tree: UnaryPlus) -> Expr:
     value = binder.bind(tree.this)
     if not (value.type.is_numeric or value.type.is_interval):
-        raise TypeMismatchError(f"+ takes no {value.type.with_nullable(True)}", code="E1302", span=span_of(tree))
+        raise TypeMismatchError(
+            f"+ takes no {value.type.with_nullable(True)}",
+            code="E1302",
+            span=span_of(tree),
+            hint="leave it out; || puts texts together",
+        )
     return value
 
 

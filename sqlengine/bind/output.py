@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from planner.logical.nodes import Limit, LogicalNode, Project, Sort
-from runtime.core.errors import BindError, Span, TypeMismatchError
+from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
 from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.over import sort_key
@@ -161,7 +161,10 @@ def check_sortable(value: Expr, item: exp.Ordered) -> None:
     """Refuses what has no order: maps and multisets (E1302), and constants, which say nothing."""
     if value.type.root.value in ("MAP", "MULTISET"):
         raise TypeMismatchError(
-            f"rows cannot be ordered by a {value.type.root.value}", code="E1302", span=span_of(item)
+            f"rows cannot be ordered by {with_article(value.type.root.value)}",
+            code="E1302",
+            span=span_of(item),
+            hint="order by what it holds: m['key'] of a MAP, CARDINALITY(m)",
         )
     if isinstance(value, Literal) and value.value is None:
         raise TypeMismatchError("ORDER BY NULL says nothing", code="E1306", span=span_of(item), hint="leave it out")

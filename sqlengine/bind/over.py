@@ -201,7 +201,10 @@ def _bound(
             else "a number, as its ORDER BY column"
         )
         raise TypeMismatchError(
-            f"the bound of a {'ROWS' if rows else 'RANGE'} frame here is {wanted}", code="E1302", span=span_of(written)
+            f"the bound of a {'ROWS' if rows else 'RANGE'} frame here is {wanted}",
+            code="E1302",
+            span=span_of(written),
+            hint="for example ROWS 2 PRECEDING" if rows else "for example RANGE INTERVAL '1' HOUR PRECEDING",
         )
     amount = value.value if isinstance(value.value, int | float) else float(value.value)
     if amount < 0:

@@ -79,7 +79,11 @@ class RelationBinder(RelationRules):
                     hint="compare neighbouring rows with LAG and LEAD .. OVER (PARTITION BY .. ORDER BY ..)",
                 )
             case _:
-                raise UnsupportedError("this relation is not supported here", span=span_of(tree))
+                raise UnsupportedError(
+                    "this relation is not supported here",
+                    span=span_of(tree),
+                    hint="name it with WITH or CREATE VIEW first",
+                )
 
     def table(self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False) -> BoundRelation:
         """A table, view or common table by name."""

@@ -10,13 +10,22 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.logical.nodes import AssignWatermark, LogicalNode, Project, Scan
-from runtime.core.errors import BindError, InternalError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import (
+    BindError,
+    InternalError,
+    Span,
+    TypeMismatchError,
+    UnsupportedError,
+    did_you_mean,
+    with_article,
+)
 from runtime.core.types import DataType, TimeAttribute
 from runtime.expr.nodes import Call, Column, Expr, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import Clause, QueryEnv
 from sqlengine.catalog.objects import CatalogTable, ComputedColumn, OpenTable, PhysicalColumn, Watermark
+from sqlengine.parse.spans import span_of
 
 __all__ = ["bind_computed", "bind_watermark", "scan_table", "visible_columns"]
 
@@ -126,8 +135,10 @@ def bind_watermark(
     time = next((c for c in columns if c.name == name), None)
     if time is not None and value.type.root is not time.type.root:
         raise TypeMismatchError(
-            f'the watermark of "{name}" is a {value.type.materialized()}, and the column a {time.type.materialized()}',
+            f'the watermark of "{name}" is {with_article(value.type.materialized())}, '
+            f"and the column {with_article(time.type.materialized())}",
             code="E1312",
+            span=span_of(watermark.expression),
             hint=f"for example WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND",
         )
     return value
@@ -168,12 +179,16 @@ def _project(
 def _rowtime_type(type_: DataType, name: str, table: CatalogTable) -> DataType:
     if not type_.is_timestamp or type_.precision > 3:
         raise TypeMismatchError(
-            f'the rowtime column "{name}" of {table.path.name} is a {type_.materialized().with_nullable(True)}',
+            f'the rowtime column "{name}" of {table.path.name} is {with_article(type_.materialized().with_nullable(True))}',
             code="E1312",
             hint="WATERMARK FOR takes a TIMESTAMP or TIMESTAMP_LTZ column with a precision of at most 3",
         )
     if type_.is_proctime:
-        raise TypeMismatchError(f'"{name}" is processing time and cannot have a watermark', code="E1312")
+        raise TypeMismatchError(
+            f'"{name}" is processing time and cannot have a watermark',
+            code="E1312",
+            hint="leave WATERMARK out: processing time goes by itself",
+        )
     return type_.with_(time_attribute=TimeAttribute.ROWTIME)
 
 

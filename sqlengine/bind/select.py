@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from planner.logical.nodes import Filter, LogicalNode, Project, Values
-from runtime.core.errors import BindError, Span, did_you_mean
+from runtime.core.errors import BindError, Span, did_you_mean, with_article
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, ColumnRef, Expr, fresh_column
 from sqlengine.bind.aggregate import Grouped, group_distinct, has_aggregates
@@ -226,7 +226,7 @@ def _star_of(binder: ExpressionBinder, tree: exp.Column) -> list[_Item]:
 def _fields(value: Expr, tree: exp.Expr) -> list[_Item]:
     if value.type.root is not TypeRoot.ROW:
         raise BindError(
-            f".* takes a relation or a row, and this is a {value.type.with_nullable(True)}",
+            f".* takes a relation or a row, and this is {with_article(value.type.with_nullable(True))}",
             code="E1207",
             span=span_of(tree),
             hint="name the column without .*",

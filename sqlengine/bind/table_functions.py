@@ -17,7 +17,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, WindowTable
-from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean, with_article
 from runtime.core.types import DataType, TypeRoot, timestamp
 from runtime.expr.nodes import Call, ColumnRef, Expr, Literal, fresh_column
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
@@ -179,7 +179,7 @@ def window_table(
     kind = time.type
     if not kind.is_timestamp:
         raise TypeMismatchError(
-            f'{usage} takes a TIMESTAMP or TIMESTAMP_LTZ column, and "{time.name}" is a {kind.with_nullable(True)}',
+            f'{usage} takes a TIMESTAMP or TIMESTAMP_LTZ column, and "{time.name}" is {with_article(kind.with_nullable(True))}',
             code="E1231",
             span=span,
             hint="declare WATERMARK FOR a column of such a type, or a column AS PROCTIME()",

@@ -64,7 +64,9 @@ class Catalogs:
                 return ObjectPath(catalog, database, name)
             case _:
                 raise BindError(
-                    f"a table name has one to three parts, not {len(parts)}: {'.'.join(parts)}", code="E1202"
+                    f"a table name has one to three parts, not {len(parts)}: {'.'.join(parts)}",
+                    code="E1202",
+                    hint="write catalog.database.table",
                 )
 
     def find(self, path: ObjectPath) -> CatalogObject | None:

@@ -92,7 +92,12 @@ class RelationGrammar(ExpressionGrammar):
         if self.at("MATCH_RECOGNIZE"):
             tree = self._match_recognize(tree, start)
         if self.at_any("TABLESAMPLE"):
-            raise UnsupportedError("TABLESAMPLE is not supported", span=self.token.span, text=self.text)
+            raise UnsupportedError(
+                "TABLESAMPLE is not supported",
+                span=self.token.span,
+                text=self.text,
+                hint="filter by chance: WHERE RAND() < 0.1",
+            )
         alias = self.table_alias()
         if alias is not None:
             tree.set("alias", alias)

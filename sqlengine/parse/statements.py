@@ -231,7 +231,12 @@ class StatementGrammar(TableGrammar):
         what = _LATER.get(self.token.upper)
         if what is not None:
             self.advance()
-            raise UnsupportedError(f"{what} are not supported", span=self.span_from(start), text=self.text)
+            raise UnsupportedError(
+                f"{what} are not supported",
+                span=self.span_from(start),
+                text=self.text,
+                hint="docs/flink-compatibility.md says what is not there",
+            )
 
     def _create_view(self, *, temporary: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")

@@ -91,7 +91,9 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
         case ddl.RenameColumn(old=old, new=new):
             _column(table, old)
             if table.column(new.text) is not None:
-                raise CatalogError(f'column "{new.text}" exists already', code="E1401", span=new.span)
+                raise CatalogError(
+                    f'column "{new.text}" exists already', code="E1401", span=new.span, hint="choose another name"
+                )
             _refuse_if_used(table, old, "renamed")
             columns = tuple(replace(c, name=new.text) if c.name == old.text else c for c in table.columns)
             return replace(
@@ -104,7 +106,7 @@ def _changed(table: CatalogTable, action: ddl.AlterAction) -> CatalogTable:
             return replace(table, options={**table.options, **st.options_dict(options)})
         case ddl.ResetOptions(keys=keys):
             if not keys:
-                raise OptionError("RESET () names no option")
+                raise OptionError("RESET () names no option", hint="for example RESET ('changelog-mode')")
             for key in keys:
                 if key.text == "connector":
                     raise OptionError(
@@ -127,7 +129,10 @@ def _added(table: CatalogTable, action: ddl.AddParts) -> CatalogTable:
     for place in action.columns:
         if any(c.name == place.column.name.text for c in columns):
             raise CatalogError(
-                f'column "{place.column.name.text}" exists already', code="E1401", span=place.column.name.span
+                f'column "{place.column.name.text}" exists already',
+                code="E1401",
+                span=place.column.name.span,
+                hint="use MODIFY to change it",
             )
         _insert_at(columns, catalog_column(place.column), place)
     changed = replace(table, columns=tuple(columns))
@@ -230,7 +235,10 @@ def _without_part(table: CatalogTable, action: ddl.DropPart) -> CatalogTable:
                 hint=f'there is "{table.constraint_name}"',
             )
         return replace(table, primary_key=(), constraint_name=None)
-    raise CatalogError(f"the table has no {action.part.lower()} to drop", code="E1414")
+    what = action.part if action.part != "CONSTRAINT" else "primary key"
+    raise CatalogError(
+        f"the table has no {what.lower()} to drop", code="E1414", hint=f"DESCRIBE {table.path.name} shows what it has"
+    )
 
 
 def _column(table: CatalogTable, name: ddl.Name) -> TableColumn:
@@ -255,7 +263,10 @@ def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
         readers.append("the watermark")
     if readers:
         raise CatalogError(
-            f'column "{name.text}" cannot be {what}: {readers[0]} reads it', code="E1415", span=name.span
+            f'column "{name.text}" cannot be {what}: {readers[0]} reads it',
+            code="E1415",
+            span=name.span,
+            hint=f"drop {readers[0]} first, and add it again afterwards",
         )
 
 

@@ -48,12 +48,19 @@ def alter_catalog(statement: st.AlterCatalog, session: Session) -> Result:
         case ddl.ResetOptions(keys=keys):
             for key in keys:
                 if key.text == "type":
-                    raise OptionError("a catalog's 'type' cannot be reset", span=key.span)
+                    raise OptionError(
+                        "a catalog's 'type' cannot be reset", span=key.span, hint="DROP the catalog and create it again"
+                    )
                 catalog.options.pop(key.text, None)
         case ddl.SetComment(comment=comment):
             catalog.comment = comment
         case _:
-            raise CatalogError("a catalog takes SET, RESET and COMMENT", code="E1413", span=statement.span)
+            raise CatalogError(
+                "a catalog takes SET, RESET and COMMENT",
+                code="E1413",
+                span=statement.span,
+                hint="for example ALTER CATALOG c SET ('k' = 'v')",
+            )
     return Result.ok()
 
 
@@ -69,7 +76,12 @@ def _database_path(name: ddl.ObjectName, session: Session) -> tuple[str, str]:
         case (catalog, database):
             return catalog, database
         case _:
-            raise CatalogError(f"a database name has one or two parts: {name}", code="E1403", span=name.span)
+            raise CatalogError(
+                f"a database name has one or two parts: {name}",
+                code="E1403",
+                span=name.span,
+                hint="write catalog.database",
+            )
 
 
 def create_database(statement: st.CreateDatabase, session: Session) -> Result:
@@ -83,7 +95,12 @@ def alter_database(statement: st.AlterDatabase, session: Session) -> Result:
     catalog, name = _database_path(statement.name, session)
     database = session.catalogs.database(catalog, name, statement.name.span)
     if not isinstance(statement.action, ddl.SetOptions):
-        raise CatalogError("a database takes SET", code="E1413", span=statement.span)
+        raise CatalogError(
+            "a database takes SET",
+            code="E1413",
+            span=statement.span,
+            hint="for example ALTER DATABASE d SET ('k' = 'v')",
+        )
     database.options.update(st.options_dict(statement.action.options))
     return Result.ok()
 

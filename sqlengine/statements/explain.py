@@ -50,5 +50,8 @@ def planned(statement: st.Statement, session: Session) -> list[Planned]:
             return [plan_query(session, query.query)]
         case _:
             raise UnsupportedError(
-                "EXPLAIN takes a query, an INSERT, or a statement that contains one", code="E1610", span=statement.span
+                "EXPLAIN takes a query, an INSERT, or a statement that contains one",
+                code="E1610",
+                span=statement.span,
+                hint="other statements have no plan: run them",
             )

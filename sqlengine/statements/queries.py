@@ -99,10 +99,17 @@ def statement_set(statement: st.StatementSet, session: Session) -> Result:
     inserts: list[tuple[st.Insert, CatalogTable]] = []
     for inner in statement.statements:
         if not isinstance(inner, st.Insert):
-            raise UnsupportedError("a statement set holds INSERT statements only", code="E1606", span=inner.span)
+            raise UnsupportedError(
+                "a statement set holds INSERT statements only",
+                code="E1606",
+                span=inner.span,
+                hint="put the others before it",
+            )
         inserts.append((inner, _target(session, inner)))
     if not inserts:
-        raise UnsupportedError("the statement set is empty", code="E1606", span=statement.span)
+        raise UnsupportedError(
+            "the statement set is empty", code="E1606", span=statement.span, hint="put INSERT statements before END"
+        )
     return _run_inserts(inserts, statement.text, session)
 
 

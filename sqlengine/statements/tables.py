@@ -13,6 +13,7 @@ from runtime.core.errors import (
     UnsupportedError,
     did_you_mean,
     pointing_at,
+    with_article,
 )
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
@@ -131,10 +132,10 @@ def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
 def _not_a_table(found: CatalogView | MaterializedView, span: Span) -> CatalogError:
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
     return CatalogError(
-        f'"{found.path.name}" is a {kind}, not a table',
+        f'"{found.path.name}" is {with_article(kind)}, not a table',
         code="E1409",
         span=span,
-        hint=f"use the statements for a {kind.upper()}",
+        hint=f"use the statements for {with_article(kind.upper())}",
     )
 
 
@@ -166,7 +167,11 @@ def catalog_column(column: ddl.ColumnDefinition) -> TableColumn:
         case ddl.ComputedColumn():
             return ComputedColumn(name, column.expression.expression, column.expression.text, column.comment)
         case _:
-            raise UnsupportedError(f'column "{name}" is of a kind that a table cannot have', span=column.span)
+            raise UnsupportedError(
+                f'column "{name}" is of a kind that a table cannot have',
+                span=column.span,
+                hint="a column has a type, is METADATA, or is computed: c AS expression",
+            )
 
 
 def catalog_watermark(watermark: ddl.Watermark) -> Watermark:
@@ -326,6 +331,7 @@ def _with_query_columns(table: CatalogTable, query: Schema, statement: st.Create
                 "the column list is not a reordering of the query's columns " + ", ".join(query.names),
                 code="E1425",
                 span=statement.column_order[0].span,
+                hint="name each of them once; with types other columns may stand beside them",
             )
         by_name = {f.name: f.type for f in query}
         return replace(table, columns=tuple(PhysicalColumn(n, by_name[n].materialized()) for n in order))
@@ -336,6 +342,7 @@ def _with_query_columns(table: CatalogTable, query: Schema, statement: st.Create
                 f'column "{column.name}" is not in the query and cannot be NOT NULL',
                 code="E1430",
                 span=_span_of(statement, column.name),
+                hint="leave NOT NULL out: rows of the query have no value for it",
             )
     first = tuple(c for c in table.columns if c.name not in query.names)
     rest = tuple(_declared_or(declared.get(f.name), f.name, f.type) for f in query)

@@ -61,7 +61,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         if path in inputs:
             job.close()
             message = f'the view "{path.name}" would read itself'
-            raise BindError(message, code="E1222", span=statement.name.span)
+            raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
         session.views.add(MaintainedView(path, job, reads_outside(job), inputs, contents=contents))
     session.catalogs.replace(replace(view, columns=_with_event_time(view.columns, planned)))
     return Result.ok()
@@ -96,7 +96,12 @@ def described_materialized_view(statement: st.CreateMaterializedView, session: S
         _check_unread(existing, session, span)
     if statement.options:
         option = statement.options[0]
-        raise OptionError(f"a materialized view takes no option '{option.key}'", code="E1503", span=option.span)
+        raise OptionError(
+            f"a materialized view takes no option '{option.key}'",
+            code="E1503",
+            span=option.span,
+            hint="leave WITH out",
+        )
     return view
 
 
@@ -148,7 +153,9 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
     """RENAME TO, or AS a new query."""
     view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
     if not isinstance(view, CatalogView):
-        raise CatalogError(f'"{view.path.name}" is not a view', code="E1409", span=statement.name.span)
+        raise CatalogError(
+            f'"{view.path.name}" is not a view', code="E1409", span=statement.name.span, hint="use ALTER TABLE"
+        )
     match statement.action:
         case ddl.RenameTo(name=name):
             renamed = replace(view, path=session.catalogs.qualify(name.parts))
@@ -164,7 +171,12 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
                 error.span = error.span or query.span
                 raise
         case _:
-            raise CatalogError("a view can be renamed or given a new query", code="E1413", span=statement.span)
+            raise CatalogError(
+                "a view can be renamed or given a new query",
+                code="E1413",
+                span=statement.span,
+                hint="ALTER VIEW v RENAME TO w, or ALTER VIEW v AS SELECT ..",
+            )
     return Result.ok()
 
 
@@ -174,12 +186,18 @@ def _column_names(declared: tuple[st.ViewColumn, ...], schema: Schema) -> tuple[
         return schema.names
     if len(declared) != len(schema):
         raise BindError(
-            f"{len(declared)} column names for a query with {len(schema)} columns",
+            f"{len(declared)} column name{'' if len(declared) == 1 else 's'} for a query with {len(schema)} columns",
             code="E1427",
             span=declared[0].name.span,
+            hint="name them all, or none",
         )
     names = [c.name.text for c in declared]
     for position, column in enumerate(declared):
         if column.name.text in names[:position]:
-            raise BindError(f'the view has two columns "{column.name.text}"', code="E1426", span=column.name.span)
+            raise BindError(
+                f'the view has two columns "{column.name.text}"',
+                code="E1426",
+                span=column.name.span,
+                hint="give each column a name of its own",
+            )
     return tuple(names)
