@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,7 +70,8 @@ class LocalStorage:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        self.release()
+        with suppress(OSError):
+            self.release()
 
     def files(self, folder: str = "") -> dict[str, int]:
         found: dict[str, int] = {}

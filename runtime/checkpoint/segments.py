@@ -23,6 +23,7 @@ __all__ = ["Damage", "Segment", "SegmentReader", "SegmentWriter", "batches_of"]
 _OWN_FILE_BYTES = 1 << 20
 _COMPRESSED_ROWS = 64
 _BATCH_ROWS = 131_072
+_WRITTEN_BYTES = 1 << 20
 _WHOLE_FILE_BYTES = 8 << 20
 _CACHE_BYTES = 32 << 20
 
@@ -121,13 +122,45 @@ class SegmentWriter:
         path = f"{self._prefix}-{len(self.files)}{suffix}"
         # Known before it is there, so that it is deleted even if making it fails half way.
         self.files[path] = 0
-        file = self._storage.create(path)
+        file = _Gathered(self._storage.create(path))
         self._open.append(file)
         return path, file
 
     def _close(self, file: NewFile) -> None:
         self._open.remove(file)
         file.close()
+
+
+class _Gathered:
+    """A file that is written in large parts: Arrow writes a stream in parts of a few bytes."""
+
+    def __init__(self, file: NewFile) -> None:
+        self._file = file
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size >= _WRITTEN_BYTES:
+            self._flush()
+        return len(data)
+
+    def close(self) -> None:
+        try:
+            self._flush()
+        except OSError:
+            self._file.abandon()
+            raise
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if waiting:
+            self._file.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
 
 
 class _Checked:

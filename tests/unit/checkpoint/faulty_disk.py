@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from typing import Any
 
 _COUNTED = {"open", "write", "fsync", "close", "rename", "unlink", "rmdir", "mkdir", "scandir", "preadv"}
@@ -20,9 +21,9 @@ class FaultyDisk:
     """Stands in for the module `os`. Operations are counted from 0; syncs are only noted.
 
     Args:
-        mode: `fails`: the operation `at` fails; `full`: from then on whatever needs space fails; `killed`: from then on
-            nothing happens; `power`: the same, and `lose` takes back what was not synced. A write that fails or is cut
-            short writes a half.
+        mode: `fails`: the operation `at` fails; `full`: from then on whatever needs space fails; `broken`: from then on
+            everything fails; `killed`: from then on nothing happens; `power`: the same, and `lose` takes back what was
+            not synced. A write that fails or is cut short writes a half.
     """
 
     path = os.path
@@ -104,7 +105,6 @@ class FaultyDisk:
                 if before is not None:
                     os.rename(path, before)
                 elif os.path.isdir(path):
-                    if not os.listdir(path):
-                        os.rmdir(path)
+                    shutil.rmtree(path)
                 else:
                     os.unlink(path)
