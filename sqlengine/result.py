@@ -205,7 +205,7 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
     whole = ChangelogBatch.concat(live)
     if whole.is_append_only:
         return whole.rows
-    encoder = KeyEncoder([f.type.arrow for f in schema], [True] * len(schema))
+    encoder = KeyEncoder([f.type.arrow for f in schema], [True] * len(schema), exact=True)
     words = encoder.encode(whole.columns)
     index = HashIndex(words.shape[1], max(16, len(words)))
     slots, _ = index.insert(words)

@@ -23,7 +23,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode
-from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
@@ -362,7 +362,8 @@ def flush(statement: st.Flush, session: Session) -> Result:
 
 
 def subscribe(statement: st.Subscribe, session: Session) -> Result:
-    """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled."""
+    """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled or
+    the view is dropped or replaced. Raises PlanningError E1713 when the view has failed."""
     found = session.catalogs.get(statement.name.parts, statement.name.span)
     if not isinstance(found, MaterializedView) and (not isinstance(found, CatalogTable) or found.connector is not None):
         raise UnsupportedError(
@@ -375,7 +376,7 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
     stopped = threading.Event()
     return Result(
         table.schema,
-        _follow(session, table, stopped),
+        _follow(session, found.storage, table, stopped),
         is_query=True,
         bounded=False,
         append_only=table.mode.is_append_only,
@@ -383,15 +384,23 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
     )
 
 
-def _follow(session: Session, table: MemoryTable, stopped: threading.Event) -> Iterator[ChangelogBatch]:
+def _follow(
+    session: Session, storage: ObjectPath, table: MemoryTable, stopped: threading.Event
+) -> Iterator[ChangelogBatch]:
     with session.views.lock:
+        session.views.check(storage)
         reader = table.follow()
     try:
         while not stopped.is_set() and not session.closed.is_set():
             with session.views.lock:
                 step = reader.poll(1)
+                there = session.memory.get(storage) is table
+                if step is None and there:
+                    session.views.check(storage)
             if step is not None:
                 yield step
+            elif not there:
+                return
             else:
                 stopped.wait(SUBSCRIBER_WAIT_SECONDS)
     finally:
