@@ -223,10 +223,11 @@ class WindowTable(Unary):
 @node
 class Over(Unary):
     """Window functions over the same or different OVER windows: input columns, then one column per call. Partition and
-    order expressions and arguments are columns of the input."""
+    order expressions and arguments are columns of the input. `ttl`: from a STATE_TTL hint, milliseconds."""
 
     input: LogicalNode
     calls: tuple[tuple[Column, WindowCall], ...]
+    ttl: int | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -421,7 +422,7 @@ class LookupJoin(Unary):
 @node
 class TopN(Unary):
     """Rows whose rank in their partition is in [start, end]. `rank` is the rank's output column, None when nobody reads
-    it."""
+    it. `ttl`: from a STATE_TTL hint, milliseconds."""
 
     input: LogicalNode
     function: RankFunction
@@ -430,6 +431,7 @@ class TopN(Unary):
     start: int
     end: int | None
     rank: Column | None
+    ttl: int | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -438,12 +440,13 @@ class TopN(Unary):
 
 @node
 class Deduplicate(Unary):
-    """One row per `keys`: first or last by the time attribute `time`."""
+    """One row per `keys`: first or last by the time attribute `time`. `ttl`: from a STATE_TTL hint, milliseconds."""
 
     input: LogicalNode
     keys: tuple[ColumnRef, ...]
     time: ColumnRef
     keep_last: bool
+    ttl: int | None = None
 
 
 @node

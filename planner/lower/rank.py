@@ -56,7 +56,7 @@ def _(plan: n.TopN, run: Lowering, demand: Demand) -> Lowered:
         _row_key(plan.input, source, run),
         schema,
         run.mode(plan, demand),
-        run.ttl,
+        run.ttl if plan.ttl is None else plan.ttl,
     )
     return run.restored(Lowered(node, ids), plan.columns)
 
@@ -72,7 +72,7 @@ def _(plan: n.Deduplicate, run: Lowering, demand: Demand) -> Lowered:
         plan.keep_last,
         source.node.schema,
         run.mode(plan, demand),
-        run.ttl,
+        run.ttl if plan.ttl is None else plan.ttl,
     )
     return Lowered(node, source.ids)
 
@@ -190,8 +190,9 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
         )
     current = run.input(plan, 0)
     appends = is_append_only(plan.input, run.traits)
+    ttl = run.ttl if plan.ttl is None else plan.ttl
     for (partition, order, frame), calls in groups.items():
-        current = _over(run, current, partition, order, frame, calls, appends)
+        current = _over(run, current, partition, order, frame, calls, appends, ttl)
         appends = appends and current.node.mode.is_append_only
     return run.restored(current, plan.columns)
 
@@ -204,6 +205,7 @@ def _over(
     frame: Frame | None,
     calls: list[tuple[Column, WindowCall]],
     appends: bool,
+    ttl: int,
 ) -> Lowered:
     by_time = appends and ordered_by_time(order)
     source, keys = run.with_columns(source, partition)
@@ -215,5 +217,5 @@ def _over(
     columns = [c for c, _ in calls]
     schema = Schema((*source.node.schema.fields, *schema_of(columns).fields))
     mode = APPEND if rowtime or proctime else RETRACT
-    node = OverAggregateExec(source.node, keys, specs, frame, aggregates, rowtime, proctime, schema, mode, run.ttl)
+    node = OverAggregateExec(source.node, keys, specs, frame, aggregates, rowtime, proctime, schema, mode, ttl)
     return Lowered(node, source.ids + tuple(c.id for c in columns))

@@ -1,6 +1,7 @@
 """Hints after SELECT and after table names.
 
-STATE_TTL is for this engine: how long the state of a join's side or of an aggregation lives without being touched.
+STATE_TTL is for this engine: how long the state of a join's side, or of an aggregation, functions with OVER or a top-n
+over a single relation, lives without being touched (Flink knows it for joins and aggregations).
 LOOKUP and the join strategies of batch jobs are accepted and change nothing here. An unknown hint, or one that names no
 relation of the query, is an error.
 """

@@ -69,8 +69,11 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     rest = _Rest(tree, binder, items, aliases)
 
     expressions = rest.all([i.value for i in items])
+    own_ttl = _only_ttl(scope, ttl)
     if group_tree is not None or rest.having is not None or has_aggregates(expressions):
-        grouped = Grouped(plan, group, expressions, mentions, _group_ttl(scope, ttl))
+        grouped = Grouped(plan, group, expressions, mentions, own_ttl)
+        # The hint is about the rows of the relation: what stands above the groups goes by the option.
+        own_ttl = None
         plan = grouped.plan
         values = rest.replace([grouped.rewrite(e) for e in expressions])
     else:
@@ -78,7 +81,7 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     if rest.having is not None:
         plan = Filter(plan, rest.having)
         rest.having = None
-    plan, expressions = extract_windows(plan, rest.all(values))
+    plan, expressions = extract_windows(plan, rest.all(values), own_ttl)
     values = rest.replace(expressions)
     if rest.qualify is not None:
         plan = Filter(plan, rest.qualify)
@@ -114,7 +117,8 @@ def _named_windows(tree: exp.Select) -> dict[str, exp.Window]:
     return found
 
 
-def _group_ttl(scope: Scope, ttl: Mapping[str, int]) -> int | None:
+def _only_ttl(scope: Scope, ttl: Mapping[str, int]) -> int | None:
+    """The time to live that a hint gives the only relation of FROM."""
     names = [s.name for s in scope.sources]
     return ttl.get(names[0]) if len(names) == 1 and names[0] is not None else None
 

@@ -16,10 +16,13 @@ from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, WindowCall, fre
 __all__ = ["extract_windows"]
 
 
-def extract_windows(plan: LogicalNode, expressions: Sequence[Expr]) -> tuple[LogicalNode, list[Expr]]:
+def extract_windows(
+    plan: LogicalNode, expressions: Sequence[Expr], ttl: int | None = None
+) -> tuple[LogicalNode, list[Expr]]:
     """The plan that computes the window calls of the expressions, and the expressions that read their columns.
 
-    The plan keeps all columns it had. Without window calls everything comes back as it is.
+    The plan keeps all columns it had. Without window calls everything comes back as it is. `ttl`: how long their state
+    lives, from a hint.
     """
     calls = list(dict.fromkeys(e for root in expressions for e in walk(root) if isinstance(e, WindowCall)))
     if not calls:
@@ -53,4 +56,4 @@ def extract_windows(plan: LogicalNode, expressions: Sequence[Expr]) -> tuple[Log
     def rewrite(expr: Expr) -> Expr:
         return meaning.get(expr) or map_children(expr, rewrite)
 
-    return Over(plan, tuple(computed)), [rewrite(e) for e in expressions]
+    return Over(plan, tuple(computed), ttl), [rewrite(e) for e in expressions]

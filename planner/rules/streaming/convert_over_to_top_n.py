@@ -40,15 +40,15 @@ def convert_over_to_top_n(node: Filter, context: RuleContext) -> LogicalNode | N
             continue
         start, end, used = found
         others = over.calls[:index] + over.calls[index + 1 :]
-        source = Over(over.input, others) if others else over.input
+        source = over.with_(calls=others) if others else over.input
         rest = [c for c in conjuncts(node.predicate) if c not in used]
-        return projected(filtered(_top_n(source, column, call, start, end), rest), node.columns)
+        return projected(filtered(_top_n(source, column, call, start, end, over.ttl), rest), node.columns)
     return None
 
 
-def _top_n(source: LogicalNode, column: Column, call: WindowCall, start: int, end: int) -> TopN:
+def _top_n(source: LogicalNode, column: Column, call: WindowCall, start: int, end: int, ttl: int | None) -> TopN:
     partition = tuple(p for p in call.partition_by if isinstance(p, ColumnRef))
-    return TopN(source, RankFunction[call.function], partition, call.order_by, start, end, column)
+    return TopN(source, RankFunction[call.function], partition, call.order_by, start, end, column, ttl)
 
 
 def _bounds(predicate: Expr, rank: Column) -> tuple[int, int, list[Expr]] | None:

@@ -33,7 +33,7 @@ def convert_top_n_to_deduplicate(node: TopN, context: RuleContext) -> LogicalNod
         return None
     if not is_append_only(node.input, context.traits):
         return None
-    plan = Deduplicate(node.input, node.partition, key.expr, key.descending)
+    plan = Deduplicate(node.input, node.partition, key.expr, key.descending, node.ttl)
     if node.rank is None:
         return plan
     return Project(plan, (*passing(plan.columns), (node.rank, Literal(1, node.rank.type))))
