@@ -32,6 +32,7 @@ from runtime.operators.operator import EpochTime
 from runtime.plan import nodes as p
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
 from runtime.plan.state import state_tables
+from runtime.state.snapshot import restore_task
 
 SCHEMA = Schema.of(
     ("id", BIGINT),
@@ -340,3 +341,50 @@ def test_over_changes(
     calls: list[AggregateSpec], frame: Frame | None, mode: ChangelogMode, order: tuple[SortSpec, ...], ttl: int
 ) -> None:
     run(over(calls, frame, mode, order=order, ttl=ttl), [mode])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda ttl: p.DeduplicateExec(given(APPEND), (K,), None, True, SCHEMA, RETRACT, ttl),
+        lambda ttl: p.DeduplicateExec(given(APPEND), (K,), None, False, SCHEMA, APPEND, ttl),
+        lambda ttl: p.TopNExec(
+            given(APPEND), RankFunction.ROW_NUMBER, (K,), (SortSpec(V),), 1, 1, False, None, SCHEMA, RETRACT, ttl
+        ),
+        lambda ttl: p.SinkMaterializeExec(given(RETRACT), (K,), SCHEMA, UPSERT, ttl),
+        lambda ttl: p.ChangelogNormalizeExec(given(UPSERT), (K,), SCHEMA, RETRACT, ttl),
+        lambda ttl: over(CALLS, None, RETRACT, order=(SortSpec(V),), ttl=ttl),
+        lambda ttl: over(CALLS, None, APPEND, ttl=ttl, proctime=True),
+    ],
+    ids=["last", "first", "best", "sink", "normalize", "over changes", "over time"],
+)
+def test_a_time_to_live_that_is_set_later_begins_with_the_next_change(make: Any) -> None:
+    def rows(*keys: str, value: int) -> ChangelogBatch:
+        cells = [(value + i, k, value, 0.0, "x", dt.datetime(1970, 1, 1), 0) for i, k in enumerate(keys)]
+        columns = [pa.array(cell, f.type.arrow) for cell, f in zip(zip(*cells, strict=True), SCHEMA, strict=True)]
+        return ChangelogBatch.of(columns, SCHEMA)
+
+    def at(clock: int) -> EpochTime:
+        return EpochTime(0, MIN_WATERMARK, MIN_WATERMARK, clock)
+
+    def again(operator: Any, ttl: int) -> Any:
+        made = build_operator(make(ttl), context())
+        restore_task(made.tables, [{t.name: t.contents() for t in operator.tables}], None)
+        made.restored()
+        return made
+
+    operator = build_operator(make(0), context())
+    operator.step([rows("a", "b", value=1)], at(0))
+    both = operator.state_size.rows
+    operator = again(operator, TTL)
+    operator.step([None], at(1000))
+    assert operator.state_size.rows == both
+    # A better row and a new one: a change, whatever the operator counts as one.
+    operator.step([rows("a", "c", value=0)], at(1000))
+    operator.step([None], at(1001 + TTL))
+    first = isinstance(make(0), p.DeduplicateExec) and not make(0).keep_last
+    # Where only the first row of a key is a change, a is as it was.
+    assert operator.state_size.rows == (both if first else both // 2)
+    operator = again(operator, 0)
+    operator.step([None], at(10**6))
+    assert operator.state_size.rows == (both if first else both // 2)
