@@ -1,5 +1,7 @@
 """Tables that live in the process."""
 
-from connectors.memory.table import MemorySink, MemoryTable, TableSnapshot
+from connectors.memory.sink import MemorySink
+from connectors.memory.snapshot import TableSnapshot
+from connectors.memory.table import MemoryTable
 
 __all__ = ["MemorySink", "MemoryTable", "TableSnapshot"]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory.history import every_change
+from connectors.memory.sink import MemorySink
+from connectors.memory.snapshot import TableSnapshot, cannot_be_read_again
 from runtime.core.changelog import (
     APPEND,
     DELETE,
@@ -27,15 +29,15 @@ from runtime.core.changelog import (
     ChangelogMode,
 )
 from runtime.core.clock import MIN_WATERMARK
-from runtime.core.errors import ConnectorError, PlanningError
+from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
-from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
+from runtime.spi.table import ReadContext, Split, TableStatistics
 from runtime.state.keyed import KeyIndex
 from runtime.state.rows import last_occurrences
 
-__all__ = ["MemoryReader", "MemorySink", "MemoryTable", "TableSnapshot"]
+__all__ = ["MemoryReader", "MemoryTable"]
 
 _MERGED_ROWS = 1 << 16
 """Batches of appended rows that are at least as large are left as they came."""
@@ -48,18 +50,27 @@ class MemoryTable:
         name: full name, for messages.
         append_only: takes no updates and deletes, so that its changes are an append stream (event-time operators need
         that).
+        history: followers are sent every change of a key, also when one statement changes it several times: each is a
+        version that was valid for a time.
 
     The answer of a materialized view has a `watermark`: who keeps it says with `tell_time` how far it is in event time,
     and its followers hear of it behind the changes that it is about. MIN_WATERMARK where nobody says.
     """
 
     def __init__(
-        self, name: str, schema: Schema, primary_key: Sequence[str] = (), *, append_only: bool = False
+        self,
+        name: str,
+        schema: Schema,
+        primary_key: Sequence[str] = (),
+        *,
+        append_only: bool = False,
+        history: bool = False,
     ) -> None:
         self.name = name
         self.schema = schema
         self.primary_key = tuple(primary_key)
         self.append_only = append_only
+        self._history = history
         positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
         self._key_positions = positions
         types = [schema[i].type.arrow for i in positions]
@@ -127,10 +138,13 @@ class MemoryTable:
         self._appended.append(rows)
 
     def _apply_upserts(self, batch: ChangelogBatch) -> ChangelogBatch:
-        """Only the last change of each key counts; gives the change of the contents as full images."""
+        """Only the last change of each key stays; gives the change of the contents as full images."""
         slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
         self._grow()
         last = last_occurrences(slots, self._scratch)
+        changes = None
+        if self._history and len(last) < len(batch):
+            changes = every_change(batch, slots, ~np.isin(slots, slots[is_new]), self._rows.take)
         is_new = np.isin(slots[last], slots[is_new])
         batch, slots = batch.take(last), slots[last]
         present = batch.signs() > 0
@@ -149,6 +163,8 @@ class MemoryTable:
             self._counts[removed] = 0
             self._rows.free(slots[gone & ~is_new])
             self._index.remove(removed)
+        if changes is not None:
+            return changes
         kinds_before = np.where(present[~is_new], UPDATE_BEFORE, DELETE).astype(np.int8)
         after = batch.filter(present)
         kinds_after = np.where(is_new[present], INSERT, UPDATE_AFTER).astype(np.int8)
@@ -357,168 +373,7 @@ class MemoryReader:
     def seek(self, position: Any) -> None:
         """Only to the start. Raises PlanningError E1711: earlier changes are not kept."""
         if position:
-            raise _cannot_be_read_again(self._table.name)
+            raise cannot_be_read_again(self._table.name)
 
     def close(self) -> None:
         self._table.forget(self)
-
-
-def _cannot_be_read_again(name: str) -> PlanningError:
-    return PlanningError(
-        f"{name} lives in memory: its changes cannot be read again, so a job that has read some cannot go on from there",
-        code="E1711",
-        hint="start the job anew, or have it read a table with a connector",
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class TableSnapshot:
-    """Rows that do not change: what a SELECT over a table in memory reads. Equal only to itself."""
-
-    name: str
-    schema: Schema
-    rows: pa.Table
-
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(self.rows.num_rows), counted=True)
-
-    def splits(self) -> list[Split]:
-        return [Split("all")]
-
-    def open(self, split: Split, context: ReadContext) -> SnapshotReader:
-        return SnapshotReader(self.name, self.rows)
-
-    def with_columns(self, names: Sequence[str]) -> TableSnapshot:
-        fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
-        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)))
-
-    def describe(self) -> dict[str, Any]:
-        return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}
-
-
-class SnapshotReader:
-    """Reads an Arrow table. A position is the number of rows given."""
-
-    def __init__(self, name: str, rows: pa.Table) -> None:
-        self._name = name
-        self._rows = rows.combine_chunks()
-        self._at = 0
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        if self.finished or max_rows <= 0:
-            return None
-        part = self._rows.slice(self._at, max_rows)
-        self._at += part.num_rows
-        return ChangelogBatch(part.combine_chunks().to_batches()[0])
-
-    @property
-    def finished(self) -> bool:
-        return self._at >= self._rows.num_rows
-
-    def position(self) -> int:
-        return self._at
-
-    def seek(self, position: Any) -> None:
-        """Only to the start. Raises PlanningError E1711: whether the table still has the rows it had cannot be told."""
-        if position:
-            raise _cannot_be_read_again(self._name)
-
-    def close(self) -> None:
-        self._at = self._rows.num_rows
-
-
-class MemorySink:
-    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
-    end."""
-
-    def __init__(self, table: MemoryTable, live: bool) -> None:
-        self.table = table
-        self._live = live
-        self.schema = table.schema
-        self.primary_key = table.primary_key
-
-    @property
-    def delivery(self) -> Delivery:
-        """Changes by primary key may come twice and mean the same. Rows without one, once shown, cannot be taken
-        back."""
-        return "exactly-once" if self.primary_key else "at-least-once"
-
-    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        return self.table.accepts(requested)
-
-    def open_writer(self, job: str) -> _MemoryWriter:
-        return _MemoryWriter(self.table, self._live, job)
-
-    def describe(self) -> dict[str, Any]:
-        return self.table.describe()
-
-
-class _MemoryWriter:
-    """A committable names the table, rows and all, and what is prepared in it: another process has neither."""
-
-    def __init__(self, table: MemoryTable, live: bool, job: str) -> None:
-        self._table = table
-        self._live = live
-        self._job = job
-        self._staged: list[ChangelogBatch] = []
-        self._unpublished: list[str] = []
-        self._wrote = False
-
-    def write(self, batch: ChangelogBatch) -> None:
-        names = list(self._table.schema.names)
-        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=names), batch.kinds))
-        self._wrote = True
-
-    def flush(self, epoch: int) -> None:
-        if self._live:
-            staged = self._take()
-            if staged is not None:
-                self._table.apply(staged)
-            self._table.publish()
-
-    def _take(self) -> ChangelogBatch | None:
-        staged, self._staged = self._staged, []
-        return ChangelogBatch.concat(staged) if staged else None
-
-    def prepare(self) -> Any:
-        staged = self._take()
-        if staged is not None:
-            self._unpublished.append(self._table.prepare(self._job, staged))
-        return {"table": self._table.token, "changes": list(self._unpublished)} if self._wrote else None
-
-    def publish(self, committable: Any) -> None:
-        """Raises ConnectorError E3113 when the rows went with another process."""
-        if committable["table"] != self._table.token:
-            raise ConnectorError(
-                f"{self._table.name} lives in memory: what the job had written to it is gone",
-                code="E3113",
-                hint="start the job anew, or have it write to a table with a connector",
-            )
-        for key in committable["changes"]:
-            self._table.apply_prepared(key)
-            if key in self._unpublished:
-                self._unpublished.remove(key)
-
-    def recover(self, committables: Sequence[Any]) -> None:
-        for committable in committables:
-            self._wrote = True
-            self.publish(committable)
-        self._table.forget_prepared(self._job)
-
-    def discard(self, committable: Any) -> None:
-        self._unpublished = []
-        self._table.forget_prepared(self._job)
-
-    def abort(self) -> None:
-        self._staged = []
-
-    def close(self) -> None:
-        self._staged = []

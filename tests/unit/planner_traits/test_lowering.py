@@ -61,7 +61,7 @@ def test_every_logical_class_has_its_traits_and_its_physical_form() -> None:
 
 def test_upsert_sink_on_the_group_key_gets_after_images() -> None:
     assert shown(sink(count_by(bids(), "item"), UPSERT, ("item",)))[:2] == [
-        "Sink out (item, n)  [I,UA]",
+        "Sink out (item, n) exactly-once  [I,UA]",
         "GroupAggregate by (item) [COUNT(*) AS n]  [I,UA]",
     ]
 
@@ -70,7 +70,7 @@ def test_filter_on_a_column_that_changes_forces_old_images_below_it() -> None:
     counted = count_by(bids(), "item")
     lines = shown(sink(n.Filter(counted, call(">", col(counted, "n"), lit(5))), UPSERT, ("item",)))
     assert lines[:4] == [
-        "Sink out (item, n)  [I,UA,D]",
+        "Sink out (item, n) exactly-once  [I,UA,D]",
         "DropUpdateBefore by (item)  [I,UA,D]",
         "Calc [item, n] where n > 5  [I,UB,UA]",
         "GroupAggregate by (item) [COUNT(*) AS n]  [I,UB,UA]",

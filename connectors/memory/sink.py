@@ -1,0 +1,106 @@
+"""A table in memory as a sink: in step with the epochs, or all at once at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.errors import ConnectorError
+from runtime.spi.table import Delivery
+
+if TYPE_CHECKING:
+    from connectors.memory.table import MemoryTable
+
+__all__ = ["MemorySink"]
+
+
+class MemorySink:
+    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
+    end."""
+
+    def __init__(self, table: MemoryTable, live: bool) -> None:
+        self.table = table
+        self._live = live
+        self.schema = table.schema
+        self.primary_key = table.primary_key
+
+    @property
+    def delivery(self) -> Delivery:
+        """Changes by primary key may come twice and mean the same. Rows without one, once shown, cannot be taken
+        back."""
+        return "exactly-once" if self.primary_key else "at-least-once"
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        return self.table.accepts(requested)
+
+    def open_writer(self, job: str) -> _MemoryWriter:
+        return _MemoryWriter(self.table, self._live, job)
+
+    def describe(self) -> dict[str, Any]:
+        return self.table.describe()
+
+
+class _MemoryWriter:
+    """A committable names the table, rows and all, and what is prepared in it: another process has neither."""
+
+    def __init__(self, table: MemoryTable, live: bool, job: str) -> None:
+        self._table = table
+        self._live = live
+        self._job = job
+        self._staged: list[ChangelogBatch] = []
+        self._unpublished: list[str] = []
+        self._wrote = False
+
+    def write(self, batch: ChangelogBatch) -> None:
+        names = list(self._table.schema.names)
+        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=names), batch.kinds))
+        self._wrote = True
+
+    def flush(self, epoch: int) -> None:
+        if self._live:
+            staged = self._take()
+            if staged is not None:
+                self._table.apply(staged)
+            self._table.publish()
+
+    def _take(self) -> ChangelogBatch | None:
+        staged, self._staged = self._staged, []
+        return ChangelogBatch.concat(staged) if staged else None
+
+    def prepare(self) -> Any:
+        staged = self._take()
+        if staged is not None:
+            self._unpublished.append(self._table.prepare(self._job, staged))
+        return {"table": self._table.token, "changes": list(self._unpublished)} if self._wrote else None
+
+    def publish(self, committable: Any) -> None:
+        """Raises ConnectorError E3113 when the rows went with another process."""
+        if committable["table"] != self._table.token:
+            raise ConnectorError(
+                f"{self._table.name} lives in memory: what the job had written to it is gone",
+                code="E3113",
+                hint="start the job anew, or have it write to a table with a connector",
+            )
+        for key in committable["changes"]:
+            self._table.apply_prepared(key)
+            if key in self._unpublished:
+                self._unpublished.remove(key)
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            self._wrote = True
+            self.publish(committable)
+        self._table.forget_prepared(self._job)
+
+    def discard(self, committable: Any) -> None:
+        self._unpublished = []
+        self._table.forget_prepared(self._job)
+
+    def abort(self) -> None:
+        self._staged = []
+
+    def close(self) -> None:
+        self._staged = []

@@ -1,0 +1,89 @@
+"""What a SELECT over a table in memory reads: rows that do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from runtime.core.errors import PlanningError
+from runtime.core.schema import Schema
+from runtime.spi.table import ReadContext, Split, TableStatistics
+
+__all__ = ["SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
+
+
+def cannot_be_read_again(name: str) -> PlanningError:
+    """The error for a position that is not the start."""
+    return PlanningError(
+        f"{name} lives in memory: its changes cannot be read again, so a job that has read some cannot go on from there",
+        code="E1711",
+        hint="start the job anew, or have it read a table with a connector",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TableSnapshot:
+    """Rows that do not change: what a SELECT over a table in memory reads. Equal only to itself."""
+
+    name: str
+    schema: Schema
+    rows: pa.Table
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return APPEND
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics(rows=float(self.rows.num_rows), counted=True)
+
+    def splits(self) -> list[Split]:
+        return [Split("all")]
+
+    def open(self, split: Split, context: ReadContext) -> SnapshotReader:
+        return SnapshotReader(self.name, self.rows)
+
+    def with_columns(self, names: Sequence[str]) -> TableSnapshot:
+        fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
+        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)))
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}
+
+
+class SnapshotReader:
+    """Reads an Arrow table. A position is the number of rows given."""
+
+    def __init__(self, name: str, rows: pa.Table) -> None:
+        self._name = name
+        self._rows = rows.combine_chunks()
+        self._at = 0
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if self.finished or max_rows <= 0:
+            return None
+        part = self._rows.slice(self._at, max_rows)
+        self._at += part.num_rows
+        return ChangelogBatch(part.combine_chunks().to_batches()[0])
+
+    @property
+    def finished(self) -> bool:
+        return self._at >= self._rows.num_rows
+
+    def position(self) -> int:
+        return self._at
+
+    def seek(self, position: Any) -> None:
+        """Only to the start. Raises PlanningError E1711: whether the table still has the rows it had cannot be told."""
+        if position:
+            raise cannot_be_read_again(self._name)
+
+    def close(self) -> None:
+        self._at = self._rows.num_rows
