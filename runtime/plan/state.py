@@ -21,6 +21,29 @@ __all__ = ["NOTHING", "StateTable", "column_names", "duration_text", "state_tabl
 NOTHING = "nothing"
 WATERMARK = "the watermark"
 KEYS = "the number of keys"
+_KEPT_BESIDE = frozenset(
+    f"${name}"
+    for name in [
+        "arrival",
+        "count",
+        "deleted",
+        "end",
+        "kind",
+        "known",
+        "left",
+        "matched",
+        "matches",
+        "owner",
+        "right",
+        "rows",
+        "sent",
+        "slot",
+        "start",
+        "time",
+        "touched",
+        "written",
+    ]
+)
 
 
 class StateTable(NamedTuple):
@@ -37,10 +60,12 @@ class StateTable(NamedTuple):
 
 
 def column_names(schema: Schema) -> tuple[str, ...]:
-    """Names of columns that tell them apart: a name that is there already gets a number, `id`, `id0`, `id1`."""
+    """Names of columns that tell them apart: a name that is there already gets a number, `id`, `id0`, `id1`; one that
+    operators use for what they keep beside the columns (`$count`) an underscore before it."""
     taken: set[str] = set()
     found: list[str] = []
     for name in schema.names:
+        name = f"_{name}" if name in _KEPT_BESIDE else name
         unique, number = name, 0
         while unique in taken:
             unique, number = f"{name}{number}", number + 1

@@ -173,17 +173,20 @@ class StateTable:
 
     def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of saved rows, in the order and with the types of the table."""
-        names = [name for name in rows.schema.names if name != SLOT]
-        if [rows.schema.field(name).type for name in names] == self.schema.types:
-            return [rows.column(name) for name in names]
-        return [self._column(rows, field) for field in self.schema]
+        saved = [field for field in rows.schema if not field.name.startswith("$")]
+        wanted = [field for field in self.schema if not field.name.startswith("$")]
+        if [field.type for field in saved] != [field.type for field in wanted]:
+            return [self._column(rows, field.name, field.type) for field in self.schema]
+        # What the engine keeps beside them has names of its own, and may come and go: `$touched` with a time to live.
+        places = dict(zip((f.name for f in wanted), (f.name for f in saved), strict=True))
+        return [self._column(rows, places.get(field.name, field.name), field.type) for field in self.schema]
 
-    def _column(self, rows: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        index = rows.schema.get_field_index(field.name)
+    def _column(self, rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
+        index = rows.schema.get_field_index(name)
         if index < 0:
-            return pa.nulls(rows.num_rows, field.type)
+            return pa.nulls(rows.num_rows, type_)
         column = rows.column(index)
-        return column if column.type == field.type else pc.cast(column, field.type)
+        return column if column.type == type_ else pc.cast(column, type_)
 
 
 def shared_value(
