@@ -195,7 +195,13 @@ class Session:
         )
         if isinstance(table, MaterializedView):
             return MemoryTable(str(table.path), schema)
-        made = MemoryTable(str(table.path), schema, table.primary_key, append_only=_is_append_only(table))
+        made = MemoryTable(
+            str(table.path),
+            schema,
+            table.primary_key,
+            append_only=_is_append_only(table),
+            history=table.watermark is not None,
+        )
         if self.in_epoch:
             made.begin_epoch()
         return made
