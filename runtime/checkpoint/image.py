@@ -10,7 +10,7 @@ from runtime.checkpoint.epoch_state import EpochState, Restored
 from runtime.checkpoint.manifest import Manifest, OperatorPieces, encode_manifest, segments_of
 from runtime.checkpoint.segments import Damage, Segment, SegmentReader, SegmentWriter
 from runtime.checkpoint.storage import Storage
-from runtime.checkpoint.table_chain import TableChain, read_pieces
+from runtime.checkpoint.table_chain import Piece, TableChain, read_pieces
 from runtime.core.errors import CheckpointError, InternalError
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState
 
@@ -112,9 +112,9 @@ class ImageWriter:
         known: Mapping[tuple[str, int, str], TableChain],
         tables: dict[tuple[str, int, str], TableChain],
     ) -> OperatorPieces:
-        tasks: list[dict[str, tuple]] = []
+        tasks: list[dict[str, tuple[Piece, ...]]] = []
         for number, task in enumerate(saved.tasks):
-            pieces: dict[str, tuple] = {}
+            pieces: dict[str, tuple[Piece, ...]] = {}
             for changes in task:
                 key = (saved.name, number, changes.table)
                 chain = known.get(key)

@@ -75,6 +75,17 @@ class CheckpointStore:
         """The folder of the job's checkpoints."""
         return self._storage.place
 
+    def claim(self) -> None:
+        """Makes sure that no other process writes checkpoints of this job; writing and clearing do so anyhow.
+
+        Raises:
+            CheckpointError: another one does (E3405), or the folder cannot be made.
+        """
+        try:
+            self._storage.claim()
+        except OSError as error:
+            raise CheckpointError(f"{self.path} cannot be written: {error}", code="E3406") from error
+
     def write(self, state: EpochState) -> CheckpointInfo:
         """Writes a checkpoint and deletes those that are not to be kept any more. May be called from any thread.
 

@@ -91,7 +91,8 @@ class Checkpoints:
         self.last: CheckpointInfo | None = None
 
     def latest(self) -> Restored | None:
-        """The checkpoint to go on from. What is saved next is complete."""
+        """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here."""
+        self.store.claim()
         self._complete = True
         self._unpublished = {}
         return self.store.latest()

@@ -319,8 +319,9 @@ def test_options_and_places_that_cannot_be(tmp_path: Path) -> None:
     assert error.value.code == "E3406"
     (tmp_path / "file").write_text("")
     store = CheckpointStore(str(tmp_path / "file"), "job")
-    with pytest.raises(CheckpointError):
-        store.write(RandomJob(1).next())
+    for attempt in (store.claim, lambda: store.write(RandomJob(1).next()), store.clear):
+        with pytest.raises(CheckpointError):
+            attempt()
 
 
 def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
@@ -331,7 +332,7 @@ def test_two_processes_do_not_write_to_one_folder(tmp_path: Path) -> None:
         "from runtime.core.errors import CheckpointError\n"
         "store = CheckpointStore(sys.argv[1], 'job')\n"
         "assert len(store.list()) == 1 and store.latest().epoch == 1\n"
-        "try:\n    store.clear()\nexcept CheckpointError as error:\n    print(error.code)\nelse:\n    print('cleared')"
+        "try:\n    store.claim()\n    store.clear()\nexcept CheckpointError as error:\n    print(error.code)\nelse:\n    print('cleared')"
     )
 
     def other() -> str:
