@@ -197,8 +197,9 @@ class CheckpointStore:
 
     def _manifest(self, number: int) -> tuple[Manifest, int]:
         """The manifest of a checkpoint, and its size. Raises Damage, or OSError when it cannot be read."""
-        if number in self._read and number not in self._damaged:
-            return self._read[number]
+        known = self._read.get(number)
+        if known is not None and number not in self._damaged:
+            return known
         data = self._storage.read(f"chk-{number}/{MANIFEST}").to_pybytes()
         self._read[number] = found = decode_manifest(data, f"chk-{number}"), len(data)
         return found
