@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from planner.logical.display import explain
 from planner.logical.nodes import LogicalNode
+from planner.logical.shared import holds_shared, map_shared
 from planner.logical.validate import Validator
 from planner.rule import Direction, Rule, RuleContext, Stage
 from planner.rules.prune.scans import merge_scans, scans_by_column
@@ -35,7 +36,13 @@ _MOST_ROUNDS = 100
 
 def optimize(plan: LogicalNode, context: RuleContext, trace: Trace | None = None) -> LogicalNode:
     """The plan after all stages of `planner/stages.py`: without subqueries, with streaming forms, ready to be
-    lowered. See `run_stages`."""
+    lowered. See `run_stages`.
+
+    What stands in several places (`Shared`) is optimized by itself, once, before the rest: rules ask what it is.
+    """
+    if holds_shared(plan):
+        done: dict[LogicalNode, LogicalNode] = context.memory.setdefault("shared plans", {})
+        plan = map_shared(plan, lambda inner: optimize(inner, context, trace), done)
     return run_stages(plan, STAGES, context, trace)
 
 

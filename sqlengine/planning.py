@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
 from planner.logical.nodes import Aggregate, AssignWatermark, LogicalNode, Project, Scan, Sink, Sort
+from planner.logical.shared import holds_shared, map_shared
 from planner.lower import LowerContext, lower, lower_statement_set
 from planner.optimizer import optimize, optimize_set
 from planner.rule import RuleContext
@@ -100,7 +101,21 @@ def _ends(plan: PhysicalNode) -> bool:
 def _as_batch(plan: LogicalNode) -> LogicalNode:
     """The plan with the batch meaning of a global aggregate: one row also over no rows, where a stream has none before
     the first."""
-    plan = plan.with_inputs(*(_as_batch(source) for source in plan.inputs))
+    return _everywhere(plan, _scalar)
+
+
+def _everywhere(plan: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:
+    """The plan changed, and each plan that stands in several places in it, once."""
+    done: dict[LogicalNode, LogicalNode] = {}
+
+    def whole(part: LogicalNode) -> LogicalNode:
+        return change(map_shared(part, whole, done) if holds_shared(part) else part)
+
+    return whole(plan)
+
+
+def _scalar(plan: LogicalNode) -> LogicalNode:
+    plan = plan.with_inputs(*(_scalar(source) for source in plan.inputs))
     return plan.with_(scalar=True) if isinstance(plan, Aggregate) and not plan.group else plan
 
 
@@ -191,7 +206,7 @@ def plan_statement_set(
     context = RuleContext(session.functions, session.options, session.time_zone, False)
     optimized = optimize_set(bound, context, traces)
     if Binding(session, live).batch:
-        optimized = [_at_its_end(plan) for plan in optimized]
+        optimized = [_everywhere(plan, _at_its_end) for plan in optimized]
     physical = lower_statement_set(optimized, lower_context(session))
     for (statement, target), plan in zip(inserts, physical, strict=True):
         _check_overwrite(statement, plan)
@@ -226,7 +241,7 @@ def _optimize(session: Session, plan: LogicalNode, *, displayed: bool, batch: bo
     trace = Trace()
     context = RuleContext(session.functions, session.options, session.time_zone, displayed)
     optimized = optimize(plan, context, trace)
-    return _at_its_end(optimized) if batch else optimized, trace
+    return _everywhere(optimized, _at_its_end) if batch else optimized, trace
 
 
 def lower_context(session: Session) -> LowerContext:

@@ -54,6 +54,8 @@ def has_statistics(plan: LogicalNode, context: TraitContext) -> bool:
     """Whether the size of every table in the plan is known."""
     if isinstance(plan, n.Scan):
         return plan.table is not None and statistics_of(plan).rows is not None
+    if isinstance(plan, n.Shared):
+        return has_statistics(plan.plan, context)
     return all(has_statistics(source, context) for source in plan.inputs)
 
 
@@ -77,6 +79,9 @@ def _distinct(plan: LogicalNode, column: int, context: TraitContext) -> float:
             if found.type.root is TypeRoot.BOOLEAN:
                 return 2.0
             return math.sqrt(estimate(plan, context).rows) * 10
+        case n.Shared(plan=inner, produced=produced):
+            ids = [c.id for c in produced]
+            return distinct_values(inner, inner.columns[ids.index(column)].id, context)
         case n.Project(items=items):
             for produced, expr in items:
                 if produced.id == column:
@@ -125,6 +130,12 @@ def _(plan: n.Scan, context: TraitContext) -> Estimate:
     rows = statistics_of(plan).rows
     known = DEFAULT_ROWS if rows is None else rows
     return Estimate(known, known, 0.0)
+
+
+@_estimate.register
+def _(plan: n.Shared, context: TraitContext) -> Estimate:
+    # What is kept inside is kept once for all places.
+    return estimate(plan.plan, context)._replace(state=0.0)
 
 
 @_estimate.register

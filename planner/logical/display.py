@@ -28,6 +28,7 @@ from planner.logical.nodes import (
     Over,
     Project,
     Scan,
+    Shared,
     Sink,
     Sort,
     TemporalJoin,
@@ -61,6 +62,7 @@ class _Explainer:
         self._note = note
         self._types = types
         self._numbers: dict[int, int] = {}
+        self._written: set[LogicalNode] = set()
 
     def lines(self, plan: LogicalNode, depth: int) -> list[str]:
         for source in plan.inputs:
@@ -70,6 +72,9 @@ class _Explainer:
         found = [f"{line}  {noted}" if noted else line]
         for source in plan.inputs:
             found.extend(self.lines(source, depth + 1))
+        if isinstance(plan, Shared) and plan.plan not in self._written:
+            self._written.add(plan.plan)
+            found.extend(self.lines(plan.plan, depth + 1))
         for inner in self._subqueries(plan):
             found.append("  " * (depth + 1) + "Subquery")
             found.extend(self.lines(inner, depth + 2))
@@ -79,6 +84,8 @@ class _Explainer:
         """Number the columns of the leaves first, so that ids grow from the sources upwards."""
         for source in plan.inputs:
             self._number(source)
+        if isinstance(plan, Shared) and plan.plan not in self._written:
+            self._number(plan.plan)
         for column in plan.columns:
             self._id(column.id)
 
@@ -196,6 +203,9 @@ class _Explainer:
                 return f"Unnest {self._show(collection)} as {self._columns(produced)}{more}"
             case AssignWatermark(time=time, expr=expr):
                 return f"AssignWatermark {self._column(time)} = {self._show(expr)}"
+            case Shared(name=name, plan=inner, produced=produced):
+                again = ", as above" if inner in self._written else ""
+                return f"Shared {name}({self._columns(produced)}){again}"
             case Sink(name=name, overwrite=overwrite):
                 return f"Sink {name}{' overwrite' if overwrite else ''}"
             case _:

@@ -25,6 +25,7 @@ from planner.logical.nodes import (
     Over,
     Project,
     Scan,
+    Shared,
     Sink,
     Sort,
     TemporalJoin,
@@ -56,7 +57,7 @@ __all__ = ["all_expressions", "map_expressions", "map_outer", "node_expressions"
 def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
     """The expressions of the node itself (not of its inputs), column references of keys and windows included."""
     match node:
-        case Scan() | Union() | Intersect() | Except() | Limit() | Sink():
+        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink():
             return ()
         case Values(rows=rows):
             return tuple(e for r in rows for e in r)
@@ -107,7 +108,7 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
     column reference again.
     """
     match node:
-        case Scan() | Union() | Intersect() | Except() | Limit() | Sink():
+        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink():
             return node
         case Values(rows=rows):
             return _with(node, rows=tuple(tuple(change(e) for e in r) for r in rows))

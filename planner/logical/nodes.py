@@ -40,6 +40,7 @@ __all__ = [
     "Project",
     "RankFunction",
     "Scan",
+    "Shared",
     "Sink",
     "Sort",
     "TemporalJoin",
@@ -83,6 +84,20 @@ class Scan(LogicalNode):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.scanned
+
+
+@node
+class Shared(LogicalNode):
+    """A query that stands in several places, as a leaf: rules see its columns (`produced`, fresh in each place), not what
+    is inside. `plan` is optimized and run once, whatever the number of places; `name` is what the text calls it."""
+
+    produced: tuple[Column, ...]
+    plan: LogicalNode
+    name: str = field(default="", compare=False)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
 
 
 @node

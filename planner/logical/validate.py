@@ -20,6 +20,7 @@ from planner.logical.nodes import (
     LogicalNode,
     LookupJoin,
     Project,
+    Shared,
     Sink,
     TemporalJoin,
     TopN,
@@ -53,7 +54,7 @@ class Validator:
         resolved here."""
         if plan in self._valid:
             return None
-        for source in plan.inputs:
+        for source in (plan.plan,) if isinstance(plan, Shared) else plan.inputs:
             found = self.problem(source)
             if found is not None:
                 return found
@@ -118,6 +119,8 @@ def _shape_problem(node: LogicalNode) -> str | None:
             )
         case Union(parts=parts, produced=produced):
             return next((p for p in (_positions(part.columns, produced) for part in parts) if p is not None), None)
+        case Shared(plan=inner, produced=produced):
+            return _positions(inner.columns, produced)
         case (Intersect() | Except()) as operation:
             return _positions(operation.left.columns, operation.produced) or _positions(
                 operation.right.columns, operation.produced

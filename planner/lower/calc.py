@@ -53,6 +53,13 @@ def _(plan: n.Scan, run: Lowering, demand: Demand) -> Lowered:
     return Lowered(_as_demanded(plan, table, source, run, demand), ids)
 
 
+@lower_node.register
+def _(plan: n.Shared, run: Lowering, demand: Demand) -> Lowered:
+    inner = run.restored(run.lower(plan.plan, demand), plan.plan.columns)
+    ids = tuple(c.id for c in plan.produced)
+    return Lowered(inner.node, ids + inner.ids[len(ids) :])
+
+
 def _as_demanded(plan: n.Scan, table: SourceTable, source: SourceExec, run: Lowering, demand: Demand) -> PhysicalNode:
     """The source with what makes its changes those that are asked for: old images added, left out, or whole deletes."""
     given = table.changelog_mode

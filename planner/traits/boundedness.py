@@ -37,7 +37,8 @@ def state_bound(plan: LogicalNode, context: TraitContext) -> StateBound:
 
 def unbounded_nodes(plan: LogicalNode, context: TraitContext) -> list[LogicalNode]:
     """The nodes below (and with) `plan` whose state grows with an input that never ends, in reading order."""
-    found = [node for source in plan.inputs for node in unbounded_nodes(source, context)]
+    sources = (plan.plan,) if isinstance(plan, n.Shared) else plan.inputs
+    found = [node for source in sources for node in unbounded_nodes(source, context)]
     if state_bound(plan, context).grows and not is_bounded(plan, context):
         found.append(plan)
     return found

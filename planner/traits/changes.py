@@ -80,6 +80,11 @@ def _(plan: n.Scan, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.Shared, context: TraitContext) -> Changes:
+    return changes(plan.plan, context)
+
+
+@_changes.register
 def _(plan: n.Values, context: TraitContext) -> Changes:
     return INSERTS
 

@@ -71,7 +71,8 @@ def _expressions(plan: LogicalNode) -> list[Expr]:
 
 def non_deterministic_updates(plan: LogicalNode, context: TraitContext) -> list[Finding]:
     """All places in the plan where a retraction may not cancel what it should."""
-    found = [finding for source in plan.inputs for finding in non_deterministic_updates(source, context)]
+    sources = (plan.plan,) if isinstance(plan, n.Shared) else plan.inputs
+    found = [finding for source in sources for finding in non_deterministic_updates(source, context)]
     if all(is_append_only(source, context) for source in plan.inputs):
         return found
     for expr in _expressions(plan):

@@ -83,6 +83,12 @@ def _(plan: n.Scan, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 
 @_keys.register
+def _(plan: n.Shared, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    outputs = {inner.id: [column.id] for inner, column in zip(plan.plan.columns, plan.produced, strict=True)}
+    return renamed(_of(plan.plan, context, upsert), outputs)
+
+
+@_keys.register
 def _(plan: n.Values, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return [frozenset()] if len(plan.rows) <= 1 else []
 

@@ -17,7 +17,7 @@ __all__ = ["describe", "place_of", "updating_origin"]
 
 def updating_origin(plan: LogicalNode, context: TraitContext) -> LogicalNode:
     """The lowest node to which the updates of a plan can be traced: its inputs are insert-only, it is not."""
-    for source in plan.inputs:
+    for source in (plan.plan,) if isinstance(plan, n.Shared) else plan.inputs:
         if not is_append_only(source, context):
             return updating_origin(source, context)
     return plan
@@ -26,6 +26,8 @@ def updating_origin(plan: LogicalNode, context: TraitContext) -> LogicalNode:
 def describe(plan: LogicalNode) -> str:
     """A node as a phrase with an article, for messages: `the aggregation by item`."""
     match plan:
+        case n.Shared(name=name):
+            return f"the query {name}"
         case n.Scan(name=name):
             return f"the table {_short(name)}"
         case n.Aggregate(group=group, calls=calls):

@@ -33,6 +33,8 @@ def _watermark(plan: LogicalNode, context: TraitContext) -> bool:
         case n.Scan(scanned=columns):
             # A materialized view has the watermark of its query.
             return any(c.type.is_rowtime for c in columns)
+        case n.Shared(plan=inner):
+            return has_watermark(inner, context)
         case _:
             return all(has_watermark(source, context) for source in plan.inputs)
 
@@ -45,6 +47,8 @@ def is_bounded(plan: LogicalNode, context: TraitContext) -> bool:
 def _bounded(plan: LogicalNode, context: TraitContext) -> bool:
     if isinstance(plan, n.Scan):
         return plan.table is not None and plan.table.bounded
+    if isinstance(plan, n.Shared):
+        return is_bounded(plan.plan, context)
     return all(is_bounded(source, context) for source in plan.inputs)
 
 

@@ -64,6 +64,11 @@ def _(plan: n.Scan, context: TraitContext) -> bool:
 
 
 @_follows.register
+def _(plan: n.Shared, context: TraitContext) -> bool:
+    return follows_by_after(plan.plan, context)
+
+
+@_follows.register
 def _(plan: n.Filter, context: TraitContext) -> bool:
     return filters_on_key(plan, context) and follows_by_after(plan.input, context)
 
@@ -107,6 +112,8 @@ def _native(plan: LogicalNode, context: TraitContext) -> bool:
     match plan:
         case n.Scan(table=table):
             return table is not None and table.changelog_mode.is_upsert and not table.changelog_mode.key_only_deletes
+        case n.Shared():
+            return is_native_upsert(plan.plan, context)
         case n.Project() | n.Filter() | n.AssignWatermark():
             return is_native_upsert(plan.input, context)
         case _:

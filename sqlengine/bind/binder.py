@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -107,13 +108,16 @@ def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
             hint="join the table with itself as often as there are levels",
         )
     names: set[str] = set()
+    whole = tree.parent if tree.parent is not None else tree
+    uses = Counter(table.name for table in whole.find_all(exp.Table) if len(table.parts) == 1)
     for table in tree.expressions:
         name = table.args["alias"].this.name
         if name in names:
             raise BindError(f'WITH names "{name}" twice', code="E1222", span=span_of(table), hint="rename one of them")
         names.add(name)
         columns = tuple(c.name for c in table.args["alias"].args.get("columns") or ())
-        env = env.with_tables({name: CommonTable(table.this, columns, env.inside(env.outer))})
+        common = CommonTable(name, table.this, columns, env.inside(env.outer), uses[name])
+        env = env.with_tables({name: common})
     return env
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.expr.nodes import Column
+from sqlengine.bind.common_tables import common_query
 from sqlengine.bind.hints import table_options
 from sqlengine.bind.join import bind_joins, bind_unnest, lateral_query
 from sqlengine.bind.scan import scan_table
@@ -91,7 +92,7 @@ class RelationBinder(RelationRules):
         span = span_of(tree)
         common = env.tables.get(path[0]) if len(path) == 1 else None
         if common is not None:
-            query = common.env.query(common.query)
+            query = common_query(common)
             return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
         found = env.context.resolve(path, span, table_options(tree))
         if isinstance(found, CatalogView):

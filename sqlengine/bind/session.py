@@ -47,11 +47,18 @@ class BoundQuery:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A query of WITH, not bound yet: each use binds it anew, with column ids of its own."""
+    """A query of WITH, not bound yet; how it is bound where it is used: `common_tables.py`.
 
+    `uses`: how often its name stands in the text. `bound` is filled at the first use: the query that all uses share, or
+    None when each has its own.
+    """
+
+    name: str
     query: exp.Expr
     columns: tuple[str, ...]
     env: QueryEnv
+    uses: int = 1
+    bound: list[BoundQuery | None] = field(default_factory=list, compare=False)
 
 
 class QueryBinder(ABC):

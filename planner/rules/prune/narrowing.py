@@ -27,6 +27,7 @@ from planner.logical.nodes import (
     Over,
     Project,
     Scan,
+    Shared,
     Sink,
     Sort,
     TemporalJoin,
@@ -100,6 +101,11 @@ def _(plan: Scan, wanted: Wanted) -> LogicalNode:
     keys = tuple(k for k in plan.keys if set(k) <= there)
     names = [f.name for f, c in zip(table.schema, plan.scanned, strict=True) if c.id in there]
     return plan.with_(table=table.with_columns(names), scanned=kept, keys=keys, lookup=None)
+
+
+@_prune.register
+def _(plan: Shared, wanted: Wanted) -> LogicalNode:
+    return plan
 
 
 @_prune.register

@@ -1,0 +1,57 @@
+"""Queries of WITH where they are used.
+
+Each use is bound anew, under column ids of its own, so that every use is optimized for its place: filters and columns go
+down into it. A large query that is used several times is bound, optimized and run once: a chain of WITH queries of which
+each uses the one before it twice would double with every link.
+
+Not shared: what carries time attributes (joins by time, windows and watermarks look through to their inputs), and what
+stands inside another query.
+"""
+
+from __future__ import annotations
+
+from planner.logical.expressions import node_expressions, walk_plan
+from planner.logical.nodes import LogicalNode, Shared, WindowTable
+from runtime.expr.nodes import SubqueryExpr, fresh_column, walk
+from sqlengine.bind.session import BoundQuery, CommonTable
+
+__all__ = ["MOST_NODES_COPIED", "common_query"]
+
+MOST_NODES_COPIED = 60
+"""A plan of more nodes is shared."""
+
+
+def common_query(common: CommonTable) -> BoundQuery:
+    """The query of a common table at one of its uses."""
+    if common.uses < 2 or common.env.outer is not None or common.bound == [None]:
+        return common.env.query(common.query)
+    if not common.bound:
+        first = common.env.query(common.query)
+        common.bound.append(first if _is_large(first.plan) and not _has_time(first.plan) else None)
+        if common.bound == [None]:
+            return first
+    (shared,) = common.bound
+    assert shared is not None
+    columns = tuple(fresh_column(c.name, c.type) for c in shared.plan.columns)
+    return BoundQuery(Shared(columns, shared.plan, common.name), shared.names)
+
+
+def _is_large(plan: LogicalNode) -> bool:
+    return sum(1 + len(_inner(node)) for node in _nodes(plan)) > MOST_NODES_COPIED
+
+
+def _has_time(plan: LogicalNode) -> bool:
+    return any(
+        isinstance(node, WindowTable) or any(c.type.time_attribute is not None for c in node.columns)
+        for node in _nodes(plan)
+    )
+
+
+def _nodes(plan: LogicalNode) -> list[LogicalNode]:
+    found = walk_plan(plan)
+    return found + [deep for node in found for inner in _inner(node) for deep in _nodes(inner)]
+
+
+def _inner(node: LogicalNode) -> list[LogicalNode]:
+    parts = (part for expression in node_expressions(node) for part in walk(expression))
+    return [p.plan for p in parts if isinstance(p, SubqueryExpr) and isinstance(p.plan, LogicalNode)]
