@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from runtime.core.schema import Schema
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import TypeSpec
 
-__all__ = ["Tree", "delete_query", "select_all", "update_query"]
+__all__ = ["Tree", "delete_query", "select_all", "update_query", "where_equal"]
 
 Tree = exp.Expr
 """A query or expression as the parser gives it."""
@@ -17,6 +19,14 @@ Tree = exp.Expr
 def select_all(path: tuple[str, str, str]) -> exp.Select:
     """`SELECT * FROM catalog.database.table`."""
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=_table(path)))
+
+
+def where_equal(query: Tree, values: Sequence[tuple[str, Tree]]) -> Tree:
+    """A query that has no WHERE yet, with one: each column equals its value."""
+    wanted = [exp.EQ(this=_column(name), expression=value.copy()) for name, value in values]
+    if wanted:
+        query.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
+    return query
 
 
 def delete_query(statement: st.Delete, path: tuple[str, str, str], schema: Schema) -> exp.Select:

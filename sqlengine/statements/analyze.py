@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import BindError, CatalogError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType, TypeRoot
@@ -20,6 +18,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.catalog.statistics import MeasuredTable, PartitionKey
 from sqlengine.parse import parse_query
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import where_equal
 from sqlengine.planning import plan_query
 from sqlengine.result import Result, fold
 from sqlengine.rows import python_values
@@ -171,12 +170,7 @@ def _run(
     selected = [*(_quoted(k) for k in keys), "COUNT(*)", *(m.aggregate for m in measures)]
     text = f"SELECT {', '.join(selected)} FROM {'.'.join(_quoted(p) for p in table.path.parts)}"
     tree = parse_query(text + (f" GROUP BY {', '.join(_quoted(k) for k in keys)}" if keys else ""))
-    wanted = [
-        exp.EQ(this=_column(name), expression=value.expression.copy()) for name, value in fixed if value is not None
-    ]
-    if wanted:
-        tree.set("where", exp.Where(this=exp.and_(*wanted, copy=False)))
-    planned = plan_query(session, tree)
+    planned = plan_query(session, where_equal(tree, [(n, v.expression) for n, v in fixed if v is not None]))
     job = Job("analyze", [planned.physical], session.job_settings())
     batches: list[ChangelogBatch] = [output for (output,) in job.epochs() if output is not None]
     rows = fold(batches, planned.schema)
@@ -206,7 +200,3 @@ def _statistics(
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _column(name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True))
