@@ -1,4 +1,4 @@
-"""Queries of WITH where they are used.
+"""Queries of WITH, and views, where they are used.
 
 Each use is bound anew, under column ids of its own, so that every use is optimized for its place: filters and columns go
 down into it. A large query that is used several times is bound, optimized and run once: a chain of WITH queries of which
@@ -10,12 +10,17 @@ stands inside another query.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from sqlglot import exp
+
 from planner.logical.expressions import node_expressions, walk_plan
 from planner.logical.nodes import LogicalNode, Shared, WindowTable
 from runtime.expr.nodes import SubqueryExpr, fresh_column, walk
-from sqlengine.bind.session import BoundQuery, CommonTable
+from sqlengine.bind.session import BoundQuery, CommonTable, QueryEnv
+from sqlengine.catalog.objects import CatalogView
 
-__all__ = ["MOST_NODES_COPIED", "common_query"]
+__all__ = ["MOST_NODES_COPIED", "common_query", "view_query"]
 
 MOST_NODES_COPIED = 60
 """A plan of more nodes is shared."""
@@ -34,6 +39,25 @@ def common_query(common: CommonTable) -> BoundQuery:
     assert shared is not None
     columns = tuple(fresh_column(c.name, c.type) for c in shared.plan.columns)
     return BoundQuery(Shared(columns, shared.plan, common.name), shared.names)
+
+
+def view_query(view: CatalogView, tree: exp.Table, env: QueryEnv, bind: Callable[[], BoundQuery]) -> BoundQuery:
+    """The query of a view where `tree` names it; `bind` binds it anew. It is shared when the same text names it again."""
+    key = (str(view.path), view.temporary)
+    shared = env.views_bound.get(key)
+    if shared is None:
+        shared = bind()
+        if not _is_large(shared.plan) or _has_time(shared.plan) or _mentions(tree) < 2:
+            return shared
+        env.views_bound[key] = shared
+    columns = tuple(fresh_column(c.name, c.type) for c in shared.plan.columns)
+    return BoundQuery(Shared(columns, shared.plan, view.path.name), shared.names)
+
+
+def _mentions(tree: exp.Table) -> int:
+    """How often a name stands in the text around it."""
+    path = [p.name for p in tree.parts]
+    return sum([p.name for p in other.parts] == path for other in tree.root().find_all(exp.Table))
 
 
 def _is_large(plan: LogicalNode) -> bool:

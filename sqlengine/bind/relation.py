@@ -13,7 +13,7 @@ from sqlglot import exp
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.expr.nodes import Column
-from sqlengine.bind.common_tables import common_query
+from sqlengine.bind.common_tables import common_query, view_query
 from sqlengine.bind.hints import table_options
 from sqlengine.bind.join import bind_joins, bind_unnest, lateral_query
 from sqlengine.bind.scan import scan_table
@@ -110,7 +110,7 @@ class RelationBinder(RelationRules):
                 hint="let it read tables and other views",
             )
         try:
-            return env.of_view(view).query(placed_at(view.query, span_of(tree)))
+            return view_query(view, tree, env, lambda: env.of_view(view).query(placed_at(view.query, span_of(tree))))
         except InternalError:
             raise
         except SqlEngineError as error:

@@ -73,7 +73,8 @@ class QueryEnv:
     """The surroundings of a query. `outer` is the scope that correlated names are looked up in.
 
     `views` are the views being expanded, to refuse a view that contains itself. `keep_order` is false where the order
-    of rows means nothing (a subquery), and ORDER BY without LIMIT is left out there.
+    of rows means nothing (a subquery), and ORDER BY without LIMIT is left out there. `views_bound`: the views that all
+    their uses in this statement share (`common_tables.py`).
     """
 
     binder: QueryBinder
@@ -82,6 +83,7 @@ class QueryEnv:
     outer: Scope | None = None
     views: tuple[CatalogView, ...] = ()
     keep_order: bool = True
+    views_bound: dict[tuple[str, bool], BoundQuery] = field(default_factory=dict, compare=False)
 
     def query(self, tree: exp.Expr) -> BoundQuery:
         return self.binder.query(tree, self)
@@ -95,7 +97,13 @@ class QueryEnv:
 
     def of_view(self, view: CatalogView) -> QueryEnv:
         """The surroundings of a view's query: no common tables, no outer scope, its own catalog and database."""
-        return QueryEnv(self.binder, self.context.within(view), views=(*self.views, view), keep_order=False)
+        return QueryEnv(
+            self.binder,
+            self.context.within(view),
+            views=(*self.views, view),
+            keep_order=False,
+            views_bound=self.views_bound,
+        )
 
 
 @dataclass(frozen=True, slots=True)
