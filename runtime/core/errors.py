@@ -26,6 +26,7 @@ __all__ = [
     "Span",
     "SqlEngineError",
     "SqlSyntaxError",
+    "StateBackendError",
     "TypeMismatchError",
     "UnsupportedError",
     "UserError",
@@ -165,6 +166,12 @@ class CheckpointError(ExternalError):
     """State cannot be saved, or not be restored."""
 
     code = "E3400"
+
+
+class StateBackendError(ExternalError):
+    """State that is not in memory cannot be written or read."""
+
+    code = "E3500"
 
 
 class InternalError(SqlEngineError):

@@ -21,6 +21,7 @@ from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.partitioned import PartitionedOperator
+from runtime.local.spilling import spilling
 from runtime.local.split_progress import Reached
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
@@ -30,6 +31,7 @@ from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.distribution import distribution
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
+from runtime.state.backend import StateBackend
 from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
 __all__ = ["PARALLELISM", "Dataflow", "SourceInput", "Vertex"]
@@ -93,8 +95,9 @@ class Dataflow:
         self._names = uids(roots)
         self._epoch = 0
         self._splits: dict[PhysicalNode, SplitRows] = {}
-        self._make = lambda node, name: build_operator(
-            node, OperatorContext(name, options, functions, time_zone, rejections, job)
+        backend = StateBackend(options)
+        self._make = lambda node, name: spilling(
+            build_operator(node, OperatorContext(name, options, functions, time_zone, rejections, job)), node, backend
         )
         self._checked = checked
         self._parallelism = max(1, options.get(PARALLELISM))

@@ -19,6 +19,7 @@ from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
+from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable
 
 __all__ = ["MOST_KEPT", "AppendTopNOperator", "keeps_few"]
@@ -73,12 +74,28 @@ class AppendTopNOperator(Operator):
             read=lambda slots: [*self._rows.take(slots), pa.array(self._arrival[slots])],
             load=self._load,
             key=[names[p] for p in node.partition],
+            of=self._of,
         )
         self._touched = None if self._idle is None else touched_table(self._keys, self._idle, schema, node.partition)
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._table,) if self._touched is None else (self._table, self._touched)
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._node.input.schema[p].type.arrow for p in self._node.partition]
+        return KeyedState.of(self._keys, types, self._drop, expires=self._idle is not None)
+
+    def _of(self, partitions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        best = self._best[partitions]
+        index, place = np.nonzero(best >= 0)
+        return index, best[index, place]
+
+    def _drop(self, partitions: np.ndarray) -> None:
+        self._expire(partitions)
+        if self._idle is not None:
+            self._idle.forget(partitions)
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
         *rows, arrivals = columns

@@ -11,6 +11,7 @@ from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, 
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import ChangelogNormalizeExec
 from runtime.state.keyed import KeyIndex
+from runtime.state.keyed_state import KeyedState
 from runtime.state.row_table import row_table
 from runtime.state.rows import Identity, RowStore
 from runtime.state.table import StateTable
@@ -33,11 +34,21 @@ class ChangelogNormalizeOperator(Operator):
         self._node = node
         self._rows = RowStore(node.schema, Identity.KEYED, node.keys)
         self._ttl = node.ttl
-        self._table = row_table(self._rows, "rows", node.schema, node.keys, _one_key, written=bool(node.ttl))
+        self._table = row_table(
+            self._rows, "rows", node.schema, node.keys, _one_key, of=self._rows.rows_at, written=bool(node.ttl)
+        )
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._table,)
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._node.schema[k].type.arrow for k in self._node.keys]
+        return KeyedState.of(self._rows.unique_index, types, self._drop, expires=bool(self._ttl))
+
+    def _drop(self, keys: np.ndarray) -> None:
+        self._rows.settle(self._rows.take_away(self._rows.rows_at(keys)[1]))
 
     @property
     def state_size(self) -> StateSize:

@@ -18,7 +18,8 @@ from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import DeduplicateExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
-from runtime.state.table import StateTable
+from runtime.state.keyed_state import KeyedState
+from runtime.state.table import StateTable, every_row
 from runtime.state.timed import time_words
 
 __all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
@@ -41,11 +42,22 @@ class KeepFirstOperator(Operator):
             read=lambda slots: [*self._keys.columns(slots), *_touched(self._idle, slots)],
             load=self._load,
             key=[names[k] for k in node.keys],
+            of=every_row,
         )
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._table,)
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._node.schema[k].type.arrow for k in self._node.keys]
+        return KeyedState.of(self._keys, types, self._drop, expires=self._idle is not None)
+
+    def _drop(self, slots: np.ndarray) -> None:
+        self._keys.remove(slots)
+        if self._idle is not None:
+            self._idle.forget(slots)
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
         width = len(self._node.keys)
@@ -233,11 +245,23 @@ class KeepLastOperator(Operator):
             read=lambda slots: [*self._rows.take(slots), *_touched(self._idle, slots)],
             load=self._load,
             key=[names[k] for k in node.keys],
+            of=every_row,
         )
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._table,)
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._node.schema[k].type.arrow for k in self._node.keys]
+        return KeyedState.of(self._keys, types, self._drop, expires=self._idle is not None)
+
+    def _drop(self, slots: np.ndarray) -> None:
+        self._rows.free(slots)
+        self._keys.remove(slots)
+        if self._idle is not None:
+            self._idle.forget(slots)
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
         rows = columns[: len(self._node.schema)]

@@ -21,7 +21,8 @@ from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import GroupAggregateExec
 from runtime.plan.state import column_names
-from runtime.state.table import StateTable, shared_value
+from runtime.state.keyed_state import KeyedState
+from runtime.state.table import StateTable, every_row, shared_value
 
 __all__ = ["GroupAggregateOperator"]
 
@@ -64,6 +65,7 @@ class GroupAggregateOperator(Operator):
             read=self._saved,
             load=self._load,
             key=[names[k] for k in node.keys],
+            of=every_row,
         )
         self._tables = [
             self._groups,
@@ -74,6 +76,20 @@ class GroupAggregateOperator(Operator):
     @property
     def tables(self) -> Sequence[StateTable]:
         return self._tables
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._node.input.schema[k].type for k in self._keys]
+        return KeyedState(
+            [t.arrow for t in types],
+            [t.nullable for t in types],
+            lambda columns, count: self._index.find(self._encoder.probe(columns, count)),
+            self._key_store.take,
+            self._index.live_slots,
+            lambda: len(self._index),
+            self._forget,
+            self._idle is not None,
+        )
 
     def _saved(self, slots: np.ndarray) -> list[pa.Array]:
         return [

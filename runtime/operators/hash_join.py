@@ -23,6 +23,7 @@ from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
+from runtime.state.keyed_state import KeyedState
 from runtime.state.multiset import RowMultiset
 from runtime.state.row_table import RowColumn, row_table
 from runtime.state.rows import Identity
@@ -47,7 +48,9 @@ class HashJoinOperator(Operator):
     def __init__(self, node: HashJoinExec, context: OperatorContext) -> None:
         kind = node.kind
         flags = list(node.null_safe) or [False] * len(node.left_keys)
-        self._keys = KeyIndex([node.left.schema[k].type.arrow for k in node.left_keys], flags)
+        self._key_types = [node.left.schema[k].type.arrow for k in node.left_keys]
+        self._keys = KeyIndex(self._key_types, flags)
+        self._null_safe = flags
         counted = kind is not JoinKind.INNER
         self._condition = None
         if node.condition is not None:
@@ -96,6 +99,25 @@ class HashJoinOperator(Operator):
     @property
     def tables(self) -> Sequence[StateTable]:
         return self._tables
+
+    @property
+    def keyed(self) -> KeyedState:
+        keys = self._keys
+        return KeyedState(
+            self._key_types,
+            self._null_safe,
+            keys.find,
+            keys.columns,
+            keys.live_slots,
+            lambda: len(keys),
+            self._drop,
+            self._expires,
+        )
+
+    def _drop(self, keys: np.ndarray) -> None:
+        self._left.rows.drop(keys)
+        self._right.rows.drop(keys)
+        self._keys.remove(keys)
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._expires:
@@ -283,6 +305,7 @@ class _Side:
             schema,
             self._keys,
             lambda columns: self._key_slots(columns, index),
+            of=self.rows.all,
             written=bool(self._ttl),
             extra=[matches] if self._counts_matches else [],
         )

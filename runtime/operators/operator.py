@@ -17,6 +17,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
+from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable
 
 __all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "SplitRows", "StateSize"]
@@ -112,6 +113,12 @@ class Operator:
     def tables(self) -> Sequence[StateTable]:
         """The tables of the operator's state, made with it; an owner stands before what belongs to it."""
         return ()
+
+    @property
+    def keyed(self) -> KeyedState | None:
+        """The keys of the state, where all of it belongs to keys and follows their rows alone: then keys that are not
+        in use may leave memory. None: all state stays in memory."""
+        return None
 
     @property
     def tasks(self) -> Sequence[Operator]:

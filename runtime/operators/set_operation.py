@@ -15,8 +15,9 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
+from runtime.state.keyed_state import KeyedState
 from runtime.state.rows import first_occurrences
-from runtime.state.table import StateTable
+from runtime.state.table import StateTable, every_row
 
 __all__ = ["SetOperationOperator"]
 
@@ -52,11 +53,16 @@ class SetOperationOperator(Operator):
             read=lambda slots: [*self._store.take(slots), *(pa.array(side) for side in self._counts[slots].T)],
             load=self._load,
             key=names,
+            of=every_row,
         )
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return (self._table,)
+
+    @property
+    def keyed(self) -> KeyedState:
+        return KeyedState.of(self._index, self._types, self._drop, expires=False)
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
         rows, counts = columns[:-2], columns[-2:]
@@ -91,11 +97,14 @@ class SetOperationOperator(Operator):
         change = self._multiplicity(touched) - before
         output = self._output(touched, change)
         gone = touched[(self._counts[touched] == 0).all(axis=1)]
-        self._store.free(gone)
-        self._index.remove(gone)
+        self._drop(gone)
         self._table.wrote(touched)
         self._table.freed(gone)
         return output
+
+    def _drop(self, slots: np.ndarray) -> None:
+        self._store.free(slots)
+        self._index.remove(slots)
 
     @property
     def state_size(self) -> StateSize:

@@ -17,6 +17,7 @@ from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import SortSpec
 from runtime.state.keyed import KeyIndex
+from runtime.state.keyed_state import KeyedState
 from runtime.state.ordered import OrderedRows
 from runtime.state.row_table import row_table
 from runtime.state.rows import Identity
@@ -48,10 +49,11 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         ttl: int = 0,
     ) -> None:
         self._partition = tuple(partition)
+        self._schema_of_rows = schema
         self._keys = KeyIndex.of(schema, self._partition)
         self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)
         self._idle = IdleSlots(ttl) if ttl else None
-        self._tables = [row_table(self._rows, "rows", schema, self._partition, self._key_slots)]
+        self._tables = [row_table(self._rows, "rows", schema, self._partition, self._key_slots, of=self._rows.all)]
         self._touched: StateTable | None = None
         if self._idle is not None:
             self._touched = touched_table(self._keys, self._idle, schema, self._partition)
@@ -60,6 +62,16 @@ class ShownRowsOperator(Operator, Generic[Shown]):
     @property
     def tables(self) -> Sequence[StateTable]:
         return self._tables
+
+    @property
+    def keyed(self) -> KeyedState:
+        types = [self._schema_of_rows[p].type.arrow for p in self._partition]
+        return KeyedState.of(self._keys, types, self._drop, expires=self._idle is not None)
+
+    def _drop(self, partitions: np.ndarray) -> None:
+        self._expire(partitions)
+        if self._idle is not None:
+            self._idle.forget(partitions)
 
     def _key_slots(self, columns: list[pa.Array]) -> np.ndarray:
         return self._keys.insert([columns[i] for i in self._partition], len(columns[0]))[0]

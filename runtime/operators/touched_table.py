@@ -11,7 +11,7 @@ from runtime.core.schema import Schema
 from runtime.operators.idle_slots import IdleSlots
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
-from runtime.state.table import StateTable
+from runtime.state.table import StateTable, every_row
 
 __all__ = ["touched_table"]
 
@@ -39,4 +39,5 @@ def touched_table(keys: KeyIndex, idle: IdleSlots, schema: Schema, positions: Se
         read=read,
         load=load,
         key=[name for name, _ in columns],
+        of=every_row,
     )

@@ -38,6 +38,20 @@ class RowMultiset(RowStore):
         """How many stored rows each key has, equal ones counted once, int64."""
         return self._lists.counts(keys)
 
+    def all(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of each key: `(index, row_slots)`."""
+        return self._lists.probe(keys)
+
+    def drop(self, keys: np.ndarray) -> None:
+        """Takes all rows of keys away, outside of any epoch."""
+        index, slots = self._lists.probe(keys)
+        if self.plain:
+            self._lists.remove(keys[index], slots)
+            self._store.free(slots)
+            self._slots.free(slots)
+        else:
+            self.settle(self.take_away(slots))
+
     def probe(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The rows of each key, in pieces: `(probe_index, row_slots)`, in order of `keys`, then of arrival.
 

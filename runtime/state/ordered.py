@@ -45,6 +45,7 @@ class OrderedRows(RowStore):
         types = [schema[i].type.arrow for i in self._order]
         self._encoder = OrderEncoder(types, [s.descending for s in order], [s.nulls_last for s in order])
         self._runs = SortedRuns(self._encoder.width)
+        self._arrived: np.ndarray | None = None
 
     @property
     def nbytes(self) -> int:
@@ -115,9 +116,20 @@ class OrderedRows(RowStore):
         """Numbers of live rows that ascend in order of arrival, int64."""
         return self._runs.seqs_of(slots)
 
+    def restore_arrived(
+        self, columns: Sequence[pa.Array], keys: np.ndarray, counts: np.ndarray | None, arrivals: np.ndarray
+    ) -> np.ndarray:
+        """`restore` of rows that keep their numbers of arrival: rows of a key that were saved before and those that
+        are saved later go by them together."""
+        self._arrived = arrivals
+        try:
+            return self.restore(columns, keys, counts)
+        finally:
+            self._arrived = None
+
     def _link(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> None:
         words = self.words([columns[i] for i in self._order]) if self._order else np.empty((len(slots), 0), np.uint64)
-        self._runs.insert(keys, words, None, slots)
+        self._runs.insert(keys, words, self._arrived, slots)
 
     def _vanish(self, slots: np.ndarray) -> None:
         self._runs.remove(slots)

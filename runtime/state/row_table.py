@@ -12,7 +12,7 @@ from runtime.core.schema import Schema
 from runtime.plan.state import column_names
 from runtime.state.ordered import OrderedRows
 from runtime.state.rows import RowStore
-from runtime.state.table import StateTable
+from runtime.state.table import Of, StateTable
 
 __all__ = ["RowColumn", "row_table"]
 
@@ -39,6 +39,7 @@ def row_table(
     key: Sequence[int],
     key_slots: Callable[[list[pa.Array]], np.ndarray],
     *,
+    of: Of | None = None,
     written: bool = False,
     extra: Sequence[RowColumn] = (),
 ) -> StateTable:
@@ -52,6 +53,7 @@ def row_table(
         schema: the rows.
         key: the positions of the columns that decide the key group.
         key_slots: the key slot under which each row goes, given its columns; adds keys that are new.
+        of: the rows of keys, see `StateTable`.
         written: whether the operator uses `write_times`.
     """
     names = column_names(schema)
@@ -87,15 +89,16 @@ def row_table(
         rest = iter(given[width:])
         rows = given[:width]
         counts = next(rest).to_numpy() if counted else None
-        if ordered:
-            next(rest)
-        slots = store.restore(rows, key_slots(rows), counts)
+        if isinstance(store, OrderedRows):
+            slots = store.restore_arrived(rows, key_slots(rows), counts, next(rest).to_numpy())
+        else:
+            slots = store.restore(rows, key_slots(rows), counts)
         if written:
             store.restore_times(slots, next(rest))
         for column, values in zip(extra, rest, strict=True):
             column.load(slots, values)
         return slots if back is None else slots[back]
 
-    table = StateTable(name, columns, live=store.live_slots, read=read, load=load, key=[names[k] for k in key])
+    table = StateTable(name, columns, live=store.live_slots, read=read, load=load, key=[names[k] for k in key], of=of)
     store.table = table
     return table

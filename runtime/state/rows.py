@@ -198,6 +198,16 @@ class RowStore:
         rows = self._row_of[owners[owners >= 0]]
         return rows[rows >= 0]
 
+    @property
+    def unique_index(self) -> KeyIndex:
+        """The index of the unique keys; for KEYED."""
+        assert self._index is not None
+        return self._index
+
+    def rows_at(self, unique: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of unique keys, given by their slots in `unique_index`: `(index, row slots)`; for KEYED."""
+        return np.arange(len(unique), dtype=np.int64), self._row_of[unique]
+
     def take_away(self, slots: np.ndarray) -> np.ndarray:
         """Removes live rows whatever their count, as a change of the epoch; returns the slots."""
         self._change(slots, -self.count[slots])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from runtime.core.key_group import key_group
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 
-__all__ = ["OWNER", "SLOT", "StateTable", "TableChanges", "shared_value"]
+__all__ = ["OWNER", "SLOT", "Of", "OutsideRows", "StateTable", "TableChanges", "every_row", "shared_value"]
 
 SLOT = "$slot"
 """The column of saved rows that tells them apart: where they stood when they were saved."""
@@ -32,6 +33,7 @@ _SAME, _WRITTEN, _FREED = 0, 1, 2
 
 Read = Callable[[np.ndarray], Sequence[pa.Array]]
 Load = Callable[[list[pa.Array]], np.ndarray]
+Of = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,18 @@ class TableChanges:
     complete: bool
 
 
+class OutsideRows(Protocol):
+    """What a table asks when some of its rows are not in the operator's structures: see `runtime/state/spilled_table`."""
+
+    def wrote(self, slots: np.ndarray) -> None: ...
+
+    def freed(self, slots: np.ndarray) -> None: ...
+
+    def contents(self) -> pa.RecordBatch: ...
+
+    def changes(self, complete: bool) -> TableChanges: ...
+
+
 class StateTable:
     """One table of an operator's state.
 
@@ -58,6 +72,8 @@ class StateTable:
             for a row that is not needed. Called any number of times, owners first.
         key: the columns that decide to which key group a row belongs; none: all rows belong to the same one.
         owner: the table to whose rows these rows belong; then they are where their owner is.
+        of: the rows of keys (with an owner: of rows of the owner), given by their slots: `(index into what was asked,
+            slots)`. None: rows cannot be found by key.
         shared: the table is no keyed state but a figure of the whole operator, which every task keeps; `load` is then
             called with the figures of all tasks there were.
     """
@@ -72,6 +88,7 @@ class StateTable:
         load: Load,
         key: Sequence[str] = (),
         owner: StateTable | None = None,
+        of: Of | None = None,
         shared: bool = False,
     ) -> None:
         self.name = name
@@ -79,30 +96,39 @@ class StateTable:
         self.key = tuple(key)
         self.owner = owner
         self.shared = shared
-        self._live = live
-        self._read = read
-        self._load = load
+        self.live = live
+        self.read = read
+        self.load = load
+        self.of = of
+        self.outside: OutsideRows | None = None
+        """Where the rest of the rows is; takes over all noting and saving."""
         self._marks: np.ndarray | None = None
         if len(set(self.schema.names)) != len(columns) or SLOT in self.schema.names:
             raise InternalError(f"the columns of state table {name} are not told apart by their names")
 
     def wrote(self, slots: np.ndarray) -> None:
         """The rows at these slots are new or have changed. Costs nothing as long as nobody has saved the table."""
-        if self._marks is not None and len(slots):
+        if self.outside is not None:
+            self.outside.wrote(slots)
+        elif self._marks is not None and len(slots):
             self._mark(slots, _WRITTEN)
 
     def freed(self, slots: np.ndarray) -> None:
         """There is nothing at these slots any more."""
-        if self._marks is not None and len(slots):
+        if self.outside is not None:
+            self.outside.freed(slots)
+        elif self._marks is not None and len(slots):
             self._mark(slots, _FREED)
 
     def contents(self) -> pa.RecordBatch:
         """All rows: `SLOT`, then the columns."""
-        return self._rows(self._live())
+        return self._rows(self.live()) if self.outside is None else self.outside.contents()
 
     def changes(self, complete: bool = False) -> TableChanges:
         """What changed since the last call; all of it the first time, and when asked for. Changes are noted from
         then on."""
+        if self.outside is not None:
+            return self.outside.changes(complete)
         marks = self._marks
         self._marks = np.zeros(0 if marks is None else len(marks), np.int8)
         if marks is None or complete or self.shared:
@@ -115,7 +141,16 @@ class StateTable:
         rows = self.contents()
         if self.owner is None or not self.owner.key:
             return rows
-        owners = self.owner._rows(rows.column(OWNER).to_numpy()).select(self.owner.key)
+        slots = rows.column(OWNER).to_numpy()
+        if self.owner.outside is None:
+            owners = self.owner._rows(slots).select(self.owner.key)
+        else:
+            every = self.owner.contents()
+            places = np.zeros(int(slots.max(initial=-1)) + 1, np.int64)
+            numbers = every.column(SLOT).to_numpy()
+            known = numbers < len(places)
+            places[numbers[known]] = np.flatnonzero(known)
+            owners = every.select(self.owner.key).take(pa.array(places[slots]))
         taken = set(rows.schema.names)
         names = [name if name not in taken else f"{self.owner.name}.{name}" for name in self.owner.key]
         rest = [n for n in rows.schema.names if n not in (SLOT, OWNER)]
@@ -149,7 +184,7 @@ class StateTable:
         if keep is not None and not keep.all():
             mask = pa.array(keep)
             columns, old = [c.filter(mask) for c in columns], old[keep]
-        new = self._load(columns) if len(old) else np.empty(0, np.int64)
+        new = self.load(columns) if len(old) else np.empty(0, np.int64)
         places = np.full(int(old.max()) + 1 if len(old) else 0, -1, np.int64)
         places[old] = new
         moved[self.name] = places
@@ -167,9 +202,12 @@ class StateTable:
         self._marks[slots] = mark
 
     def _rows(self, slots: np.ndarray) -> pa.RecordBatch:
-        columns = list(self._read(slots))
+        return self.saved_rows(slots, list(self.read(slots)))
+
+    def saved_rows(self, ids: np.ndarray, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+        """Rows as they are saved."""
         schema = pa.schema([pa.field(SLOT, pa.int64()), *self.schema])
-        return pa.RecordBatch.from_arrays([pa.array(slots, pa.int64()), *columns], schema=schema)
+        return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), *columns], schema=schema)
 
     def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of saved rows, in the order and with the types of the table."""
@@ -187,6 +225,11 @@ class StateTable:
             return pa.nulls(rows.num_rows, type_)
         column = rows.column(index)
         return column if column.type == type_ else pc.cast(column, type_)
+
+
+def every_row(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`of` for a table whose rows have the slots of their keys."""
+    return np.arange(len(slots), dtype=np.int64), slots
 
 
 def shared_value(

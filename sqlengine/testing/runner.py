@@ -33,7 +33,8 @@ class Cut:
     """How a run cuts epochs: rows per epoch for sources, and how a step of changes of a table in memory is divided.
 
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
-    saved state between epochs, of `parallelism` tasks each.
+    saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
+    memory, the others go to RocksDB after every epoch.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Cut:
     exact: bool = True
     restarts: bool = False
     parallelism: int = 1
+    kept_keys: int | None = None
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -55,6 +57,8 @@ CUTS = (
     Cut("restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True),
     Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3),
     Cut("three tasks, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, parallelism=3),
+    Cut("rocksdb", lambda chance: chance.randint(1, 7), exact=False, kept_keys=3),
+    Cut("rocksdb, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, kept_keys=2),
 )
 
 
@@ -62,7 +66,10 @@ def cuts_for(file: SltFile) -> list[Cut]:
     """The ways in which a file is run in the matrix; one that says where its epochs end keeps them."""
     if not file.fixed_cuts:
         return list(CUTS)
-    return [AS_WRITTEN, *(replace(cut, rows=None) for cut in CUTS if cut.restarts or cut.parallelism > 1)]
+    return [
+        AS_WRITTEN,
+        *(replace(cut, rows=None) for cut in CUTS if cut.restarts or cut.parallelism > 1 or cut.kept_keys is not None),
+    ]
 
 
 class _SourceCut:
@@ -99,6 +106,9 @@ class _Run:
         session.checked = True
         session.restarts = seed if cut.restarts else None
         session.job_options["parallelism.default"] = str(cut.parallelism)
+        if cut.kept_keys is not None:
+            session.job_options["state.backend.type"] = "rocksdb"
+            session.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)
         if cut.rows is not None:
             source_cut = _SourceCut(cut, seed)
             session.cut = source_cut

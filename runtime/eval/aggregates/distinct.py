@@ -105,7 +105,9 @@ class DistinctValues:
             *((call, pa.int64() if self._present.counts else pa.bool_()) for call in calls),
             *([("$arrival", pa.int64())] if self._mergeable else []),
         ]
-        self._table = StateTable(name, columns, live=self._index.live_slots, read=read, load=load, owner=groups)
+        self._table = StateTable(
+            name, columns, live=self._index.live_slots, read=read, load=load, owner=groups, of=self.entries
+        )
         return self._table
 
     def _enter(self, slots: np.ndarray, columns: Sequence[pa.Array], seqs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

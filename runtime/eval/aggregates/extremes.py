@@ -226,7 +226,13 @@ class RetractableExtreme(TableAccumulator):
 
         columns = [(OWNER, pa.int64()), ("value", self._type), ("count", pa.int64())]
         self._table = StateTable(
-            f"values of {name}", columns, live=self._index.live_slots, read=read, load=load, owner=groups
+            f"values of {name}",
+            columns,
+            live=self._index.live_slots,
+            read=read,
+            load=load,
+            owner=groups,
+            of=lambda slots: self._runs.range(slots, None, None),
         )
         return [self._table]
 

@@ -67,7 +67,9 @@ class ValueBag:
             return rows
 
         columns = [(OWNER, pa.int64()), *zip(names, self._types, strict=True), ("$arrival", pa.int64())]
-        self._table = StateTable(name, columns, live=self._rows.live_slots, read=read, load=load, owner=groups)
+        self._table = StateTable(
+            name, columns, live=self._rows.live_slots, read=read, load=load, owner=groups, of=self._lists.probe
+        )
         return self._table
 
     def add(self, slots: np.ndarray, signs: np.ndarray | None, columns: Sequence[pa.Array], seqs: np.ndarray) -> None:

@@ -10,23 +10,58 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.key_group import key_group_range
+from runtime.core.options import Options
+from runtime.local.spilling import SpillingOperator, spilling
 from runtime.operators.operator import EpochTime, Operator
+from runtime.plan.nodes import PhysicalNode
+from runtime.state.backend import StateBackend
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState, restore_task
 from runtime.state.table import OWNER, SLOT
 
 Changes = list[tuple[int, str]]
+BACKENDS = ("memory", "rocksdb")
+
+
+def on_backend(backend: str, node: PhysicalNode, make: Callable[[], Operator], kept: int = 2) -> Callable[[], Operator]:
+    """Makes the operator for a state backend; with RocksDB no more than so many keys stay in memory after an epoch."""
+    if backend == "memory":
+        return make
+    options = Options({"state.backend.type": backend, "sqlengine.state.keys-in-memory": str(kept)})
+
+    def spilled() -> Operator:
+        made = spilling(make(), node, StateBackend(options))
+        assert isinstance(made, SpillingOperator)
+        return made
+
+    return spilled
+
+
+def spills(node: PhysicalNode, operator: Operator) -> bool:
+    """Whether keys of the operator may leave memory."""
+    made = spilling(operator, node, StateBackend(Options({"state.backend.type": "rocksdb"})))
+    made.close()
+    return isinstance(made, SpillingOperator)
 
 
 class Twins:
-    """Feeds both alike. `step` fails when what comes out differs: row by row in order, and in any order once the state
-    has been divided among tasks and put together again, as keys of several tasks have no order."""
+    """Feeds both alike; `other` makes the one that is thrown away, where that is another backend's.
 
-    def __init__(self, make: Callable[[], Operator], rng: np.random.Generator) -> None:
-        self._make = make
+    `step` fails when what comes out differs: row by row in order, and in any order with another backend, or once the
+    state has been divided among tasks and put together again, as keys of several tasks have no order; always in any
+    order if not `ordered`."""
+
+    def __init__(
+        self,
+        make: Callable[[], Operator],
+        rng: np.random.Generator,
+        other: Callable[[], Operator] | None = None,
+        ordered: bool = True,
+    ) -> None:
+        self._make = other or make
         self._rng = rng
-        self._steady, self._restarted = make(), make()
+        self._steady, self._restarted = make(), self._make()
         self._chain: list[SavedOperator] = []
-        self._ordered = True
+        self._ordered = ordered and not isinstance(self._restarted, SpillingOperator)
         self.restarts = 0
         self.rows = 0
 
@@ -45,9 +80,13 @@ class Twins:
         if self.restarts > 4 and self._rng.random() < 0.3:
             state = self._divided(state)
             self._ordered = False
+        self._restarted.close()
         self._restarted = self._restored(state.tasks, None)
         self._chain.clear()
         self.restarts += 1
+
+    def close(self) -> None:
+        self._restarted.close()
 
     def _divided(self, state: SavedState) -> SavedState:
         """The state as three tasks save it that each got a third of the key groups."""
@@ -57,6 +96,8 @@ class Twins:
             if not table.shared:
                 whole = _values([state.tasks[0][table.name]])
                 assert _values([task[table.name] for task in divided.tasks]) == whole, table.name
+        for part in parts:
+            part.close()
         return divided
 
     def _restored(self, tasks: Sequence[TaskState], groups: range | None) -> Operator:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from aggregate_harness import Rejected, call, context
-from restart_harness import Twins
+from aggregate_harness import Rejected, call
+from restart_harness import BACKENDS, Twins, on_backend, spills
 
 from runtime.core.changelog import (
     APPEND,
@@ -24,11 +24,13 @@ from runtime.core.changelog import (
     ChangelogMode,
 )
 from runtime.core.clock import MIN_WATERMARK
+from runtime.core.options import Options
 from runtime.core.schema import Field, Schema
-from runtime.core.types import BIGINT, DOUBLE, INT, STRING, TimeAttribute, timestamp
-from runtime.expr.nodes import Frame, FrameBound, InputRef
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TimeAttribute, timestamp
+from runtime.expr.library import builtin_functions
+from runtime.expr.nodes import Call, Expr, Frame, FrameBound, InputRef
 from runtime.operators.build import build_operator
-from runtime.operators.operator import EpochTime
+from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan import nodes as p
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
 from runtime.plan.state import state_tables
@@ -50,6 +52,10 @@ TTL = 40
 Row = tuple[Any, ...]
 
 START, P, HERE = FrameBound.UNBOUNDED_PRECEDING, FrameBound.PRECEDING, FrameBound.CURRENT_ROW
+
+
+def context(rejected: Rejected | None = None) -> OperatorContext:
+    return OperatorContext("op", Options(), builtin_functions(), "UTC", rejected or Rejected())
 
 
 def given(mode: ChangelogMode) -> ValuesExec:
@@ -107,12 +113,22 @@ class Feed:
         )
 
 
-def run(node: PhysicalNode, modes: Sequence[ChangelogMode], seed: int = 0, epochs: int = 24) -> None:
-    """Compares what comes out, and the names of the tables with those that EXPLAIN STATE shows."""
+def run(node: PhysicalNode, modes: Sequence[ChangelogMode], *, epochs: int = 24, ordered: bool = True) -> None:
+    """Compares what comes out, and the names of the tables with those that EXPLAIN STATE shows; on every backend."""
     check_names(node)
-    rng = np.random.default_rng(seed)
+    for backend in BACKENDS:
+        if backend == "memory" or spills(node, build_operator(node, context())):
+            run_on(backend, node, modes, epochs, ordered)
+
+
+def run_on(backend: str, node: PhysicalNode, modes: Sequence[ChangelogMode], epochs: int, ordered: bool) -> None:
+    rng = np.random.default_rng(0)
     feeds = [Feed(rng, mode) for mode in modes]
-    twins = Twins(lambda: build_operator(node, context(Rejected())), rng)
+
+    def make() -> Operator:
+        return build_operator(node, context(Rejected()))
+
+    twins = Twins(make, rng, on_backend(backend, node, make), ordered)
     watermark, previous, clock = MIN_WATERMARK, MIN_WATERMARK, 1000
     for epoch in range(epochs):
         clock += int(rng.integers(0, 25))
@@ -122,6 +138,7 @@ def run(node: PhysicalNode, modes: Sequence[ChangelogMode], seed: int = 0, epoch
         inputs = [feed.batch(watermark) for feed in feeds]
         twins.step(inputs, EpochTime(epoch, watermark, previous, clock, marks))
         previous = watermark
+    twins.close()
     assert twins.restarts > 4 and twins.rows > 1
 
 
@@ -195,18 +212,54 @@ def test_sink_materialize(ttl: int, on_conflict: str, unique: tuple[int, ...] | 
 
 @pytest.mark.parametrize("every", [False, True], ids=["distinct", "all"])
 @pytest.mark.parametrize("kind", ["INTERSECT", "EXCEPT"])
-def test_set_operation(kind: str, every: bool) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_set_operation(kind: str, every: bool, backend: str) -> None:
     # Few columns, so that rows are equal.
     few = Schema(SCHEMA.fields[K : V + 1])
     node = p.SetOperationExec(ValuesExec((), few, RETRACT), ValuesExec((), few, RETRACT), kind, every, few, RETRACT)
-    twins, rng = Twins(lambda: build_operator(node, context()), np.random.default_rng(3)), np.random.default_rng(4)
+
+    def make() -> Operator:
+        return build_operator(node, context())
+
+    twins = Twins(make, np.random.default_rng(3), on_backend(backend, node, make))
+    rng = np.random.default_rng(4)
     feeds = [Feed(rng, RETRACT), Feed(rng, RETRACT)]
     for epoch in range(60):
         batches = [feed.batch(0) for feed in feeds]
         cut = [None if b is None else ChangelogBatch.of(b.columns[K : V + 1], few, b.kinds) for b in batches]
         twins.step(cut, EpochTime(epoch, 0, 0, 0, (0, 0)))
+    twins.close()
     assert twins.restarts > 10 and twins.rows > 20
     check_names(node)
+
+
+LESS = Call("<", (InputRef(V, INT), InputRef(len(SCHEMA) + V, INT)), BOOLEAN)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "condition", "ttls"),
+    [
+        (APPEND, APPEND, None, (0, 0)),
+        (RETRACT, APPEND, None, (0, 0)),
+        (RETRACT, RETRACT, LESS, (0, 0)),
+        (APPEND, RETRACT, None, (TTL, 0)),
+        (RETRACT, RETRACT, LESS, (TTL, 20)),
+    ],
+    ids=["inserts", "changes", "condition", "ttl", "ttl and condition"],
+)
+@pytest.mark.parametrize("kind", list(JoinKind))
+def test_hash_join(
+    kind: JoinKind, left: ChangelogMode, right: ChangelogMode, condition: Expr | None, ttls: tuple[int, int]
+) -> None:
+    inserts = left.is_append_only and right.is_append_only and kind is JoinKind.INNER
+    unique = [None if mode.is_append_only else (ID,) for mode in (left, right)]
+    schema = SCHEMA if kind.left_only else PAIRS
+    output = APPEND if inserts else RETRACT
+    node = p.HashJoinExec(
+        given(left), given(right), kind, (K,), (K,), (False,), condition, *unique, schema, output, *ttls
+    )
+    # The rows of a key have no order in the state of a join.
+    run(node, [left, right], ordered=False)
 
 
 @pytest.mark.parametrize("proctime", [False, True], ids=["rowtime", "proctime"])

@@ -1,0 +1,92 @@
+"""An operator whose state may be larger than memory: keys that are not in use are in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.plan.distribution import distribution
+from runtime.plan.nodes import PhysicalNode
+from runtime.state.backend import StateBackend
+from runtime.state.key_bytes import KeyBytes
+from runtime.state.keyed_state import KeyedState
+from runtime.state.spilled_state import SpilledState
+from runtime.state.table import StateTable
+
+__all__ = ["SpillingOperator", "spilling"]
+
+
+def spilling(operator: Operator, node: PhysicalNode, backend: StateBackend) -> Operator:
+    """The operator, with keys leaving memory if the backend wants that and the operator's state allows it.
+
+    State stays in memory where it is not all by key, where a change of an input does not tell the key (an upsert
+    stream whose key is another), where it follows the watermark, and where keys are arrays, maps or rows.
+    """
+    if not backend.spills:
+        return operator
+    keys, keyed = distribution(node), operator.keyed
+    if keys is None or keyed is None or not KeyBytes.can_hold(keyed.types):
+        return operator
+    return SpillingOperator(operator, keys, keyed, backend)
+
+
+class SpillingOperator(Operator):
+    """Admits the keys of the epoch, has the operator compute, and sends away keys that are too many.
+
+    Args:
+        inner: the operator.
+        keys: per input the positions of the columns that are its key (`distribution`).
+        keyed: the operator's keys.
+        backend: where keys go, and when.
+    """
+
+    def __init__(
+        self, inner: Operator, keys: Sequence[Sequence[int]], keyed: KeyedState, backend: StateBackend
+    ) -> None:
+        self.inner = inner
+        self._keys = keys
+        self._backend = backend
+        self._share = backend.share()
+        tables = [table for table in inner.tables if not table.shared]
+        self._state = SpilledState(keyed, tables, backend.store(), self._allowed)
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return self.inner.tables
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        given = [
+            [batch.column(k) for k in keys]
+            for batch, keys in zip(inputs, self._keys, strict=True)
+            if batch is not None and len(batch)
+        ]
+        touched = self._state.admit(given)
+        output = self.inner.step(inputs, time)
+        self._state.settle(touched)
+        return output
+
+    def output_watermark(self, time: EpochTime) -> int:
+        return self.inner.output_watermark(time)
+
+    def restored(self) -> None:
+        self.inner.restored()
+        self._state.shrink()
+
+    @property
+    def state_size(self) -> StateSize:
+        """Of memory and store together."""
+        hot = self.inner.state_size
+        return StateSize(hot.rows + self._state.rows, hot.bytes + self._state.nbytes + self._state.bytes)
+
+    @property
+    def complete(self) -> bool:
+        return self.inner.complete
+
+    def close(self) -> None:
+        self._backend.give_back(self._share)
+        self._state.close()
+        self.inner.close()
+
+    def _allowed(self, keys: int) -> int:
+        return self._share.allowed(keys, self.inner.state_size.bytes + self._state.nbytes)
