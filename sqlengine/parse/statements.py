@@ -222,10 +222,10 @@ class StatementGrammar(TableGrammar):
                 self.refuse("a materialized view cannot be temporary", start)
             return self._create_materialized_view(replace=replace)
         self._refuse_later(start)
-        if self.at_any("DATABASE", "CATALOG", "FUNCTION", "SYSTEM"):
+        if self.at_any("DATABASE", "CATALOG", "FUNCTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
             return read_utility(self)
-        self.fail("TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION")
+        self.fail("TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION", "SAVEPOINT")
 
     def _refuse_later(self, start: Token) -> None:
         what = _LATER.get(self.token.upper)
