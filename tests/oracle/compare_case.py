@@ -91,7 +91,7 @@ class _Run:
         self._compare(epoch, "the view", self.engine.view_rows(VIEW), expected.query, [c.kind for c in columns])
         if self._claims is not None:
             for table in self._claims.tables:
-                what = f"the table by upsert key {', '.join(table.primary_key)}"
+                what = f"the table by key {', '.join(table.primary_key)}"
                 self._compare(epoch, what, rows_of(table.contents()), expected.query, [c.kind for c in columns])
             wrong = self._claims.problem()
             if wrong is not None:
@@ -172,7 +172,7 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
                     if late:
                         run.begin()
                     last = number == len(steps)
-                    run.check(number, expected[number if len(steps) == len(epochs) else -1], ad_hoc=last or number == 1)
+                    run.check(number, expected[number if len(steps) == len(epochs) else -1], ad_hoc=last)
         except InternalError as error:
             raise Broken(f"{label}: {error}\n{error.hint or ''}") from error
         except SqlEngineError as error:

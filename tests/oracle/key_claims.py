@@ -3,7 +3,8 @@
 For the plan of a query, and for every plan below it, its rows are kept as a bag, and once more by each of its upsert
 keys, as INSERT INTO would into a table with that primary key. A keyed sink is sent no old images, so that a key that
 rows change, or a row that gets lost on the way, shows as a difference between the two. Of a unique key no two rows of
-the bag may agree on all columns.
+the bag may agree on all columns; a table by a unique key that is no upsert key is kept, too: what stands before its
+sink must bring the changes in order.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class KeyClaims:
             return
         fields = [Field(f"k{i}", c.type) for i, c in enumerate(plan.columns)]
         bag = _table(name, fields)
-        keyed = [_table(f"{name}_by_{n}", fields, key) for n, key in enumerate(upsert[:MOST_KEYS]) if key]
+        chosen = upsert[:MOST_KEYS] + [key for key in unique if key not in upsert][:1]
+        keyed = [_table(f"{name}_by_{n}", fields, key) for n, key in enumerate(chosen) if key]
         try:
             context = lower_context(self._session)
             roots = [lower(Sink(plan, t.sink(live=True), t.name), context) for t in (bag, *keyed)]
@@ -100,14 +102,14 @@ class KeyClaims:
             for table in kept.keyed:
                 differs = difference(rows_of(table.contents()), rows, [False] * len(kept.plan.columns), "the bag's")
                 if differs is not None and found is None:
-                    found = f"kept by upsert key {', '.join(table.primary_key)}:\n{differs}"
+                    found = f"kept by key {', '.join(table.primary_key)}:\n{differs}"
             if found is not None:
                 return f"{found}\nof the plan\n{explain(kept.plan)}"
         return None
 
     @property
     def tables(self) -> tuple[MemoryTable, ...]:
-        """The rows of the query itself by each of its upsert keys."""
+        """The rows of the query itself by its keys."""
         return next((kept.keyed for kept in self._kept if kept.plan is self._top), ())
 
 
