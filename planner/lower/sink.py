@@ -18,6 +18,7 @@ from planner.lower.lowering import Lowered, Lowering, lower_node
 from planner.traits.changes import changes
 from planner.traits.keys import unique_keys, upsert_keys
 from planner.traits.naming import describe, place_of, updating_origin
+from planner.traits.time import has_watermark, is_bounded
 from planner.traits.update_kind import FULL_IMAGES, Demand, follows_by_after
 from runtime.core.changelog import APPEND, UPSERT, ChangelogMode
 from runtime.core.errors import PlanningError
@@ -138,7 +139,9 @@ def _materialized(plan: n.Sink, node: PhysicalNode, run: Lowering) -> PhysicalNo
         return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
     appends = node.mode.is_append_only
     unique = None if appends else _identity(plan, run)
-    return SinkMaterializeExec(node, key, node.schema, APPEND if appends else UPSERT, run.ttl, action, unique)
+    mode = APPEND if appends else UPSERT
+    waits = is_bounded(plan.input, run.traits) or has_watermark(plan.input, run.traits)
+    return SinkMaterializeExec(node, key, node.schema, mode, run.ttl, action, unique, waits)
 
 
 def _identity(plan: n.Sink, run: Lowering) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
 """Repairs a stream whose upsert key is not the sink's key: of the rows that share a sink key one is shown, by the choice
 of ON CONFLICT (reference 1.8).
 
-An epoch is complete: rows that come and go within it, in whatever order, never clash. Flink waits for a watermark to
-know as much.
+Rows that come and go between two watermarks, in whatever order, never clash; where there is no watermark, and no end
+either, within an epoch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.shown_rows import ShownRowsOperator
+from runtime.operators.until_watermark import UntilWatermarkOperator
 from runtime.plan.nodes import SinkMaterializeExec
 from runtime.state.rows import Identity
 
@@ -23,11 +24,12 @@ def sink_materialize_operator(node: SinkMaterializeExec, context: OperatorContex
     """The operator for what ON CONFLICT says."""
     match node.on_conflict:
         case "NOTHING":
-            return KeepFirstOfKeyOperator(node, context)
+            made: Operator = KeepFirstOfKeyOperator(node, context)
         case "ERROR":
-            return OneRowOfKeyOperator(node, context)
+            made = OneRowOfKeyOperator(node, context)
         case _:
-            return SinkMaterializeOperator(node, context)
+            made = SinkMaterializeOperator(node, context)
+    return UntilWatermarkOperator(made, node.schema, node.keys) if node.waits else made
 
 
 class SinkMaterializeOperator(ShownRowsOperator[np.ndarray]):
@@ -88,7 +90,7 @@ class KeepFirstOfKeyOperator(SinkMaterializeOperator):
 
 
 class OneRowOfKeyOperator(KeepFirstOfKeyOperator):
-    """DO ERROR. State: per sink key its only row. Raises ExpressionError E2015 when an epoch leaves more than one."""
+    """DO ERROR. State: per sink key its only row. Raises ExpressionError E2015 when changes leave more than one."""
 
     def _forget(self, changed: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         keys = self._rows.key[after[after >= 0]]

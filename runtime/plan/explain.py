@@ -332,7 +332,8 @@ def _sink_materialize(node: p.SinkMaterializeExec) -> str:
     if node.on_conflict == "DEDUPLICATE":
         return text
     rows = f" of rows by ({_columns(node.unique, node.input.schema)})" if node.unique is not None else ""
-    return f"{text}{rows} on conflict do {node.on_conflict.lower()}"
+    waits = ", when the watermark moves" if node.waits else ""
+    return f"{text}{rows} on conflict do {node.on_conflict.lower()}{waits}"
 
 
 def _drop(node: p.DropUpdateBeforeExec) -> str:

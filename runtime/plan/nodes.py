@@ -379,7 +379,8 @@ class SinkMaterializeExec(PhysicalNode):
     """Per sink key one row of those that share it: repairs streams whose upsert key is not the sink's key.
 
     `on_conflict`: `DEDUPLICATE` keeps all live rows in order of arrival and shows the last, `NOTHING` keeps the one that
-    came first, `ERROR` fails. `unique`: what tells the rows of the input apart, the whole row when None.
+    came first, `ERROR` fails. `unique`: what tells the rows of the input apart, the whole row when None. `waits`:
+    changes are held back until the watermark moves.
     """
 
     input: PhysicalNode
@@ -389,6 +390,7 @@ class SinkMaterializeExec(PhysicalNode):
     ttl: int = 0
     on_conflict: str = "DEDUPLICATE"
     unique: tuple[int, ...] | None = None
+    waits: bool = False
 
 
 @node

@@ -260,7 +260,8 @@ def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
         rows = StateTable("rows", f"one row by {by}", _ttl(node.ttl, KEYS))
     else:
         rows = StateTable("rows", f"live rows in order of arrival by {by}", _ttl(node.ttl, NOTHING))
-    return (rows, *_touched(node.input.schema, node.keys, node.ttl))
+    waiting = (StateTable("waiting", "changes until the watermark moves", WATERMARK),) if node.waits else ()
+    return (*waiting, rows, *_touched(node.input.schema, node.keys, node.ttl))
 
 
 def _window_table(node: p.WindowTableExec) -> tuple[StateTable, ...]:

@@ -210,6 +210,10 @@ def test_sink_materialize(ttl: int, on_conflict: str, unique: tuple[int, ...] | 
     run(p.SinkMaterializeExec(given(RETRACT), (K,), SCHEMA, UPSERT, ttl, on_conflict, unique), [RETRACT])
 
 
+def test_sink_materialize_that_waits_for_the_watermark() -> None:
+    run(p.SinkMaterializeExec(given(RETRACT), (K,), SCHEMA, UPSERT, 0, "NOTHING", (ID,), True), [RETRACT])
+
+
 @pytest.mark.parametrize("every", [False, True], ids=["distinct", "all"])
 @pytest.mark.parametrize("kind", ["INTERSECT", "EXCEPT"])
 @pytest.mark.parametrize("backend", BACKENDS)

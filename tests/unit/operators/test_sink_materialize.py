@@ -76,6 +76,23 @@ def test_of_appended_rows_the_first_of_each_key_is_appended() -> None:
     assert run(made, [("+I", (7, "a", 7)), ("+I", (8, "c", 8))]) == [[("+I", (8, "c", 8))]]
 
 
+def test_changes_wait_until_the_watermark_moves() -> None:
+    node = plan.SinkMaterializeExec(Input(SCHEMA, RETRACT), (1,), SCHEMA, UPSERT, 0, "ERROR", (0,), True)
+    made = build_operator(node, context())
+
+    def step(changes: list[Change], watermark: int, previous: int) -> list[Change]:
+        return changes_of(made.step([batch_of(changes)], at(0, watermark, previous)))
+
+    assert step([("+I", (1, "a", 1))], 5, 5) == []
+    assert step([("+I", (2, "a", 2))], 5, 5) == []
+    assert made.state_size.rows == 2
+    assert step([("-D", (1, "a", 1))], 6, 5) == [("+I", (2, "a", 2))]
+    assert step([("+I", (3, "b", 3))], 7, 6) == [("+I", (3, "b", 3))]
+    assert made.state_size.rows == 2
+    with pytest.raises(ExpressionError, match="2 have k = b"):
+        step([("+I", (4, "b", 4))], 8, 7)
+
+
 @pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("keyed", [True, False], ids=["by id", "by row"])
 def test_nothing_keeps_what_a_dictionary_keeps(seed: int, keyed: bool) -> None:
