@@ -12,6 +12,7 @@ from tests.oracle.compare_engines import Engine, Oracle
 from tests.oracle.compare_rows import Row, difference, rows_of
 from tests.oracle.differences import REFUSALS
 from tests.oracle.generate_cases import Case, Definition
+from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Change, Contents
 from tests.oracle.generate_text import Kind
 from tests.oracle.key_claims import KeyClaims
@@ -72,12 +73,12 @@ def _expectations(case: Case, *, plain: bool = False) -> list[_Expected]:
 class _Run:
     """One run of a case: an engine, the view over the query, perhaps tables by the keys that are claimed of it."""
 
-    def __init__(self, case: Case, label: str, disabled: tuple[str, ...], *, keyed: bool) -> None:
+    def __init__(self, case: Case, label: str, disabled: tuple[str, ...], life: Life, *, keyed: bool) -> None:
         self._case = case
         self._label = label
         self._claims: KeyClaims | None = None
         self._keyed = keyed
-        self.engine = Engine(case.tables, case.definitions, disabled)
+        self.engine = Engine(case.tables, case.definitions, disabled, life)
 
     def begin(self) -> None:
         """Create the views."""
@@ -152,11 +153,14 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
     for label, steps, disabled, late, keyed in runs:
         if only is not None and only != label:
             continue
+        life = case.life if steps is None else LIVES[0]
+        if life.label != LIVES[0].label:
+            label += f" with {life.label}"
         if disabled:
             label += f" without rules {', '.join(disabled)}"
         run: _Run | None = None
         try:
-            run = _Run(case, label, disabled, keyed=keyed)
+            run = _Run(case, label, disabled, life, keyed=keyed)
             if not late:
                 run.begin()
                 run.check(0, expected[0])

@@ -19,6 +19,7 @@ from sqlengine.parse import statement_nodes as st
 from tests.oracle.compare_rows import rows_of
 from tests.oracle.differences import WRONG_OPTIMIZERS
 from tests.oracle.generate_cases import Definition
+from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Change, Contents, Row, Table
 from tests.oracle.key_claims import KeyClaims
 
@@ -69,12 +70,18 @@ class Engine:
     """This engine with the case's tables, all operators guarded."""
 
     def __init__(
-        self, tables: Sequence[Table], definitions: Sequence[Definition], disabled: Sequence[str] = ()
+        self,
+        tables: Sequence[Table],
+        definitions: Sequence[Definition],
+        disabled: Sequence[str] = (),
+        life: Life = LIVES[0],
     ) -> None:
         config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
         self.environment = TableEnvironment.create(config)
         self.session = self.environment.session
         self.session.checked = True
+        self.session.restarts = life.restarts
+        self.session.job_options.update(life.options)
         self._tables = tables
         for table in tables:
             self.environment.execute_sql(table.ddl())

@@ -16,6 +16,7 @@ from runtime.plan.nodes import SourceExec
 from tests.oracle.compare_case import Broken, Skipped
 from tests.oracle.compare_engines import Engine, Oracle
 from tests.oracle.compare_rows import difference
+from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Contents, Row
 from tests.oracle.generate_windows import WindowCase, sentinel
 
@@ -38,8 +39,8 @@ class _Cut:
         return found if epoch % 3 and any(found) else [max(1, n) for n in found]
 
 
-def _engine(case: WindowCase) -> Engine:
-    engine = Engine((), ())
+def _engine(case: WindowCase, life: Life = LIVES[0]) -> Engine:
+    engine = Engine((), (), life=life)
     for statement in case.ddl():
         engine.environment.execute_sql(statement)
     return engine
@@ -67,7 +68,7 @@ def _bounded(case: WindowCase, cut: _Cut | None) -> list[Row]:
 
 
 def _live(case: WindowCase) -> list[Row]:
-    engine = _engine(case)
+    engine = _engine(case, case.life)
     try:
         engine.create_view("fuzzed", _named(case))
         claims = engine.claims(_named(case), below=True)
@@ -123,7 +124,7 @@ def check_window_case(case: WindowCase) -> None:
         ("as written", lambda: _bounded(case, None)),
         ("one row an epoch", lambda: _bounded(case, _Cut([1]))),
         ("cut at random", lambda: _bounded(case, _Cut(case.cuts))),
-        ("a view", lambda: _live(case)),
+        (f"a view, {case.life.label}", lambda: _live(case)),
     )
     for label, run in runs:
         try:

@@ -20,6 +20,7 @@ from tests.oracle.compare_windows import check_window_case
 from tests.oracle.fuzz_report import write_slt
 from tests.oracle.generate_cases import Case, draw_case
 from tests.oracle.generate_choices import Choices
+from tests.oracle.generate_lives import LIVES
 from tests.oracle.generate_queries import FAMILIES
 from tests.oracle.generate_windows import TEMPLATES, WindowCase, draw_window_case
 
@@ -75,7 +76,7 @@ def problem(case: Case | WindowCase, only: str | None = None) -> str | None:
 
 def nature(why: str) -> str:
     """The kind of a failure, so that a smaller case fails for the same reason."""
-    first = re.sub(r"without rules [^:]*", "", why.splitlines()[0])
+    first = re.sub(r" (with|without rules) [^:]*", " ", why.splitlines()[0])
     return re.sub(r"c?\d+|\"[^\"]*\"|'[^']*'|\[.*", "#", first)[:100]
 
 
@@ -122,6 +123,7 @@ def _fewer(case: Case, fails: Callable[[Case], bool]) -> Case:
         smaller = [
             replace(case, disabled=case.disabled[:i] + case.disabled[i + 1 :]) for i in range(len(case.disabled))
         ]
+        smaller += [replace(case, life=life) for life in LIVES[: LIVES.index(case.life)]]
         smaller += [
             replace(case, definitions=case.definitions[:i] + case.definitions[i + 1 :])
             for i in range(len(case.definitions))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from planner.stages import STAGES
 from tests.oracle.generate_choices import Choices, Draw
+from tests.oracle.generate_lives import Life, draw_life
 from tests.oracle.generate_queries import Queries
 from tests.oracle.generate_tables import Op, Table, draw_epochs, draw_tables
 from tests.oracle.generate_text import Query, Text, text
@@ -30,7 +31,7 @@ class Definition:
 @dataclass(frozen=True)
 class Case:
     """All of a case. `disabled`: the rules that its second run does without; `late`: that run creates the view over
-    full tables."""
+    full tables; `life`: how the jobs of the run with one change an epoch live."""
 
     tables: tuple[Table, ...]
     epochs: tuple[tuple[Op, ...], ...]
@@ -38,6 +39,7 @@ class Case:
     query: Query
     disabled: tuple[str, ...]
     late: bool
+    life: Life
 
     @property
     def sql(self) -> Text:
@@ -75,4 +77,6 @@ def draw_case(choose: Choices, family: str) -> Case:
     relations = query.sql.ours.count(" AS r") + sum(d.query.sql.ours.count(" AS r") for d in definitions)
     epochs = draw_epochs(choose, tables, large=relations <= 2)
     disabled = choose.some(RULES, 0, len(RULES)) if choose.chance(60) else []
-    return Case(tables, tuple(tuple(e) for e in epochs), tuple(definitions), query, tuple(disabled), choose.chance(25))
+    late = choose.chance(25)
+    steps = tuple(tuple(e) for e in epochs)
+    return Case(tables, steps, tuple(definitions), query, tuple(disabled), late, draw_life(choose))

@@ -14,6 +14,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from tests.oracle.generate_choices import Choices, Draw
+from tests.oracle.generate_lives import Life, draw_life
 from tests.oracle.generate_tables import Row, Table, draw_value
 from tests.oracle.generate_text import Column, Kind, Text
 
@@ -43,7 +44,8 @@ _AGGREGATES = (
 
 @dataclass(frozen=True)
 class WindowCase:
-    """Two streams, a query, and how often the input is cut: `cuts` are the rows per epoch, by source in turn."""
+    """Two streams, a query, and how often the input is cut: `cuts` are the rows per epoch, by source in turn. `life`: how
+    the job of the view lives."""
 
     rows: tuple[tuple[Row, ...], ...]
     delays: tuple[int, ...]
@@ -51,6 +53,7 @@ class WindowCase:
     sql: Text
     cuts: tuple[int, ...]
     columns: int
+    life: Life
 
     def ddl(self) -> list[str]:
         """The tables, and the versioned view over `f`."""
@@ -306,9 +309,8 @@ def draw_window_case(choose: Choices, template: str) -> WindowCase:
     distinct = template in ("event-time over", "deduplicate", "temporal join")
     rows = tuple(_stream(choose, delay, distinct_times=distinct) for delay in delays)
     cuts = tuple(choose.count(0, 4) for _ in range(choose.count(1, 7)))
-    return WindowCase(
-        rows, delays, _VERSIONED if template == "temporal join" else "", sql, cuts if any(cuts) else (1,), columns
-    )
+    view = _VERSIONED if template == "temporal join" else ""
+    return WindowCase(rows, delays, view, sql, cuts if any(cuts) else (1,), columns, draw_life(choose))
 
 
 @st.composite

@@ -1,0 +1,37 @@
+"""How the jobs of a case live: in one go, or with operators that are made anew from their saved state again and again, as
+several tasks, with few keys in memory. What they answer is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tests.oracle.generate_choices import Choices
+
+__all__ = ["LIVES", "Life", "draw_life"]
+
+
+@dataclass(frozen=True)
+class Life:
+    """`restarts`: the seed of when operators are made anew, if they are. `options`: of the jobs."""
+
+    label: str
+    restarts: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+_TASKS = {"parallelism.default": "3"}
+_ROCKSDB = {"state.backend.type": "rocksdb", "sqlengine.state.keys-in-memory": "2"}
+
+LIVES: tuple[Life, ...] = (
+    Life("in one go"),
+    Life("restarts", 1),
+    Life("three tasks", None, _TASKS),
+    Life("three tasks, restarts", 2, _TASKS),
+    Life("rocksdb, restarts", 3, _ROCKSDB),
+)
+
+
+def draw_life(choose: Choices) -> Life:
+    """Half of them in one go."""
+    return LIVES[choose.weighted([(8, 0), (4, 1), (1, 2), (2, 3), (1, 4)])]
