@@ -7,11 +7,13 @@ happened in between. A job that reads or fills tables in memory has none, becaus
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyarrow.fs import FileSystem, FileType
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
+from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.store import CheckpointStore, read_savepoint
 from runtime.core.options import Options, text_option
@@ -24,10 +26,12 @@ __all__ = [
     "CHECKPOINT_DIR",
     "RECOVERY_OPTIONS",
     "SAVEPOINT_DIR",
+    "counted_when_begun",
     "job_checkpoints",
     "job_folder",
     "savepoint_exists",
     "savepoint_to_restore",
+    "state_to_restore",
 ]
 
 CHECKPOINT_DIR = text_option(
@@ -37,18 +41,15 @@ SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the fo
 SAVEPOINT_PATH = text_option("execution.savepoint.path", "", "the savepoint from which the INSERTs that follow go on")
 RECOVERY_PATH = text_option("execution.state-recovery.path", "", "Flink's newer name of execution.savepoint.path")
 PIPELINE_NAME = text_option("pipeline.name", "", "the name of the jobs that follow, also that of their checkpoints")
-RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME)
+RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME, *RESTORE_OPTIONS)
 
 
 def job_folder(session: Session, roots: Sequence[PhysicalNode]) -> str:
     """The name under which a job's checkpoints stand: what `pipeline.name` says, or the tables that it writes. A second
     job of a session with that name gets a number."""
-    name = session.options.get(PIPELINE_NAME) or "+".join(
-        dict.fromkeys(r.name for r in roots if isinstance(r, SinkExec))
-    )
+    name = _job_name(session, roots)
     session.job_names[name] += 1
-    number = session.job_names[name]
-    return name if number == 1 else f"{name}-{number}"
+    return _numbered(name, session.job_names[name])
 
 
 def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoints | None:
@@ -65,6 +66,29 @@ def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoi
     return Checkpoints(f"{place} {job}", store, Options(session.options.as_dict()), session.clock)
 
 
+@contextmanager
+def counted_when_begun(session: Session) -> Iterator[None]:
+    """A job that cannot begin gives its name back: the same statement, tried again, finds the same checkpoints."""
+    before = session.job_names.copy()
+    try:
+        yield
+    except BaseException:
+        session.job_names = before
+        raise
+
+
+def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restored | None:
+    """What an INSERT would go on from if it ran now; None when it would begin anew. Nothing is claimed or counted."""
+    where = session.options.get(CHECKPOINT_DIR)
+    if where and not session.fresh and not _in_memory(roots):
+        name = _job_name(session, roots)
+        job = _numbered(name, session.job_names[name] + 1)
+        found = CheckpointStore(where, job, session.options.get(RETAINED)).latest()
+        if found is not None:
+            return found
+    return savepoint_to_restore(session)
+
+
 def savepoint_to_restore(session: Session) -> Restored | None:
     """The savepoint that the options name."""
     path = session.options.get(RECOVERY_PATH) or session.options.get(SAVEPOINT_PATH)
@@ -77,6 +101,15 @@ def savepoint_exists(path: str) -> bool:
         filesystem, at = FileSystem.from_uri(path)
         return filesystem.get_file_info(at).type is not FileType.NotFound
     return os.path.lexists(os.path.expanduser(path))
+
+
+def _job_name(session: Session, roots: Sequence[PhysicalNode]) -> str:
+    tables = dict.fromkeys(r.name for r in roots if isinstance(r, SinkExec))
+    return session.options.get(PIPELINE_NAME) or "+".join(tables)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
 
 
 def _in_memory(roots: Sequence[PhysicalNode]) -> bool:

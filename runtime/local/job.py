@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from runtime.checkpoint.compatibility import resume
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.store import write_savepoint
 from runtime.core.changelog import ChangelogBatch
@@ -70,13 +71,20 @@ class Job:
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._reading: ThreadPoolExecutor | None = None
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            if checkpoints is not None:
+                checkpoints.close()
+            raise
 
     def _open(self) -> None:
-        """Make the dataflow and the readers, from the state to go on from."""
+        """Make the dataflow and the readers, from the state to go on from; CheckpointError when the plan cannot."""
         settings = self._settings
         restored = self.checkpoints.latest() if self.checkpoints is not None else None
         restored = restored or self._savepoint
+        if restored is not None:
+            restored = resume(restored, self._roots, settings.options)
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
         rejections = settings.rejected.for_job(self.name, settings.time_zone)

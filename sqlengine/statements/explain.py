@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.explain import explain_text
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
@@ -12,9 +14,12 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import Planned, PlannedQuery, lower_context, plan_insert, plan_query, plan_statement_set
 from sqlengine.result import Result
 from sqlengine.session import Session
+from sqlengine.statements.explain_restore import restore_text
 from sqlengine.statements.tables import get_table
 
 __all__ = ["explain", "plan_text"]
+
+RESTORE = "RESTORE"
 
 
 def explain(statement: st.Explain, session: Session) -> Result:
@@ -24,8 +29,17 @@ def explain(statement: st.Explain, session: Session) -> Result:
 
 
 def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
-    """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN."""
+    """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN. RESTORE alone is
+    only about saved state."""
     plans = planned(statement, session)
+    if RESTORE in details:
+        restore = restore_text([p.physical for p in plans], session)
+        rest = tuple(detail for detail in details if detail != RESTORE)
+        return f"{_sections(plans, session, rest)}\n\n== Restore ==\n{restore}" if rest else restore
+    return _sections(plans, session, details)
+
+
+def _sections(plans: Sequence[Planned], session: Session, details: tuple[str, ...]) -> str:
     order = next((p.order for p in plans if isinstance(p, PlannedQuery) and p.sorts_shown_rows), ())
     return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, lower_context(session), order)
 

@@ -28,7 +28,7 @@ from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
 from sqlengine.planning import plan_insert, plan_query, plan_statement_set
-from sqlengine.recovery import job_checkpoints, savepoint_to_restore
+from sqlengine.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.result import Result, fold
 from sqlengine.session import Session
 
@@ -154,7 +154,8 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
     plans = _plan(inserts, session, live=False)
     name = session.jobs.next_id()
-    job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
+    with counted_when_begun(session):
+        job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
     if job.bounded:
         session.jobs.run(name, text, job)
         session.publish(dict.fromkeys(into_memory))
