@@ -43,8 +43,10 @@ conformance: $(READY) ## compare with the recorded answers of Flink, by category
 	$(BIN)/python -m tests.conformance
 
 N ?= 10000
-fuzz: $(READY)   ## N generated queries against DuckDB (N=10000)
-	FUZZ_CASES=$(N) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py
+SEED := $(shell date +%s)
+fuzz: $(READY)   ## N generated queries against DuckDB (N=10000), others each time (SEED=...: those again)
+	@echo "seed $(SEED)"
+	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py
 
 EVENTS ?= 1000000 10000000
 bench: $(READY)  ## every Nexmark query, events/s, memory, ratio to DuckDB
