@@ -113,7 +113,7 @@ def test_an_error_in_a_background_job_ends_the_run(tmp_path: Path) -> None:
 def test_what_a_simple_query_needs_not_import() -> None:
     code = (
         "import sys; from sqlengine.cli.main import main; main(['run', '-e', 'SELECT 1'])\n"
-        "print([m for m in ('duckdb', 'pandas', 'pyspark', 'lark') if m in sys.modules])"
+        "print([m for m in ('duckdb', 'pyspark', 'lark') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
