@@ -30,6 +30,7 @@ from runtime.plan.explain import explain as explain_physical
 from runtime.plan.explain import order_text
 from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode, SortSpec
+from runtime.state.backend import STATE_BACKEND
 
 __all__ = ["DETAILS", "explain_text"]
 
@@ -51,7 +52,7 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext, 
     sections = [
         ("Abstract Syntax Tree", "\n\n".join(explain_logical(bound) for bound, _, _ in plans)),
         ("Optimized Logical Plan", "\n\n".join(explain_logical(best, _note(details, traits)) for _, best, _ in plans)),
-        ("Physical Plan", _physical([p for _, _, p in plans], details, order)),
+        ("Physical Plan", _physical([p for _, _, p in plans], details, order, context)),
     ]
     if "PLAN_ADVICE" in details:
         sections.append(("Advice", _advice([best for _, best, _ in plans], traits)))
@@ -60,8 +61,11 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext, 
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
 
 
-def _physical(plans: Sequence[PhysicalNode], details: Collection[str], order: Sequence[SortSpec]) -> str:
-    text = explain_physical(plans, state="STATE" in details, names="STATE" in details)
+def _physical(
+    plans: Sequence[PhysicalNode], details: Collection[str], order: Sequence[SortSpec], context: LowerContext
+) -> str:
+    on_disk = context.options.get(STATE_BACKEND) == "rocksdb"
+    text = explain_physical(plans, state="STATE" in details, names="STATE" in details, on_disk=on_disk)
     if not order:
         return text
     shown = f"Show sorted by {order_text(order, plans[0].schema)}, when the input has ended  [I]"

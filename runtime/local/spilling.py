@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import InternalError
 from runtime.operators.operator import EpochTime, Operator, StateSize
-from runtime.plan.distribution import distribution
+from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.nodes import PhysicalNode
 from runtime.state.backend import StateBackend
-from runtime.state.key_bytes import KeyBytes
 from runtime.state.keyed_state import KeyedState
 from runtime.state.spilled_state import SpilledState
 from runtime.state.table import StateTable
@@ -18,16 +18,12 @@ __all__ = ["SpillingOperator", "spilling"]
 
 
 def spilling(operator: Operator, node: PhysicalNode, backend: StateBackend) -> Operator:
-    """The operator, with keys leaving memory if the backend wants that and the operator's state allows it.
-
-    State stays in memory where it is not all by key, where a change of an input does not tell the key (an upsert
-    stream whose key is another), where it follows the watermark, and where keys are arrays, maps or rows.
-    """
-    if not backend.spills:
+    """The operator, with keys leaving memory if the backend wants that and the plan allows it (`leaves_memory`)."""
+    if not backend.spills or not leaves_memory(node):
         return operator
     keys, keyed = distribution(node), operator.keyed
-    if keys is None or keyed is None or not KeyBytes.can_hold(keyed.types):
-        return operator
+    if keys is None or keyed is None:
+        raise InternalError(f"the keys of {type(operator).__name__} may leave memory, but it does not tell them")
     return SpillingOperator(operator, keys, keyed, backend)
 
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.core.changelog import ChangelogMode
+from runtime.kernels.arrow_buffers import is_bytes_like, is_fixed
 from runtime.plan import nodes as p
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.windows import SessionWindow
 
-__all__ = ["distribution"]
+__all__ = ["distribution", "leaves_memory"]
 
 Keys = tuple[tuple[int, ...], ...]
 
@@ -24,6 +25,24 @@ def distribution(node: PhysicalNode) -> Keys | None:
     found = _KEYS.get(type(node))
     keys = None if found is None else found(node)
     return keys if keys is not None and all(keys) else None
+
+
+def leaves_memory(node: PhysicalNode) -> bool:
+    """Whether keys that are not in use may be kept outside of memory: all that the operator keeps is by key and changes
+    with rows of its key alone (or expires), every change tells the key, and no part of the key is an array, map or
+    row."""
+    if type(node) not in _BY_KEY_ALONE:
+        return False
+    if isinstance(node, p.DeduplicateExec):
+        # The first row by time waits for the watermark.
+        waits = node.time is not None and not node.keep_last and node.input.mode.is_append_only
+        if waits:
+            return False
+    keys = distribution(node)
+    if keys is None:
+        return False
+    types = [node.inputs[0].schema[k].type.arrow for k in keys[0]]
+    return all(is_fixed(t) or is_bytes_like(t) for t in types)
 
 
 def _told(mode: ChangelogMode, keys: tuple[int, ...], unique: tuple[int, ...] | None) -> bool:
@@ -81,6 +100,18 @@ def _window_table(node: p.WindowTableExec) -> Keys | None:
         return None
     return (node.partition,) if _told(node.input.mode, node.partition, None) else None
 
+
+_BY_KEY_ALONE = frozenset(
+    {
+        p.GroupAggregateExec,
+        p.HashJoinExec,
+        p.TopNExec,
+        p.DeduplicateExec,
+        p.SetOperationExec,
+        p.ChangelogNormalizeExec,
+        p.SinkMaterializeExec,
+    }
+)
 
 _KEYS: dict[type[PhysicalNode], Callable[[Any], Keys | None]] = {
     p.GroupAggregateExec: _one("keys"),

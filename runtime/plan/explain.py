@@ -16,6 +16,7 @@ from runtime.core.schema import Schema
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr, InputRef
 from runtime.plan import nodes as p
+from runtime.plan.distribution import leaves_memory
 from runtime.plan.identity import short_kind, uids
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, SortSpec
 from runtime.plan.state import column_names, duration_text, state_tables
@@ -33,21 +34,31 @@ def explain(
     state: bool = False,
     names: bool = False,
     note: Note | None = None,
+    on_disk: bool = False,
 ) -> str:
     """The text of one plan, or of several that share operators.
 
     `modes` adds the row kinds of each edge, `state` the state tables and their bounds, `names` each operator's name,
-    `note` anything else.
+    `note` anything else. `on_disk`: state may leave memory, so it is told of which that is true.
     """
     plans = [roots] if isinstance(roots, PhysicalNode) else list(roots)
-    writer = _Writer(plans, modes, state, names, note)
+    writer = _Writer(plans, modes, state, names, note, on_disk)
     for plan in plans:
         writer.write(plan, 0)
     return "\n".join(writer.lines)
 
 
 class _Writer:
-    def __init__(self, roots: Sequence[PhysicalNode], modes: bool, state: bool, names: bool, note: Note | None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[PhysicalNode],
+        modes: bool,
+        state: bool,
+        names: bool,
+        note: Note | None,
+        on_disk: bool,
+    ) -> None:
+        self._on_disk = on_disk
         self._modes = modes
         self._state = state
         self._names = names
@@ -70,8 +81,11 @@ class _Writer:
         note = self._note(node) if self._note is not None else ""
         self.lines.append(f"{line}  {note}" if note else line)
         if self._state:
+            place = ""
+            if self._on_disk:
+                place = "; on disk while not in use" if leaves_memory(node) else "; in memory"
             self.lines.extend(
-                f"{indent}    state {t.name}: {t.holds}; bounded by {t.bound}" for t in state_tables(node)
+                f"{indent}    state {t.name}: {t.holds}; bounded by {t.bound}{place}" for t in state_tables(node)
             )
         for source in node.inputs:
             self.write(source, depth + 1)

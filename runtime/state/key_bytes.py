@@ -17,7 +17,6 @@ from runtime.kernels.arrow_buffers import (
     fixed_dtype,
     fixed_values,
     is_bytes_like,
-    is_fixed,
     large_binary,
     null_mask,
     single_array,
@@ -31,7 +30,7 @@ class KeyBytes:
     """Per column a byte that is 0 for NULL, and the value: integers with the highest byte first and the sign turned
     over, so that keys that follow each other are neighbours; of strings the length, their bytes stand at the end.
 
-    Floating point numbers are canonical: one NaN, no -0.0.
+    For all types but nested ones. Floating point numbers are canonical: one NaN, no -0.0.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
@@ -47,11 +46,6 @@ class KeyBytes:
                 fields.append((f"v{number}", f">u{size}" if size > 1 else "u1", shape))
         self._dtype = np.dtype(fields)
         self._strings = [number for number, type_ in enumerate(self._types) if is_bytes_like(type_)]
-
-    @staticmethod
-    def can_hold(types: Sequence[pa.DataType]) -> bool:
-        """Whether keys of these types have such byte strings: all but nested ones."""
-        return bool(types) and all(is_fixed(t) or is_bytes_like(t) for t in types)
 
     def encode(self, columns: Sequence[pa.Array]) -> pa.Array:
         """The byte string of each key, large_binary."""

@@ -36,13 +36,6 @@ def on_backend(backend: str, node: PhysicalNode, make: Callable[[], Operator], k
     return spilled
 
 
-def spills(node: PhysicalNode, operator: Operator) -> bool:
-    """Whether keys of the operator may leave memory."""
-    made = spilling(operator, node, StateBackend(Options({"state.backend.type": "rocksdb"})))
-    made.close()
-    return isinstance(made, SpillingOperator)
-
-
 class Twins:
     """Feeds both alike; `other` makes the one that is thrown away, where that is another backend's.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from aggregate_harness import Rejected, call
-from restart_harness import BACKENDS, Twins, on_backend, spills
+from restart_harness import BACKENDS, Twins, on_backend
 
 from runtime.core.changelog import (
     APPEND,
@@ -32,6 +32,7 @@ from runtime.expr.nodes import Call, Expr, Frame, FrameBound, InputRef
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan import nodes as p
+from runtime.plan.distribution import leaves_memory
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
 from runtime.plan.state import state_tables
 from runtime.state.snapshot import restore_task
@@ -117,7 +118,7 @@ def run(node: PhysicalNode, modes: Sequence[ChangelogMode], *, epochs: int = 24,
     """Compares what comes out, and the names of the tables with those that EXPLAIN STATE shows; on every backend."""
     check_names(node)
     for backend in BACKENDS:
-        if backend == "memory" or spills(node, build_operator(node, context())):
+        if backend == "memory" or leaves_memory(node):
             run_on(backend, node, modes, epochs, ordered)
 
 
