@@ -38,6 +38,8 @@ def leaves_memory(node: PhysicalNode) -> bool:
         waits = node.time is not None and not node.keep_last and node.input.mode.is_append_only
         if waits:
             return False
+    if isinstance(node, p.SinkMaterializeExec) and node.waits:
+        return False
     keys = distribution(node)
     if keys is None:
         return False
