@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from connectors.memory import MemoryTable
+from connectors.memory import MemorySink, MemoryTable
 from planner.logical.nodes import Aggregate, AssignWatermark, LogicalNode, Project, Scan, Sink, Sort
 from planner.logical.shared import holds_shared, map_shared
 from planner.lower import LowerContext, lower, lower_statement_set
@@ -183,7 +183,7 @@ def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Seque
     plan, _ = _without_top_sort(bound.plan)
     if len(plan.columns) > len(names):
         plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
-    sink = Sink(plan, contents.sink(live=True), contents.name)
+    sink = Sink(plan, MemorySink(contents, live=True), contents.name)
     optimized, trace = _optimize(session, sink, displayed=False, batch=False)
     return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.catalogue import standard_registry
-from connectors.memory import MemoryTable
+from connectors.memory import MemorySink, MemoryTable
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
@@ -229,7 +229,7 @@ class Session:
     ) -> SinkTable:
         """The table as a sink; raises UnsupportedError when its connector cannot be written."""
         if table.connector is None:
-            return self.memory_table(table).sink(live=live)
+            return MemorySink(self.memory_table(table), live=live)
         with pointing_at(span):
             factory = self.registry.connectors.get(table.connector)
             if factory.sink is not None:

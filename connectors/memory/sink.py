@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
+from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.spi.table import Delivery
-
-if TYPE_CHECKING:
-    from connectors.memory.table import MemoryTable
 
 __all__ = ["MemorySink"]
 
@@ -21,7 +19,7 @@ class MemorySink:
     """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
     end."""
 
-    def __init__(self, table: MemoryTable, live: bool) -> None:
+    def __init__(self, table: MemoryTable, *, live: bool) -> None:
         self.table = table
         self._live = live
         self.schema = table.schema

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.memory.history import every_change
-from connectors.memory.sink import MemorySink
 from connectors.memory.snapshot import TableSnapshot, cannot_be_read_again
 from runtime.core.changelog import (
     APPEND,
@@ -325,9 +324,6 @@ class MemoryTable:
     def snapshot(self) -> TableSnapshot:
         """The contents of the last complete epoch as a bounded table."""
         return TableSnapshot(self.name, self.schema, self.committed_contents())
-
-    def sink(self, *, live: bool) -> MemorySink:
-        return MemorySink(self, live)
 
 
 class MemoryReader:

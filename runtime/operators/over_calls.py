@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from runtime.core.errors import UnsupportedError
-from runtime.eval.frames.frame_call import FrameCall
+from runtime.eval.frames.frame_call import FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout, frame_bounds
 from runtime.eval.frames.position_call import PositionCall, ShiftCall, window_call
 from runtime.expr.nodes import Frame
@@ -86,35 +86,20 @@ class OverCalls:
         """The frames of all rows; see `frame_bounds`."""
         return frame_bounds(layout, self.frame, numbers, missing)
 
-    def values(
-        self, layout: FrameLayout, columns: Sequence[pa.Array], low: np.ndarray, high: np.ndarray, rows: np.ndarray
-    ) -> list[pa.Array]:
-        """One column per call for the rows at positions `rows` with the given frames."""
-        return [
-            _typed(call, call.values(layout, columns, _kept(call, columns, len(layout)), low, high, rows))
-            for call in self.calls
-        ]
+    def values(self, frames: Frames) -> list[pa.Array]:
+        """One column per call, a value for each frame."""
+        return [_typed(call, call.values(frames, _kept(call, frames))) for call in self.calls]
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Sequence[pa.Array],
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-        carries: bool,
-    ) -> list[pa.Array]:
-        """The same with what partitions carry over: all calls if `carries` (then `low` is at `first`), else only
+    def run(self, frames: Frames, slots: np.ndarray, first: np.ndarray, carries: bool) -> list[pa.Array]:
+        """The same with what partitions carry over: all calls if `carries` (then frames begin at `first`), else only
         those that count positions, because the rows past may be gone."""
         results: list[pa.Array] = []
         for call in self.calls:
-            kept = _kept(call, columns, len(layout))
+            kept = _kept(call, frames)
             if carries or isinstance(call, PositionCall):
-                values = call.run(layout, columns, kept, low, high, rows, slots, first)
+                values = call.run(frames, kept, slots, first)
             else:
-                values = call.values(layout, columns, kept, low, high, rows)
+                values = call.values(frames, kept)
             results.append(_typed(call, values))
         return results
 
@@ -159,11 +144,11 @@ def range_numbers(column: pa.Array, descending: bool) -> tuple[np.ndarray, np.nd
     return (-numbers if descending else numbers), missing
 
 
-def _kept(call: FrameCall, columns: Sequence[pa.Array], count: int) -> np.ndarray:
+def _kept(call: FrameCall, frames: Frames) -> np.ndarray:
     condition = call.spec.filter
     if condition is None:
-        return np.ones(count, np.bool_)
-    return columns[condition].fill_null(False).to_numpy(zero_copy_only=False)
+        return np.ones(len(frames.layout), np.bool_)
+    return frames.columns[condition].fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def _typed(call: FrameCall, values: pa.Array) -> pa.Array:

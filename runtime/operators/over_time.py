@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import UnsupportedError
+from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.eval.frames.position_call import WHOLE_PARTITION, PositionCall
 from runtime.expr.nodes import Frame, FrameBound
@@ -265,7 +266,8 @@ class OverTimeOperator(Operator):
         heads = places[np.flatnonzero(np.diff(layout.segment[places], prepend=-1))]
         if self._carries:
             low = np.repeat(heads, np.diff(np.append(np.unique(layout.start), len(rows))))
-        values = self._calls.run(layout, columns, low[places], high[places], places, slots, heads, self._carries)
+        frames = Frames(layout, columns, places, low[places], high[places])
+        values = self._calls.run(frames, slots, heads, self._carries)
         back = np.empty(len(due), np.int64)
         back[order[places] - len(past)] = np.arange(len(due))
         take = pa.array(back)

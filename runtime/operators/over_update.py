@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.expr.nodes import FrameBound
 from runtime.kernels.block_lists import BlockLists
@@ -292,14 +293,14 @@ class OverUpdateOperator(Operator):
         columns = [
             self._store.take_column(i, rows) if i in needed else nothing for i in range(len(self._node.input.schema))
         ]
-        every = np.arange(len(rows), dtype=np.int64)
+        frames = Frames(layout, columns, np.arange(len(rows), dtype=np.int64), low, high)
         if not self._resumes:
-            return self._calls.values(layout, columns, low, high, every)
+            return self._calls.values(frames)
         heads = np.flatnonzero(np.diff(segment, prepend=-1))
         present = segment[heads]
         before = self._sorted.floor(slots[present], low_words[present], inclusive=False)
         self._calls.resume(before, self._sent.take(before))
-        values = self._calls.run(layout, columns, low, high, every, np.arange(len(heads), dtype=np.int64), heads, True)
+        values = self._calls.run(frames, np.arange(len(heads), dtype=np.int64), heads, True)
         self._calls.note(rows)
         return values
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from connectors.memory import MemoryTable
+from connectors.memory import MemorySink, MemoryTable
 from planner.logical.display import explain
 from planner.logical.nodes import LogicalNode, Project, Sink, Values
 from planner.lower import lower
@@ -85,7 +85,7 @@ class KeyClaims:
         keyed = [_table(f"{name}_by_{n}", fields, key) for n, key in enumerate(chosen) if key]
         try:
             context = lower_context(self._session)
-            roots = [lower(Sink(plan, t.sink(live=True), t.name), context) for t in (bag, *keyed)]
+            roots = [lower(Sink(plan, MemorySink(t, live=True), t.name), context) for t in (bag, *keyed)]
         except SqlEngineError:
             # Not every part of a query is one that could be asked by itself.
             if must:

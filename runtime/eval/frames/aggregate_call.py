@@ -13,8 +13,7 @@ from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.distinct import DistinctValues
 from runtime.eval.aggregates.factory import make_accumulator
 from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts
-from runtime.eval.frames.frame_call import Columns, FrameCall, segment_ends
-from runtime.eval.frames.layout import FrameLayout
+from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends
 from runtime.eval.frames.value_call import ValueCall
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grown
@@ -37,32 +36,15 @@ class AdditiveCall(FrameCall):
         self._total: Parts = {}
         self._noted: Parts = {}
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
-        parts = self._state().parts(self.args(columns), kept)
-        return self._result({key: _between(_running(part), low, high) for key, part in parts.items()}, len(low))
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
+        parts = self._state().parts(self.args(frames.columns), kept)
+        total = {key: _between(_running(part), frames.low, frames.high) for key, part in parts.items()}
+        return self._result(total, len(frames.low))
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
-        parts = self._state().parts(self.args(columns), kept)
-        segment = layout.segment[rows]
-        last = segment_ends(layout)
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        parts = self._state().parts(self.args(frames.columns), kept)
+        segment = frames.layout.segment[frames.rows]
+        last = segment_ends(frames.layout)
         total: Parts = {}
         size = int(slots.max()) + 1
         for key in {*parts, *self._carry}:
@@ -71,12 +53,12 @@ class AdditiveCall(FrameCall):
                 total[key] = before[segment]
                 continue
             running = _running(parts[key])
-            total[key] = _between(running, low, high) + before[segment]
+            total[key] = _between(running, frames.low, frames.high) + before[segment]
             carried = grown(self._carry.get(key, np.zeros(0, np.int64)), size)
             carried[slots] = before + _between(running, first, last)
             self._carry[key] = carried
         self._total = total
-        return self._result(total, len(low))
+        return self._result(total, len(frames.low))
 
     @property
     def resumable(self) -> bool:
@@ -142,43 +124,25 @@ class DistinctCall(FrameCall):
         self._types = [t.arrow for t in spec.arg_types]
         self._known = DistinctValues(self._types, 1, mergeable=False)
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
         chosen = np.flatnonzero(kept)
-        args = [c.take(pa.array(chosen)) for c in self.args(columns)]
+        args = [c.take(pa.array(chosen)) for c in self.args(frames.columns)]
         words = np.concatenate(
-            (layout.segment[chosen].view(np.uint64).reshape(-1, 1), KeyEncoder(self._types).encode(args)), axis=1
+            (frames.layout.segment[chosen].view(np.uint64).reshape(-1, 1), KeyEncoder(self._types).encode(args)), axis=1
         )
-        return self._plain.values(layout, columns, _only(len(layout), chosen[group_ids(words)[0]]), low, high, rows)
+        return self._plain.values(frames, _only(len(frames.layout), chosen[group_ids(words)[0]]))
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
         # Rows before `first` were counted when they were new.
-        fresh = np.flatnonzero(kept & (np.arange(len(layout)) >= first[layout.segment]))
-        args = [c.take(pa.array(fresh)) for c in self.args(columns)]
+        fresh = np.flatnonzero(kept & (np.arange(len(frames.layout)) >= first[frames.layout.segment]))
+        args = [c.take(pa.array(fresh)) for c in self.args(frames.columns)]
         appear = np.empty(0, np.int64)
         if len(fresh):
             ((chosen, _),) = self._known.change(
-                slots[layout.segment[fresh]], args, fresh, [np.ones(len(fresh), np.int64)]
+                slots[frames.layout.segment[fresh]], args, fresh, [np.ones(len(fresh), np.int64)]
             )
             appear = fresh[chosen]
-        return self._plain.run(layout, columns, _only(len(layout), appear), low, high, rows, slots, first)
+        return self._plain.run(frames, _only(len(frames.layout), appear), slots, first)
 
     def release(self, slots: np.ndarray) -> None:
         self._known.release(slots)
@@ -214,27 +178,20 @@ class ExpandedCall(FrameCall):
             {*spec.args, *(o.index for o in spec.order_by), *(() if spec.filter is None else (spec.filter,))}
         )
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
         spec = self.spec.with_(retract=False)
         results: list[pa.Array] = []
-        ends = np.cumsum(high - low)
+        sizes = frames.high - frames.low
+        ends = np.cumsum(sizes)
         start = 0
-        while start < len(low):
+        while start < len(sizes):
             done = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
-            owner, element = expand_ranges(low[start:stop], high[start:stop] - low[start:stop])
+            owner, element = expand_ranges(frames.low[start:stop], sizes[start:stop])
             state = AggregateSet([spec], self._types)
             if len(owner):
                 take = pa.array(element)
-                inputs = [c.take(take) if i in self._needed else c for i, c in enumerate(columns)]
+                inputs = [c.take(take) if i in self._needed else c for i, c in enumerate(frames.columns)]
                 state.update(owner, None, inputs, np.arange(len(owner), dtype=np.int64))
             results.extend(state.results(np.arange(stop - start, dtype=np.int64)))
             start = stop

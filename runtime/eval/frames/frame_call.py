@@ -7,6 +7,7 @@ partition carried over from earlier rows, which it then updates; so that a runni
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +16,25 @@ from runtime.eval.frames.layout import FrameLayout
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 
-__all__ = ["Columns", "FrameCall", "segment_ends", "valid_rows"]
+__all__ = ["Columns", "FrameCall", "Frames", "segment_ends", "valid_rows"]
 
 Columns = Sequence[pa.Array]
 
 
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Of sorted rows with their input's columns, the frames of some: of the rows at positions `rows`, from `low` up to
+    before `high`."""
+
+    layout: FrameLayout
+    columns: Columns
+    rows: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
 class FrameCall:
-    """One call. `columns` are the columns of the input for the rows of a layout, `kept` the rows that FILTER lets
-    through, `rows` the positions of the rows asked for, and `low`, `high` their frames."""
+    """One call. `kept` are the rows of a layout that FILTER lets through."""
 
     carries = True
     """Whether `run` works: what is carried over does not grow with the rows."""
@@ -32,28 +44,10 @@ class FrameCall:
     def __init__(self, spec: AggregateSpec) -> None:
         self.spec = spec
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
         raise NotImplementedError
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
         """`slots` are the partition slots of the segments, `first` the position of each segment's first row that is
         not carried over yet."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import clear_at, values_at
 from runtime.eval.frames.aggregate_call import frame_call
-from runtime.eval.frames.frame_call import Columns, FrameCall
+from runtime.eval.frames.frame_call import Columns, FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
@@ -35,15 +35,8 @@ class PositionCall(FrameCall):
         self._passed = np.zeros(0, np.int64)
         self._noted = np.zeros(0, np.int64)
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
+        layout, rows = frames.layout, frames.rows
         start = layout.start[rows]
         size = layout.end[rows] - start
         match self._name:
@@ -52,7 +45,7 @@ class PositionCall(FrameCall):
             case "CUME_DIST":
                 return pa.array((layout.peer_end[rows] - start) / size)
             case "NTILE":
-                parts = np.maximum(fixed_values(columns[self.spec.args[0]])[rows].astype(np.int64), 1)
+                parts = np.maximum(fixed_values(frames.columns[self.spec.args[0]])[rows].astype(np.int64), 1)
                 least, larger = np.divmod(size, parts)
                 place = rows - start
                 # The first `larger` parts have one row more.
@@ -62,17 +55,8 @@ class PositionCall(FrameCall):
             case _:
                 return pa.array(self._rank(layout, rows, start) + 1)
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        layout, rows = frames.layout, frames.rows
         segment = layout.segment[rows]
         before = values_at(self._before, slots)
         result = self._rank(layout, rows, first[segment]) + before[segment] + 1
@@ -141,19 +125,12 @@ class ShiftCall(FrameCall):
             if len(offsets) - offsets.null_count:
                 self.history = max(self.history, int(fixed_values(offsets.drop_null()).max()))
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
-        args = self.args(columns)
-        offset = (
-            np.ones(len(rows), np.int64) if len(args) < 2 else fixed_values(args[1].fill_null(0))[rows].astype(np.int64)
-        )
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
+        args = self.args(frames.columns)
+        layout, rows = frames.layout, frames.rows
+        offset = np.ones(len(rows), np.int64)
+        if len(args) > 1:
+            offset = fixed_values(args[1].fill_null(0))[rows].astype(np.int64)
         place = rows - offset if self._back else rows + offset
         outside = (place < layout.start[rows]) | (place >= layout.end[rows])
         if len(args) < 3:
@@ -162,18 +139,8 @@ class ShiftCall(FrameCall):
         both = pa.concat_arrays([args[0], args[2].cast(args[0].type)])
         return both.take(pa.array(np.where(outside, count + rows, place)))
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
-        return self.values(layout, columns, kept, low, high, rows)
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        return self.values(frames, kept)
 
 
 def window_call(spec: AggregateSpec, types: Sequence[DataType], from_start: bool) -> FrameCall:

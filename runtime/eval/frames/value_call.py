@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runtime.eval.aggregates.accumulator import values_at
 from runtime.eval.aggregates.extremes import ordered_keys
-from runtime.eval.frames.frame_call import Columns, FrameCall, segment_ends, valid_rows
+from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends, valid_rows
 from runtime.eval.frames.layout import FrameLayout
 from runtime.eval.frames.ranges import first_valid, last_valid, range_min, running_min
 from runtime.kernels.columns import ColumnStore
@@ -30,41 +30,23 @@ class ValueCall(FrameCall):
         self._store = ColumnStore([spec.arg_types[0].arrow])
         self._seen = np.zeros(0, np.bool_)
 
-    def values(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-    ) -> pa.Array:
-        (values,) = self.args(columns)
-        places, _, _ = self._places(layout, values, valid_rows(values, kept), low, high)
+    def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
+        (values,) = self.args(frames.columns)
+        places, _, _ = self._places(frames.layout, values, valid_rows(values, kept), frames.low, frames.high)
         return _take(values, places)
 
-    def run(
-        self,
-        layout: FrameLayout,
-        columns: Columns,
-        kept: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        rows: np.ndarray,
-        slots: np.ndarray,
-        first: np.ndarray,
-    ) -> pa.Array:
-        (values,) = self.args(columns)
+    def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
+        (values,) = self.args(frames.columns)
         count = len(values)
         seen = values_at(self._seen, slots)
         carried = self._store.take(np.where(seen, slots, -1))[0]
         both = pa.concat_arrays([values, carried])
         valid = valid_rows(values, kept)
-        last = segment_ends(layout)
+        last = segment_ends(frames.layout)
         # The frames asked for, then for each segment all that it will carry over.
-        low, high = np.concatenate((low, first)), np.concatenate((high, last))
-        owner = np.concatenate((layout.segment[rows], np.arange(len(slots))))
-        places, rank, rank_place = self._places(layout, both, np.concatenate((valid, seen)), low, high, count)
+        low, high = np.concatenate((frames.low, first)), np.concatenate((frames.high, last))
+        owner = np.concatenate((frames.layout.segment[frames.rows], np.arange(len(slots))))
+        places, rank, rank_place = self._places(frames.layout, both, np.concatenate((valid, seen)), low, high, count)
         old = np.where(seen[owner], count + owner, -1)
         if rank is not None and rank_place is not None and len(rank_place):
             known = (places >= 0) & (old >= 0)
@@ -74,12 +56,12 @@ class ValueCall(FrameCall):
             places = np.where(old >= 0, old, places)
         else:
             places = np.where(places >= 0, places, old)
-        final = places[len(rows) :]
+        final = places[len(frames.rows) :]
         kept_slots = slots[final >= 0]
         self._seen = grown(self._seen, int(slots.max()) + 1, False)
         self._seen[kept_slots] = True
         self._store.put(kept_slots, [both.take(pa.array(final[final >= 0]))])
-        return _take(both, places[: len(rows)])
+        return _take(both, places[: len(frames.rows)])
 
     @property
     def resumable(self) -> bool:

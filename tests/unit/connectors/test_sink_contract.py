@@ -16,6 +16,7 @@ import pytest
 from connector_tables import read_all, rows_of, sink, source
 from sink_contract import Faults, JobOfEpochs, SinkCase
 
+from connectors.memory.sink import MemorySink
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import APPEND, DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import ConnectorError
@@ -88,7 +89,7 @@ def memory_at_the_end(rng: random.Random, folder: Path) -> SinkCase:
     def visible() -> list[Any]:
         return sorted(tuple(r.values()) for r in table.contents().to_pylist())
 
-    return appended(rng, table.sink(live=False), visible)
+    return appended(rng, MemorySink(table, live=False), visible)
 
 
 CASES = (
@@ -150,7 +151,7 @@ def test_by_key_changes_that_come_twice_mean_the_same(seed: int) -> None:
     rng = random.Random(seed)
     epochs, held = keyed(rng)
     table = MemoryTable("m", SCHEMA, ["a"])
-    live = table.sink(live=True)
+    live = MemorySink(table, live=True)
     assert live.delivery == "exactly-once"
     writer, saved = live.open_writer("job"), (0, None)
     at = 0
@@ -168,13 +169,13 @@ def test_by_key_changes_that_come_twice_mean_the_same(seed: int) -> None:
 
 
 def test_memory_of_another_process_is_gone() -> None:
-    writer = MemoryTable("m", SCHEMA).sink(live=True).open_writer("job")
+    writer = MemorySink(MemoryTable("m", SCHEMA), live=True).open_writer("job")
     assert writer.prepare() is None
     writer.write(batch([(1, "x")]))
     writer.flush(0)
     committable = writer.prepare()
     with pytest.raises(ConnectorError, match="E3113 m lives in memory"):
-        MemoryTable("m", SCHEMA).sink(live=True).open_writer("job").recover([committable])
+        MemorySink(MemoryTable("m", SCHEMA), live=True).open_writer("job").recover([committable])
 
 
 def test_what_sinks_promise() -> None:
@@ -183,7 +184,7 @@ def test_what_sinks_promise() -> None:
         "filesystem": sink("filesystem", SCHEMA, options).delivery,
         "print": sink("print", SCHEMA, {}).delivery,
         "blackhole": sink("blackhole", SCHEMA, {}).delivery,
-        "memory": MemoryTable("m", SCHEMA).sink(live=True).delivery,
+        "memory": MemorySink(MemoryTable("m", SCHEMA), live=True).delivery,
     }
     assert promised == {
         "filesystem": "exactly-once",
