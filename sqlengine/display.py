@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.types import STRING, DataType, RowField, TypeRoot
 from runtime.expr.cast.text import to_text
 
-__all__ = ["cell_texts"]
+__all__ = ["cell_texts", "watermark_text"]
 
 
 def cell_texts(column: pa.Array, type_: DataType, time_zone: str = "UTC") -> list[str | None]:
@@ -61,3 +64,16 @@ def _holds_bytes(type_: DataType) -> bool:
 
 def _nulls(column: pa.Array) -> pa.Array | None:
     return pc.is_null(column) if column.null_count else None
+
+
+def watermark_text(watermark: int) -> str:
+    """A watermark as UTC; `-` before the first one, `end` when the input has ended."""
+    if watermark == MIN_WATERMARK:
+        return "-"
+    if watermark == MAX_WATERMARK:
+        return "end"
+    try:
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=watermark)
+    except OverflowError:
+        return str(watermark)
+    return moment.isoformat(" ", "milliseconds" if moment.microsecond else "seconds")

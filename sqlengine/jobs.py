@@ -67,6 +67,8 @@ class Jobs:
         self._ids = itertools.count(1)
         self.jobs: dict[str, RunningJob] = {}
         self._changed = threading.Condition()
+        self.on_ended: Callable[[RunningJob], None] | None = None
+        """Called when a job in the background has ended, by its thread."""
 
     def next_id(self) -> str:
         return f"job-{next(self._ids)}"
@@ -105,6 +107,8 @@ class Jobs:
                 running.done.set()
                 with self._changed:
                     self._changed.notify_all()
+                if self.on_ended is not None:
+                    self.on_ended(running)
 
         running.thread = threading.Thread(target=drain, name=name, daemon=True)
         running.thread.start()

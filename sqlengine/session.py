@@ -113,6 +113,9 @@ class Session:
         self.job_options: dict[str, str] = {}
         self.cut: EpochCut | None = None
         self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
+        self.inserts_in_background = False
+        """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
+        that a prompt comes back at once."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 

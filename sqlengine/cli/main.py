@@ -1,9 +1,10 @@
-"""The command line: `sqlengine run | explain | test`."""
+"""The command line: `sqlengine shell | run | explain | test`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import pkgutil
 import signal
 import sys
 import warnings
@@ -23,6 +24,7 @@ __all__ = ["main"]
 EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
+  sqlengine                                  SQL at a prompt, as `sqlengine shell`
   sqlengine run -e "SELECT 1 + 1"
   sqlengine run job.sql                      statements in order; INSERTs run as jobs
   sqlengine run --format json job.sql | jq   results on stdout, all else on stderr
@@ -31,6 +33,25 @@ _EXAMPLES = """examples:
 
 `sqlengine COMMAND --help` tells more about each.
 """
+
+_SHELL = """\
+SQL at a prompt: several lines, colours, completion of names, history. Queries without an end are shown live. INSERTs run
+as jobs in the background. Without a terminal it reads statements from standard input, and ends at the first error."""
+
+_SHELL_MORE = """\
+at the prompt:
+  \\? lists the commands, HELP SELECT shows how a statement is written, Ctrl-C ends a statement, Ctrl-D leaves
+
+files:
+  $XDG_CONFIG_HOME/sqlengine/init.sql (~/.config), or ~/.sqlenginerc   runs before the first prompt
+  $XDG_STATE_HOME/sqlengine/history (~/.local/state)                   remembers what was typed, but not lines that begin
+                                                                       with a space
+
+examples:
+  sqlengine shell -i tables.sql             starts with a file of definitions
+  echo "SELECT 1" | sqlengine shell
+
+exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
 
 _RUN = """\
 Run SQL statements in order: those of every -e, then those of every FILE.
@@ -99,6 +120,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show Python stack traces of errors (for bug reports)")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
+    _shell_arguments(_parser(commands.add_parser, _SHELL, _SHELL_MORE, name="shell", help="SQL at a prompt"))
+
     run = _parser(commands.add_parser, _RUN, _RUN_MORE, name="run", help="run SQL files or statements")
     _sql_arguments(run, "statements to run, before any files (may be repeated)")
     run.add_argument(
@@ -137,6 +160,36 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _shell_arguments(shell: argparse.ArgumentParser) -> None:
+    shell.add_argument(
+        "-e",
+        "--execute",
+        action="append",
+        default=[],
+        metavar="SQL",
+        help="run this instead of a prompt (may be repeated)",
+    )
+    shell.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="run a file instead of a prompt (may be repeated)",
+    )
+    shell.add_argument("-i", "--init", metavar="FILE", help="run a file first; '' for none at all")
+    shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' for nowhere")
+    _options_argument(shell)
+    shell.set_defaults(run=_run_shell)
+
+
+def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
+    # By name, so that the other commands need nothing of the shell's.
+    arguments = pkgutil.resolve_name("sqlengine.shell.command:ShellArguments")
+    command = pkgutil.resolve_name("sqlengine.shell.command:shell_command")
+    return command(arguments(args.execute, args.file, args.init, args.history), options)
+
+
 def _parser(make: object, description: str, epilog: str, **more: object) -> argparse.ArgumentParser:
     return make(description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **more)  # type: ignore[operator, no-any-return]
 
@@ -166,7 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = build_parser()
-    args = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given and sys.stdin.isatty() and sys.stdout.isatty():
+        given = ["shell"]
+    args = parser.parse_args(given)
     options: dict[str, str] = {}
     for option in args.options:
         key, equals, value = option.partition("=")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shutil
 import stat
@@ -13,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
+from sqlengine.display import watermark_text
 
 __all__ = ["ERASE_LINE", "Progress", "human_bytes", "human_count", "progress_line", "watermark_text"]
 
@@ -48,19 +47,6 @@ def human_bytes(number: float) -> str:
         if number < 1024:
             return f"{number:.1f} {unit}"
     return f"{number / 1024:.1f} GiB"
-
-
-def watermark_text(watermark: int) -> str:
-    """A watermark as UTC; `-` before the first one, `end` when the input has ended."""
-    if watermark == MIN_WATERMARK:
-        return "-"
-    if watermark == MAX_WATERMARK:
-        return "end"
-    try:
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=watermark)
-    except OverflowError:
-        return str(watermark)
-    return moment.isoformat(" ", "milliseconds" if moment.microsecond else "seconds")
 
 
 class _Rates:

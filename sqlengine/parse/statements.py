@@ -31,13 +31,20 @@ from sqlengine.parse.statement_nodes import (
 from sqlengine.parse.table_definitions import TableGrammar
 from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
-__all__ = ["parse_expression", "parse_query", "parse_script", "parse_statement", "statement_spans"]
+__all__ = [
+    "STARTERS",
+    "parse_expression",
+    "parse_query",
+    "parse_script",
+    "parse_statement",
+    "statement_spans",
+]
 
 _S = TypeVar("_S", bound=Statement)
 
 _DETAILS = ("ESTIMATED_COST", "CHANGELOG_MODE", "PLAN_ADVICE", "JSON_EXECUTION_PLAN", "STATE", "RESTORE")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES")
-_STARTERS = (
+STARTERS = (
     *_QUERY_WORDS,
     "INSERT",
     "UPDATE",
@@ -126,7 +133,7 @@ class StatementGrammar(TableGrammar):
         if self.at_query() or self.at("("):
             return QueryStatement(self.query_text())
         if self.token.kind is WORD:
-            near = did_you_mean(self.token.text, _STARTERS)
+            near = did_you_mean(self.token.text, STARTERS)
             hint = near if near and near.startswith("did you mean") else None
             self.refuse(f'no statement starts with "{self.token.text}"', hint=hint)
         self.fail("a statement")
@@ -314,7 +321,7 @@ class StatementGrammar(TableGrammar):
         if self.match("STATEMENT"):
             self.expect("SET", "BEGIN")
             return Explain(self._finish(self._set_body(), start), tuple(details))
-        if start.kind is WORD and start.upper not in _STARTERS and not details:
+        if start.kind is WORD and start.upper not in STARTERS and not details:
             self.fail("a query", "INSERT", "STATEMENT SET", *_DETAILS)
         inner = self.statement()
         made = isinstance(inner, (CreateTable, CreateMaterializedView, CreateView)) and inner.query is not None
@@ -365,7 +372,7 @@ class StatementGrammar(TableGrammar):
     def _leftover(self) -> None:
         """Complain about what follows a complete statement, most often a misspelt clause before it."""
         token, before = self.token, self.previous
-        if token.kind is WORD and token.upper in _STARTERS and token.upper != "WITH":
+        if token.kind is WORD and token.upper in STARTERS and token.upper != "WITH":
             self.fail(";", hint="statements are separated by semicolons")
         for word in (token, before):
             if word.kind is WORD and word.upper not in _CLAUSES:

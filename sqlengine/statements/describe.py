@@ -7,16 +7,18 @@ from typing import Any
 from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
-from runtime.expr.function import AggregateFunction, ScalarFunction
+from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction
 from runtime.spi.table import TableStatistics
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.display import watermark_text
+from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
 
-__all__ = ["column_rows", "describe", "described_schema"]
+__all__ = ["column_rows", "describe", "described_schema", "function_kind", "signature_texts"]
 
 
 def describe(statement: st.Describe, session: Session) -> Result:
@@ -50,6 +52,9 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 facts
                 + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else [])
             )
+        case "JOB":
+            with pointing_at(statement.name.span):
+                return _facts(_job_facts(session.jobs.get(statement.name.parts[-1]), session))
         case "FUNCTION":
             with pointing_at(statement.name.span):
                 return _facts(_function_facts(statement.name.parts[-1], session))
@@ -58,8 +63,31 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 f"DESCRIBE {statement.kind} cannot be carried out by this engine",
                 code="E1604",
                 span=statement.span,
-                hint="DESCRIBE takes TABLE, CATALOG, DATABASE and FUNCTION",
+                hint="DESCRIBE takes TABLE, CATALOG, DATABASE, FUNCTION and JOB",
             )
+
+
+def _job_facts(running: RunningJob, session: Session) -> list[tuple[str, str]]:
+    job, flow = running.job, running.job.dataflow
+    sources = [v for v in flow.vertices if v.operator is None]
+    failure = running.failure
+    facts = [
+        ("job id", running.id),
+        ("job name", job.name),
+        ("status", job.status),
+        ("statement", running.statement),
+        ("input ends", "true" if job.bounded else "false"),
+        ("epochs", str(flow.epoch)),
+        ("rows in", str(sum(v.rows_in for v in sources))),
+        ("rows out", str(sum(s.rows_written for s in flow.sinks()))),
+        ("rows rejected", str(sum(n for (of, _, _), n in session.rejected.counts.items() if of == job.name))),
+        ("operators", str(len(flow.vertices))),
+        ("state rows", str(flow.state_rows)),
+        ("state bytes", str(flow.state_bytes)),
+        ("watermark", watermark_text(flow.watermark)),
+        ("restarts", str(job.attempts)),
+    ]
+    return facts + ([("failure", str(failure))] if failure is not None else [])
 
 
 def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]:
@@ -140,23 +168,28 @@ def _facts(pairs: list[tuple[str, str]]) -> Result:
 
 def _function_facts(name: str, session: Session) -> list[tuple[str, str]]:
     function = session.functions.get(name)
-    kind = (
-        "SCALAR"
-        if isinstance(function, ScalarFunction)
-        else "AGGREGATE"
-        if isinstance(function, AggregateFunction)
-        else "WINDOW"
-    )
-    signatures = []
-    for signature in function.signatures:
-        args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
-        signatures.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
     facts = [
         ("name", function.name),
-        ("kind", kind),
-        ("signature", "; ".join(signatures)),
+        ("kind", function_kind(function)),
+        ("signature", "; ".join(signature_texts(function))),
         ("about", function.document),
     ]
     if isinstance(function, ScalarFunction):
         facts.append(("deterministic", "true" if function.deterministic else "false"))
     return facts
+
+
+def function_kind(function: AnyFunction) -> str:
+    """`SCALAR`, `AGGREGATE` or `WINDOW`."""
+    if isinstance(function, ScalarFunction):
+        return "SCALAR"
+    return "AGGREGATE" if isinstance(function, AggregateFunction) else "WINDOW"
+
+
+def signature_texts(function: AnyFunction) -> list[str]:
+    """The ways to call a function: `ROUND(<NUMERIC>, [<INTEGER>])`."""
+    found = []
+    for signature in function.signatures:
+        args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
+        found.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
+    return found

@@ -156,6 +156,9 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     name = session.jobs.next_id()
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
+    if job.bounded and session.inserts_in_background and not into_memory and not _reads_memory(job):
+        running = session.jobs.start(name, text, job)
+        return _background(running, text)
     if job.bounded:
         session.jobs.run(name, text, job)
         session.publish(dict.fromkeys(into_memory))
@@ -164,15 +167,22 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
         # A writer that stages until the end would never show a row of unbounded input.
         job.dataflow.abort()
         job = session.new_job(name, _plan(inserts, session, live=True))
-    shares = bool(into_memory) or any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
-    running = session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None)
+    shares = bool(into_memory) or _reads_memory(job)
+    return _background(session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None), text)
+
+
+def _reads_memory(job: Job) -> bool:
+    return any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
+
+
+def _background(running: RunningJob, text: str) -> Result:
     return Result(
         Schema.of(("job id", STRING)),
-        iter([_one_cell(name)]),
-        job=job,
+        iter([_one_cell(running.id)]),
+        job=running.job,
         waiter=running.wait,
         bounded=False,
-        summary=f"{name} runs in the background: {_shortened(text)}",
+        summary=f"{running.id} runs in the background: {_shortened(text)}",
     )
 
 

@@ -16,6 +16,7 @@ from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.state.backend import BACKEND_OPTIONS
+from sqlengine.client_options import CLIENT_OPTIONS
 from sqlengine.parse import statement_nodes as st
 from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
@@ -32,6 +33,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *RECOVERY_OPTIONS,
         *RESTART_OPTIONS,
         *BACKEND_OPTIONS,
+        *CLIENT_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,
         DML_SYNC,

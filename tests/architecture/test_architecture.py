@@ -66,7 +66,7 @@ def test_every_rule_has_a_spec_and_stands_after_what_it_needs() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("heavy", ["pyspark", "rocksdict", "duckdb", "lark"])
+@pytest.mark.parametrize("heavy", ["pyspark", "rocksdict", "duckdb", "lark", "prompt_toolkit"])
 def test_start_does_not_load_what_a_query_may_not_need(heavy: str) -> None:
     # pandas is not among these: pyarrow itself loads it where it is installed.
     code = f"import sys, sqlengine; sys.exit('{heavy}' in sys.modules)"

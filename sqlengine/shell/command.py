@@ -1,0 +1,94 @@
+"""`sqlengine shell`: what the arguments say, where statements come from, and the exit status."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.core.errors import SqlEngineError
+from sqlengine.cli.scripts import scripts
+from sqlengine.environment import TableEnvironment
+from sqlengine.shell.executor import Executor
+from sqlengine.shell.meta import Leave
+from sqlengine.shell.reader import pieces, pieces_of_lines
+from sqlengine.shell.screen import Screen
+
+__all__ = ["ShellArguments", "default_history", "default_init", "shell_command"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShellArguments:
+    """What the command line says.
+
+    `texts` and `files` run instead of a prompt; `init` is the file to run first (None: the user's own, if there is
+    one; empty: none); `history` where lines are remembered (empty: nowhere).
+    """
+
+    texts: Sequence[str] = ()
+    files: Sequence[str] = ()
+    init: str | None = None
+    history: str | None = None
+
+
+def default_init() -> Path | None:
+    """`$XDG_CONFIG_HOME/sqlengine/init.sql` (`~/.config`), else `~/.sqlenginerc`; None when neither is there."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return next((p for p in (folder / "sqlengine" / "init.sql", Path.home() / ".sqlenginerc") if p.is_file()), None)
+
+
+def default_history() -> Path:
+    """`$XDG_STATE_HOME/sqlengine/history` (`~/.local/state`)."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sqlengine" / "history"
+
+
+def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
+    """Run statements from the command line, a pipe or a prompt; gives the exit status.
+
+    At a prompt an error is shown and the next statement asked for; otherwise the first error ends it.
+    """
+    scripted = bool(arguments.texts or arguments.files)
+    interactive = not scripted and sys.stdin.isatty() and sys.stdout.isatty()
+    screen = Screen(interactive=interactive)
+    with TableEnvironment.create(options) as environment:
+        executor = Executor(environment, screen)
+        init = default_init() if arguments.init is None else Path(arguments.init) if arguments.init else None
+        try:
+            if init is not None and (interactive or arguments.init is not None):
+                if not _initialise(executor, init, goes_on=interactive):
+                    return 1
+            if interactive:
+                # prompt_toolkit is imported here and not by a pipe, which has no use for it.
+                prompt = pkgutil.resolve_name("sqlengine.shell.prompt:prompt_loop")
+                history = arguments.history
+                return prompt(executor, default_history() if history is None else Path(history) if history else None)
+            for source, text in scripts(arguments.texts, arguments.files):
+                executor.run_pieces(pieces(text), source)
+            if not scripted:
+                executor.run_pieces(pieces_of_lines(_lines_of_stdin()), "<stdin>")
+        except Leave:
+            return 0
+        executor.wait_for_jobs()
+    return 0
+
+
+def _initialise(executor: Executor, path: Path, *, goes_on: bool) -> bool:
+    """Run the init file; at a prompt an error in it is told and no more."""
+    try:
+        executor.run_file(str(path))
+    except SqlEngineError as error:
+        executor.screen.complain(error, verbose=executor.verbose)
+        return goes_on
+    return True
+
+
+def _lines_of_stdin() -> Iterable[str]:
+    """Line by line, so that each statement runs as soon as it is there."""
+    stream = sys.stdin
+    first = True
+    for line in stream:
+        yield line.removeprefix("\ufeff") if first else line
+        first = False

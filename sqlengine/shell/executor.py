@@ -1,0 +1,405 @@
+"""Carries out statements one by one and shows what comes out of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from runtime.core.changelog import KIND_NAMES
+from runtime.core.errors import ConnectorError, SqlEngineError, UnsupportedError
+from runtime.local.job import Job
+from runtime.operators.sink import SinkOperator
+from runtime.plan.nodes import SinkExec
+from sqlengine.cli.colours import Paint
+from sqlengine.cli.progress import Progress
+from sqlengine.cli.render import render_result
+from sqlengine.cli.scripts import named, scripts
+from sqlengine.client_options import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
+from sqlengine.environment import TableEnvironment
+from sqlengine.jobs import RunningJob
+from sqlengine.result import Result
+from sqlengine.shell.grid import (
+    KIND_STYLES,
+    GridColumn,
+    body_line,
+    bottom_rule,
+    columns_of,
+    fit,
+    header_lines,
+    measured,
+)
+from sqlengine.shell.interrupt import StatementInterrupt
+from sqlengine.shell.meta import run_command
+from sqlengine.shell.reader import Piece, pieces
+from sqlengine.shell.screen import Screen, texts_of
+
+__all__ = ["Executor", "Rows", "Viewer"]
+
+BACKGROUND_AFTER_SECONDS = 1.0
+CHROME_LINES = 6
+STOPPED = "E1620"
+_FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "json"}
+
+Row = tuple[str | None, ...]
+
+
+class Rows:
+    """A result that is complete: its columns, and its rows as texts. `kinds` are row kinds where they are shown."""
+
+    def __init__(self, columns: Sequence[GridColumn], rows: Sequence[Row], kinds: Sequence[str] | None = None) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.kinds = kinds
+
+
+class Viewer:
+    """What shows results on a full screen: a terminal has one, a pipe has none."""
+
+    def rows(self, rows: Rows, title: str) -> None:
+        """Scroll through a complete result until the user leaves."""
+        raise NotImplementedError
+
+    def live(self, result: Result, title: str, *, changelog: bool) -> Rows:
+        """Show a result as it changes until the user leaves or it ends; gives the rows of the end. Raises what made the
+        query fail."""
+        raise NotImplementedError
+
+    def top(self) -> None:
+        """The jobs and their operators until the user leaves."""
+        raise NotImplementedError
+
+
+class Executor:
+    """The shell without its prompt.
+
+    Args:
+        environment: what runs the statements.
+        screen: where everything is shown.
+        viewer: full screens, where there is a terminal.
+    """
+
+    def __init__(self, environment: TableEnvironment, screen: Screen, viewer: Viewer | None = None) -> None:
+        self.environment = environment
+        self.session = environment.session
+        self.screen = screen
+        self.viewer = viewer
+        self.expanded: bool | None = None
+        """`\\x`: True on, False off, None when a row is too wide for the screen."""
+        self.last_query: str | None = None
+        self.output: tuple[TextIO, str] | None = None
+        """`\\o`: the file that results go to, and their format."""
+        self.session.inserts_in_background = screen.interactive
+        self.session.jobs.on_ended = self._ended
+        self.session.on_job = self._on_job
+        self.notes: Callable[[str], None] = screen.say
+        """How to say what happens in the background."""
+        self._interrupt = StatementInterrupt()
+        self._progress: Progress | None = None
+        self._waited_for: str | None = None
+        self._background: list[tuple[str | None, Result]] = []
+
+    # --- running
+    # --------------------------------------------------------------------------------------------------------
+
+    def run_text(self, text: str, source: str | None = None) -> None:
+        """All statements and commands of a text; the first that fails raises."""
+        self.run_pieces(pieces(text), source)
+
+    def run_pieces(self, found: Iterable[Piece], source: str | None = None) -> None:
+        with named(source):
+            for piece in found:
+                self.run(piece, source)
+
+    def run_file(self, name: str) -> None:
+        """`\\i`: the statements of a file. Raises ConnectorError E3300 when it cannot be read."""
+        for source, text in scripts((), (name,)):
+            self.run_text(text, source)
+
+    def run(self, piece: Piece, source: str | None = None) -> None:
+        """One statement or command. Raises SqlEngineError; `Leave` for QUIT; KeyboardInterrupt when it was cut off."""
+        if piece.is_command:
+            run_command(self, piece.text)
+            return
+        self._check_background()
+        started = time.monotonic()
+        with self._interrupt:
+            try:
+                with Progress() as self._progress:
+                    result = self.environment.execute_sql(piece.placed)
+                for warning in result.warnings:
+                    self.screen.say(f"warning: {warning}", "warning")
+                self._interrupt.result = result
+                self._show(result, piece, source, started)
+            finally:
+                self._progress = None
+
+    def _on_job(self, job: Job) -> None:
+        self._interrupt.watch(job)
+        job.on_note = self.notes
+        for problem in job.restored.problems if job.restored is not None else ():
+            self.screen.say(problem)
+        if job.restored is not None and not job.resumed_finished:
+            self.screen.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
+        if self._progress is not None and not self.session.inserts_in_background:
+            self._progress.watch(job)
+
+    # --- showing
+    # --------------------------------------------------------------------------------------------------------
+
+    def _show(self, result: Result, piece: Piece, source: str | None, started: float) -> None:
+        if result.summary is not None:
+            self._show_written(result, source, started)
+        elif result.is_query:
+            self.last_query = piece.text
+            self._show_query(result, piece, started)
+        elif result.schema.names == ("result",):
+            for (text,) in result:
+                if text != "OK":
+                    self._results(f"{text}\n")
+                elif self.screen.interactive:
+                    self.screen.say(f"OK{self._timing(started)}", "note")
+        else:
+            self.last_query = piece.text
+            self._show_table(result, piece, started)
+
+    def _show_written(self, result: Result, source: str | None, started: float) -> None:
+        job = result.job
+        if not self._runs(job):
+            self.screen.say(f"{result.summary}{self._timing(started)}", "note")
+            return
+        assert job is not None
+        # From here on Ctrl-C ends the waiting, and the job goes on.
+        self._interrupt.job = self._interrupt.result = None
+        self._waited_for = job.name
+        try:
+            if job.bounded and self.screen.interactive:
+                result.wait(BACKGROUND_AFTER_SECONDS)
+        except (TimeoutError, KeyboardInterrupt):
+            pass
+        finally:
+            self._waited_for = None
+        if self._runs(job):
+            self.screen.say(f"{result.summary}", "note")
+            self._background.append((source, result))
+        else:
+            self.screen.say(f"{_written(job)}{self._timing(started)}", "note")
+
+    @staticmethod
+    def _runs(job: Job | None) -> bool:
+        return job is not None and job.status in ("CREATED", "RUNNING")
+
+    def _show_query(self, result: Result, piece: Piece, started: float) -> None:
+        mode = self.session.options.get(RESULT_MODE)
+        if self.output is not None or not (self.screen.interactive or (self.expanded and result.bounded)):
+            form = self.output[1] if self.output is not None else "changelog" if mode == "changelog" else "table"
+            self._print_result(result, form)
+            self._timed(started)
+            return
+        if not result.bounded and self.viewer is not None and mode != "tableau":
+            rows = self.viewer.live(result, _title(piece.text), changelog=mode == "changelog")
+            self._print_rows(rows, "the last of them, as it was left", started, most=self._room())
+        elif mode == "table" and result.bounded:
+            self._show_table(result, piece, started)
+        else:
+            self._stream(result, started)
+
+    def _show_table(self, result: Result, piece: Piece, started: float) -> None:
+        if self.output is not None or not (self.screen.interactive or self.expanded):
+            self._print_result(result, self.output[1] if self.output is not None else "table")
+            self._timed(started)
+            return
+        try:
+            with Progress() as progress:
+                if result.job is not None and result.is_query:
+                    progress.watch(result.job)
+                folded = result.folded()
+        except UnsupportedError as error:
+            if error.code != STOPPED:
+                raise
+            self.screen.say("cancelled before all rows were there", "warning")
+            return
+        cells = texts_of(folded.columns, result.schema, result.time_zone)
+        rows: list[Row] = list(zip(*cells, strict=True)) if cells else []
+        found = Rows(columns_of(result.schema), rows)
+        if self.expanded or self._fits(found):
+            self._print_rows(found, None, started)
+        elif self.viewer is not None:
+            self.viewer.rows(found, _title(piece.text))
+            self._print_rows(found, "the first rows", started, most=self._room())
+        else:
+            self._print_rows(found, None, started)
+
+    def show_list(self, result: Result) -> None:
+        """A finished result of a command."""
+        self._show_table(result, Piece("", True, 1), time.monotonic())
+
+    def _room(self) -> int:
+        return max(3, self.screen.height - CHROME_LINES)
+
+    def _fits(self, rows: Rows) -> bool:
+        if len(rows.rows) > self._room():
+            return False
+        return self.expanded is None or self._grid(rows, rows.rows) is not None
+
+    def _grid(self, rows: Rows, shown: Sequence[Row]) -> list[GridColumn] | None:
+        most = self.session.options.get(MAX_COLUMN_WIDTH)
+        columns = measured(rows.columns, shown, most)
+        kinds = [GridColumn("op", width=2, flexible=False)] if rows.kinds is not None else []
+        return fit([*kinds, *columns], self.screen.width)
+
+    def _print_rows(self, rows: Rows, note: str | None, started: float, most: int | None = None) -> None:
+        """A grid or records, and the count. With `most`, the first so many."""
+        shown = rows.rows if most is None else rows.rows[:most]
+        columns = None if self.expanded else self._grid(rows, shown)
+        if columns is None:
+            names = [c.name for c in rows.columns]
+            per_record = len(names) + 1
+            for number, row in enumerate(shown if most is None else shown[: max(1, most // per_record)], 1):
+                self.screen.lines(self.screen.record_lines(number, names, row))
+            shown = shown if most is None else shown[: max(1, most // per_record)]
+        elif rows.columns:
+            frame = self.screen.frame
+            self.screen.lines(header_lines(columns, frame))
+            if rows.kinds is None:
+                self.screen.lines(body_line(columns, row, frame) for row in shown)
+            else:
+                self.screen.lines(
+                    body_line(columns, (kind, *row), frame, KIND_STYLES[kind])
+                    for kind, row in zip(rows.kinds, shown, strict=False)
+                )
+            self.screen.lines([bottom_rule(columns, frame)])
+        total = len(rows.rows)
+        count = f"{total:,} {'change' if rows.kinds is not None else 'row'}{'' if total == 1 else 's'}"
+        if len(shown) < total:
+            count += f", {len(shown):,} shown" + (f": {note}" if note else "")
+        self.screen.lines([[("note", f"{count}{self._timing(started)}")]])
+
+    def _stream(self, result: Result, started: float) -> None:
+        """Tableau: a line for each change, as it comes, until the end or Ctrl-C."""
+        columns = [c.wide(max(len(c.name), 12)) for c in columns_of(result.schema)]
+        op = GridColumn("op", width=2, flexible=False)
+        frame = self.screen.frame
+        changes, shown_header = 0, False
+        for batch in result.changes():
+            rows = list(zip(*texts_of(batch.columns, result.schema, result.time_zone), strict=True))
+            if not shown_header:
+                # The first changes tell how wide the columns are; later values are cut.
+                columns = [
+                    m.wide(max(m.width, c.width)) if m.flexible else m.wide(max(m.width, 10))
+                    for m, c in zip(measured(columns, rows, self.session.options.get(MAX_COLUMN_WIDTH)), columns)
+                ]
+                grid = fit([op, *columns], self.screen.width) or [op, *columns]
+                self.screen.lines(header_lines(grid, frame))
+                shown_header = True
+            kinds = [KIND_NAMES[k] for k in batch.kinds_or_inserts().tolist()]
+            self.screen.lines(
+                body_line(grid, (kind, *row), frame, KIND_STYLES[kind]) for kind, row in zip(kinds, rows, strict=True)
+            )
+            changes += len(rows)
+        if not shown_header:
+            grid = [op, *columns]
+            self.screen.lines(header_lines(grid, frame))
+        self.screen.lines([bottom_rule(grid, frame)])
+        ended = "cancelled after " if self._interrupt.seen else ""
+        self.screen.say(f"{ended}{changes:,} change{'' if changes == 1 else 's'}{self._timing(started)}", "note")
+
+    def _print_result(self, result: Result, form: str) -> None:
+        """As `sqlengine run` prints it: into a file or a pipe."""
+        try:
+            for piece in render_result(result, form, Paint(None)):
+                self._results(piece)
+        except UnsupportedError as error:
+            if error.code != STOPPED:
+                raise
+            self.screen.say("cancelled before all rows were there", "warning")
+
+    def _results(self, text: str) -> None:
+        if self.output is None:
+            self.screen.write(text)
+        else:
+            self.output[0].write(text)
+            self.output[0].flush()
+
+    def _timing(self, started: float) -> str:
+        if not self.screen.interactive or not self.session.options.get(PRINT_TIME):
+            return ""
+        return f" ({time.monotonic() - started:.3f} s)"
+
+    def _timed(self, started: float) -> None:
+        if self._timing(started):
+            self.screen.say(self._timing(started).strip(" "), "note")
+
+    # --- output file
+    # ------------------------------------------------------------------------------------------------------
+
+    def redirect(self, name: str | None) -> None:
+        """`\\o`: results go to a file from now on, or (None) to the screen. Raises ConnectorError E3320."""
+        if self.output is not None:
+            self.output[0].close()
+            self.output = None
+        if name is None:
+            return
+        path = Path(name).expanduser()
+        try:
+            self.output = path.open("w", encoding="utf-8"), _FORMATS.get(path.suffix.lower(), "table")
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot write {name}: {error.strerror}",
+                code="E3320",
+                hint="\\o without a name goes back to the screen",
+            ) from error
+
+    # --- jobs
+    # -------------------------------------------------------------------------------------------------------------
+
+    def _ended(self, running: RunningJob) -> None:
+        """A job in the background has ended, in its own thread."""
+        if running.id == self._waited_for or self.session.closed.is_set():
+            return
+        if running.failure is None:
+            verb = "has ended" if running.job.status == "FINISHED" else "was stopped"
+            self.notes(f"{running.id} {verb}: {_written(running.job)}")
+        elif self.screen.interactive:
+            running.told = True
+            failure = running.failure
+            message = f"{failure.code} {failure.message}" if isinstance(failure, SqlEngineError) else str(failure)
+            self.notes(self.screen.paint(f"{running.id} has failed: {message}", "error"))
+
+    def _check_background(self) -> None:
+        """In a script: raise what made a job in the background fail."""
+        if not self.screen.interactive:
+            for source, result in self._background:
+                if result.job is not None and result.job.status == "FAILED":
+                    with named(source):
+                        result.wait()
+
+    def wait_for_jobs(self) -> None:
+        """Until all jobs in the background have ended; raises what made one fail."""
+        self._check_background()
+        with self._interrupt:
+            self.session.jobs.wait_for_all()
+        self._check_background()
+
+    def running_jobs(self) -> list[RunningJob]:
+        """The jobs that leaving would stop."""
+        return [job for job in self.session.jobs.active() if job.thread is not None]
+
+    @property
+    def verbose(self) -> bool:
+        return self.session.options.get(VERBOSE)
+
+
+def _written(job: Job) -> str:
+    """What the sinks of a job have taken: `3 rows written to out`."""
+    counts = [
+        (v.operator.rows_written, v.node.name.rpartition(".")[2])
+        for v in job.dataflow.vertices
+        if isinstance(v.node, SinkExec) and isinstance(v.operator, SinkOperator)
+    ]
+    return ", ".join(f"{rows:,} row{'' if rows == 1 else 's'} written to {name}" for rows, name in counts)
+
+
+def _title(text: str) -> str:
+    return " ".join(text.split())

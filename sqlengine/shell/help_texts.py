@@ -1,0 +1,74 @@
+"""How statements are written, in a few lines each: what HELP shows."""
+
+from __future__ import annotations
+
+from runtime.core.errors import UnsupportedError, did_you_mean
+
+__all__ = ["STATEMENTS", "help_on"]
+
+STATEMENTS: dict[str, str] = {
+    "SELECT": """\
+[WITH name AS (query), ...]
+SELECT [DISTINCT] item, ... FROM table [JOIN table ON condition] [WHERE condition]
+[GROUP BY expression, ...] [HAVING condition] [QUALIFY condition]
+[UNION [ALL] | INTERSECT | EXCEPT query] [ORDER BY expression [DESC], ...] [LIMIT n]
+  windows:  FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end""",
+    "INSERT": """\
+INSERT {INTO | OVERWRITE} table [(column, ...)] {query | VALUES (value, ...), ...}
+  a job: done at once over tables in memory, else in the background (SHOW JOBS, STOP JOB)""",
+    "UPDATE": "UPDATE table SET column = expression, ... [WHERE condition]      tables in memory",
+    "DELETE": "DELETE FROM table [WHERE condition]      tables in memory",
+    "TRUNCATE": "TRUNCATE TABLE table      tables in memory",
+    "CREATE TABLE": """\
+CREATE [TEMPORARY] TABLE [IF NOT EXISTS] name (
+  column TYPE [NOT NULL] [COMMENT 'text'],
+  column AS expression,
+  column TYPE METADATA [FROM 'key'] [VIRTUAL],
+  WATERMARK FOR column AS column - INTERVAL '5' SECOND,
+  PRIMARY KEY (column, ...) NOT ENFORCED
+) [COMMENT 'text'] [PARTITIONED BY (column, ...)] [WITH ('connector' = '...', ...)] [LIKE table | AS query]
+  without a connector its rows are kept in memory""",
+    "CREATE VIEW": "CREATE [TEMPORARY] VIEW [IF NOT EXISTS] name [(column [COMMENT 'text'], ...)] [COMMENT 'text'] AS query",
+    "CREATE MATERIALIZED VIEW": """\
+CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(column, ...)] [COMMENT 'text'] AS query
+  its answer is kept up to date; SUBSCRIBE TO name shows how it changes""",
+    "CREATE CATALOG": """\
+CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)
+  'generic_in_memory'     forgotten at the end
+  'file', 'path' = '...'  definitions are kept in a file of SQL""",
+    "CREATE DATABASE": "CREATE DATABASE [IF NOT EXISTS] [catalog.]name [COMMENT 'text'] [WITH ('key' = 'value', ...)]",
+    "ALTER TABLE": """\
+ALTER TABLE name RENAME TO other | RENAME column TO other | SET ('key' = 'value', ...) | RESET ('key', ...)
+ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column TYPE ...) | DROP (column, ...)""",
+    "ALTER VIEW": "ALTER VIEW name RENAME TO other | AS query",
+    "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG} [IF EXISTS] name",
+    "USE": "USE [catalog.]database      USE CATALOG catalog",
+    "SHOW": """\
+SHOW {TABLES | VIEWS | MATERIALIZED VIEWS | FUNCTIONS | DATABASES | CATALOGS | JOBS | MODULES} [LIKE 'pattern']
+SHOW COLUMNS FROM table      SHOW CURRENT {CATALOG | DATABASE}
+SHOW CREATE {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG} name""",
+    "DESCRIBE": "DESCRIBE [EXTENDED] table      DESCRIBE {FUNCTION | CATALOG | DATABASE} name      DESCRIBE JOB 'id'",
+    "EXPLAIN": "EXPLAIN [CHANGELOG_MODE, STATE, ESTIMATED_COST, JSON_EXECUTION_PLAN] {query | INSERT ...}",
+    "EXECUTE STATEMENT SET": "EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END;      one job, several tables",
+    "SET": "SET      SET 'key' = 'value'      docs/options.md lists the keys; Tab after SET ' completes them",
+    "RESET": "RESET ['key']",
+    "SUBSCRIBE": "SUBSCRIBE TO view      its rows, then its changes as they come, until Ctrl-C",
+    "FLUSH": "FLUSH      waits until materialized views have taken the input that is there",
+    "BEGIN EPOCH": "BEGIN EPOCH; changes ...; END EPOCH;      all changes become visible together",
+    "ANALYZE": "ANALYZE TABLE table COMPUTE STATISTICS [FOR {COLUMNS column, ... | ALL COLUMNS}]",
+    "STOP JOB": "STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",
+    "CREATE SAVEPOINT": "CREATE SAVEPOINT ['path'] FOR JOB 'id'",
+}
+
+
+def help_on(name: str) -> str:
+    """How a statement is written. Raises UnsupportedError E1650 for a word that begins none."""
+    wanted = " ".join(name.upper().rstrip(";").split())
+    found = [key for key in STATEMENTS if key == wanted] or [key for key in STATEMENTS if key.startswith(wanted)]
+    if not found:
+        raise UnsupportedError(
+            f"there is no help on {name}",
+            code="E1650",
+            hint=did_you_mean(wanted, STATEMENTS) or "HELP lists statements",
+        )
+    return "\n\n".join(STATEMENTS[key] for key in found)
