@@ -43,7 +43,7 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext, 
     """The sections of EXPLAIN for statements planned together, each as (bound, optimized, physical).
 
     `order`: how the rows of the only plan are shown, once the input has ended.
-    Raises UserError E1611 for a detail that does not exist.
+    Raises UserError E1618 for a detail that does not exist.
     """
     for detail in details:
         if detail not in DETAILS:

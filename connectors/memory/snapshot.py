@@ -27,11 +27,26 @@ def cannot_be_read_again(name: str) -> PlanningError:
 
 @dataclass(frozen=True, eq=False)
 class TableSnapshot:
-    """Rows that do not change: what a SELECT over a table in memory reads. Equal only to itself."""
+    """Rows that do not change: what a SELECT over a table in memory reads. Equal to one of the same columns of the very
+    same rows, so that a plan reads them once.
+
+    `whole`: the rows with all columns of the table, where `rows` has some of them.
+    """
 
     name: str
     schema: Schema
     rows: pa.Table
+    whole: pa.Table | None = None
+
+    @property
+    def _identity(self) -> tuple[str, Schema, int]:
+        return self.name, self.schema, id(self.rows if self.whole is None else self.whole)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableSnapshot) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     @property
     def changelog_mode(self) -> ChangelogMode:
@@ -52,7 +67,8 @@ class TableSnapshot:
 
     def with_columns(self, names: Sequence[str]) -> TableSnapshot:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
-        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)))
+        whole = self.rows if self.whole is None else self.whole
+        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)), whole)
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}

@@ -8,6 +8,7 @@ applied at once (so that UPDATE and DELETE see them) and published together.
 from __future__ import annotations
 
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,6 +86,7 @@ class MemoryTable:
         self.idle = False
         self._unpublished: list[ChangelogBatch] = []
         self._committed: pa.Table | None = None
+        self._read: weakref.ref[pa.Table] | None = None
         self._in_epoch = False
         self.token = os.urandom(8).hex()
         """Tells this table, with its rows, from one of the same name in another process."""
@@ -115,6 +117,7 @@ class MemoryTable:
         """
         if self._in_epoch and self._committed is None:
             self._committed = self.contents()
+        self._read = None
         if self.append_only:
             if not batch.is_append_only:
                 raise PlanningError(
@@ -255,7 +258,15 @@ class MemoryTable:
     # ----------------------------------------------------------------------------------------------------------
 
     def contents(self) -> pa.Table:
-        """All live rows, in order of arrival, a row of count n n times."""
+        """All live rows, in order of arrival, a row of count n n times. The same object as long as somebody has it and
+        nothing changes."""
+        known = None if self._read is None else self._read()
+        if known is None:
+            known = self._gathered()
+            self._read = weakref.ref(known)
+        return known
+
+    def _gathered(self) -> pa.Table:
         if self.append_only:
             return pa.Table.from_batches(self._appended, schema=self._arrow_schema)
         slots = self._index.live_slots()

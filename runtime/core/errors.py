@@ -196,10 +196,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     lower = {n.lower(): n for n in names}
     near = [lower[m] for m in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)]
     if near:
+        best = _likeness(name, near[0])
+        near = [n for n in near if _likeness(name, n) > best - 0.15]
         return "did you mean " + " or ".join(f'"{n}"' for n in near) + "?"
     if 0 < len(names) <= 12:
         return "there is: " + ", ".join(f'"{n}"' for n in names)
     return None
+
+
+def _likeness(a: str, b: str) -> float:
+    return difflib.SequenceMatcher(None, b.lower(), a.lower()).ratio()
 
 
 def with_article(thing: object) -> str:

@@ -43,7 +43,7 @@ PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed op
 class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
     watermark now; `watermark`: the source's own, where it has one; `splits`: which of them gave the rows, where there
-    are several; `reached`: where reading stands after it."""
+    are several; `reached`: where reading stands after it; `seconds`: how long reading took."""
 
     batch: ChangelogBatch | None
     finished: bool = False
@@ -51,6 +51,7 @@ class SourceInput:
     watermark: int = MIN_WATERMARK
     splits: SplitRows | None = None
     reached: Reached | None = None
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -257,6 +258,7 @@ class Dataflow:
         if given.splits is not None:
             self._splits[vertex.node] = given.splits
         vertex.output = given.batch
+        vertex.busy_seconds += given.seconds
         vertex.idle = given.idle and not given.finished
         vertex.watermark = max(vertex.watermark, given.watermark)
         if given.finished:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -19,6 +21,7 @@ from runtime.local.alignment import Alignments
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
+from runtime.local.profile import PROFILE, Profile
 from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
@@ -71,6 +74,7 @@ class Job:
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._reading: ThreadPoolExecutor | None = None
+        self._profile = Profile() if settings.options.get(PROFILE) else None
         try:
             self._open()
         except BaseException:
@@ -153,10 +157,16 @@ class Job:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
         end or became idle. When it raises, the job has failed."""
         try:
-            return self._advance()
+            return self._one_epoch()
         except BaseException as error:
             self._fail(error)
             raise
+
+    def _one_epoch(self) -> tuple[list[ChangelogBatch | None], bool]:
+        if self._profile is None:
+            return self._advance()
+        with self._profile.running():
+            return self._advance()
 
     def _advance(self) -> tuple[list[ChangelogBatch | None], bool]:
         self.status = "RUNNING"
@@ -224,7 +234,7 @@ class Job:
         try:
             while not self._cancelled.is_set() and not self.resumed_finished:
                 try:
-                    outputs, moved = self._advance()
+                    outputs, moved = self._one_epoch()
                 except Exception as error:
                     with pause():
                         self._start_again(error)
@@ -269,6 +279,9 @@ class Job:
             if self.checkpoints is not None:
                 self.checkpoints.close()
         self.status = "FINISHED" if over and not self._cancelled.is_set() else "CANCELED"
+        if self._profile is not None:
+            say = self.on_note or partial(print, file=sys.stderr)
+            say(self._profile.report(self.name, self.dataflow.vertices))
 
     def _save_last(self, over: bool) -> None:
         """What the job leaves for the next run. When that fails its sinks publish nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as wall_clock
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -215,6 +216,7 @@ class SourceInputs:
         self._open.clear()
 
     def _read(self, max_rows: int, until: int) -> SourceInput:
+        started = wall_clock.perf_counter()
         if not self.node.table.bounded and not self._waiting:
             self._discover()
         read = self._read_side_by_side if self._side_by_side else self._read_in_turn
@@ -224,7 +226,13 @@ class SourceInputs:
         batch = ChangelogBatch.concat(batches) if batches else None
         self._pace.took(0 if batch is None else len(batch))
         return SourceInput(
-            batch, self._exhausted, self._idle(), self._own_watermark(), self._split_rows(pieces), self._reach()
+            batch,
+            self._exhausted,
+            self._idle(),
+            self._own_watermark(),
+            self._split_rows(pieces),
+            self._reach(),
+            wall_clock.perf_counter() - started,
         )
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:

@@ -22,7 +22,7 @@ from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, SortSpec
 from runtime.plan.state import column_names, duration_text, state_tables
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
-__all__ = ["explain", "explain_node", "order_text"]
+__all__ = ["explain", "explain_lines", "explain_node", "order_text"]
 
 Note = Callable[[PhysicalNode], str]
 
@@ -48,6 +48,14 @@ def explain(
     return "\n".join(writer.lines)
 
 
+def explain_lines(roots: Sequence[PhysicalNode]) -> list[tuple[str, PhysicalNode | None]]:
+    """The lines of plans, each with its operator; None where that stands in an earlier line."""
+    writer = _Writer(roots, False, False, False, None, False)
+    for plan in roots:
+        writer.write(plan, 0)
+    return list(zip(writer.lines, writer.operators, strict=True))
+
+
 class _Writer:
     def __init__(
         self,
@@ -66,12 +74,15 @@ class _Writer:
         self._uids = uids(roots)
         self._written: set[PhysicalNode] = set()
         self.lines: list[str] = []
+        self.operators: list[PhysicalNode | None] = []
 
     def write(self, node: PhysicalNode, depth: int) -> None:
         indent = "  " * depth
         if node in self._written and node.inputs:
             self.lines.append(f"{indent}Shared {self._uids[node]}")
+            self.operators.append(None)
             return
+        self.operators.append(None if node in self._written else node)
         self._written.add(node)
         line = f"{indent}{explain_node(node)}"
         if self._modes:

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from runtime.local.job import Job
+from sqlengine.amounts import human_bytes, human_count
 from sqlengine.display import watermark_text
 
-__all__ = ["ERASE_LINE", "Progress", "human_bytes", "human_count", "progress_line", "watermark_text"]
+__all__ = ["ERASE_LINE", "Progress", "progress_line", "rows_through"]
 
 REDRAW_SECONDS = 0.1
 RATE_SECONDS = 1.0
@@ -27,26 +28,6 @@ def _is_pipe(stream: TextIO) -> bool:
         return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):  # not a stream of the operating system
         return False
-
-
-def human_count(number: float) -> str:
-    """`999`, `12.3k`, `4.56M`."""
-    for unit in ("", "k", "M"):
-        if abs(number) < 999.5:
-            return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
-        number /= 1000
-    return f"{number:.3g}G"
-
-
-def human_bytes(number: float) -> str:
-    """`512 B`, `1.5 KiB`, `3.0 MiB`, `1.2 GiB`."""
-    if number < 1024:
-        return f"{number:.0f} B"
-    for unit in ("KiB", "MiB"):
-        number /= 1024
-        if number < 1024:
-            return f"{number:.1f} {unit}"
-    return f"{number / 1024:.1f} GiB"
 
 
 class _Rates:

@@ -413,8 +413,8 @@ class Describe(Statement):
 class Explain(Statement):
     """`EXPLAIN [detail, ..|PLAN FOR] statement`.
 
-    `details` are upper case and among ESTIMATED_COST, CHANGELOG_MODE, PLAN_ADVICE, JSON_EXECUTION_PLAN, STATE; both
-    `EXPLAIN STATE, CHANGELOG_MODE SELECT ..` and `EXPLAIN (STATE) SELECT ..` are accepted.
+    `details` are upper case and among ESTIMATED_COST, CHANGELOG_MODE, PLAN_ADVICE, JSON_EXECUTION_PLAN, STATE, RESTORE,
+    ANALYZE; both `EXPLAIN STATE, CHANGELOG_MODE SELECT ..` and `EXPLAIN (STATE) SELECT ..` are accepted.
     """
 
     statement: Statement

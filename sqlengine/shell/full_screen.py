@@ -14,7 +14,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from runtime.core.changelog import KIND_NAMES
-from sqlengine.cli.progress import human_count
+from sqlengine.amounts import human_count
 from sqlengine.client_options import MAX_COLUMN_WIDTH, MAX_TABLE_ROWS
 from sqlengine.display import watermark_text
 from sqlengine.result import Result

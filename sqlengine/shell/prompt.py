@@ -19,7 +19,7 @@ from prompt_toolkit.styles import Style
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import __version__
-from sqlengine.cli.progress import human_count
+from sqlengine.amounts import human_count
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.full_screen import FullScreen
 from sqlengine.shell.highlight import SqlLexer

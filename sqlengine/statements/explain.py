@@ -14,6 +14,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import Planned, PlannedQuery, lower_context, plan_insert, plan_query, plan_statement_set
 from sqlengine.result import Result
 from sqlengine.session import Session
+from sqlengine.statements.explain_analyze import ANALYZE, explain_analyze
 from sqlengine.statements.explain_restore import restore_text
 from sqlengine.statements.tables import get_table
 
@@ -23,15 +24,19 @@ RESTORE = "RESTORE"
 
 
 def explain(statement: st.Explain, session: Session) -> Result:
-    """One row, one column: the text of the plans."""
+    """One row, one column: the text of the plans; with ANALYZE, of the plan that has run."""
+    if ANALYZE in statement.details:
+        plans = planned(statement.statement, session)
+        return explain_analyze(statement.statement, [p.physical for p in plans], session)
     text = plan_text(statement.statement, session, statement.details)
     return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
 
 
 def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...] = ()) -> str:
     """The logical plan as bound and as optimized, and the physical plan; `details` as in EXPLAIN. RESTORE alone is
-    only about saved state."""
+    only about saved state, and nothing runs for ANALYZE."""
     plans = planned(statement, session)
+    details = tuple(detail for detail in details if detail != ANALYZE)
     if RESTORE in details:
         restore = restore_text([p.physical for p in plans], session)
         rest = tuple(detail for detail in details if detail != RESTORE)

@@ -14,6 +14,7 @@ from runtime.core.types import STRING
 from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
+from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.state.backend import BACKEND_OPTIONS
 from sqlengine.client_options import CLIENT_OPTIONS
@@ -41,6 +42,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         EPOCH_MAX_ROWS,
         IDLE_TIMEOUT,
         MAX_ROWS_PER_SECOND,
+        PROFILE,
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,
         NULL_ROWTIME,
