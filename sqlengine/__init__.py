@@ -28,9 +28,74 @@ for _package in ("planner", "runtime", "connectors"):
         )
 
 from runtime.core.errors import SqlEngineError  # noqa: E402
-from sqlengine.environment import Table, TableEnvironment  # noqa: E402
+from sqlengine.environment import TableEnvironment  # noqa: E402
 from sqlengine.result import Result, SqlEngineWarning  # noqa: E402
 from sqlengine.rows import Row  # noqa: E402
+from sqlengine.table_api.constructors import (  # noqa: E402
+    and_,
+    array,
+    call,
+    call_sql,
+    coalesce,
+    col,
+    if_then_else,
+    lit,
+    map_,
+    not_,
+    null_of,
+    or_,
+    row,
+    unnest,
+)
+from sqlengine.table_api.data_types import DataTypes, TableSchema  # noqa: E402
+from sqlengine.table_api.expression import Expression  # noqa: E402
+from sqlengine.table_api.table import Table  # noqa: E402
+from sqlengine.table_api.windows import (  # noqa: E402
+    CURRENT_RANGE,
+    CURRENT_ROW,
+    UNBOUNDED_RANGE,
+    UNBOUNDED_ROW,
+    Cumulate,
+    Over,
+    Session,
+    Slide,
+    Tumble,
+    row_interval,
+)
 
-__all__ = ["Result", "Row", "SqlEngineError", "SqlEngineWarning", "Table", "TableEnvironment"]
+__all__ = [
+    "CURRENT_RANGE",
+    "CURRENT_ROW",
+    "UNBOUNDED_RANGE",
+    "UNBOUNDED_ROW",
+    "Cumulate",
+    "DataTypes",
+    "Expression",
+    "Over",
+    "Result",
+    "Row",
+    "Session",
+    "Slide",
+    "SqlEngineError",
+    "SqlEngineWarning",
+    "Table",
+    "TableEnvironment",
+    "TableSchema",
+    "Tumble",
+    "and_",
+    "array",
+    "call",
+    "call_sql",
+    "coalesce",
+    "col",
+    "if_then_else",
+    "lit",
+    "map_",
+    "not_",
+    "null_of",
+    "or_",
+    "row",
+    "row_interval",
+    "unnest",
+]
 __version__ = "0.1.0"

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 
 from runtime.core.clock import Clock
-from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result, SqlEngineWarning
+from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.statements.dispatch import execute
-from sqlengine.statements.explain import plan_text
-from sqlengine.statements.queries import DML_SYNC
 from sqlengine.statements.settings import set_value
+from sqlengine.table_factory import TableFactory, located
 
-__all__ = ["Config", "Table", "TableEnvironment"]
+__all__ = ["Config", "TableEnvironment"]
 
 
-class TableEnvironment:
+class TableEnvironment(TableFactory):
     """A catalog, a configuration, and the jobs and views that run in this process.
 
         t_env = TableEnvironment.create({"table.local-time-zone": "UTC"})
@@ -31,6 +27,7 @@ class TableEnvironment:
     """
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self._session = session
 
     @staticmethod
@@ -65,47 +62,11 @@ class TableEnvironment:
             yield self._execute(statement, script)
 
     def _execute(self, statement: st.Statement, text: str) -> Result:
-        try:
-            result = execute(statement, self._session)
-        except SqlEngineError as error:
-            raise located(error, text) from error.__cause__
-        except RecursionError:
-            raise SqlSyntaxError(
-                "the statement is nested too deeply",
-                span=statement.span,
-                text=text,
-                hint="name parts of it with WITH or CREATE VIEW",
-            ) from None
-        for message in result.warnings:
-            warnings.warn(message, SqlEngineWarning, stacklevel=3)
-        result.text = text
-        result.time_zone = self._session.time_zone
-        if isinstance(statement, (st.Insert, st.StatementSet)) and self._session.options.get(DML_SYNC):
-            result.wait()
-        return result
-
-    def sql_query(self, query: str) -> Table:
-        """A query as a table that can be executed, explained or inserted elsewhere."""
-        statement = parse_statement(query)
-        if not isinstance(statement, st.QueryStatement):
-            raise UnsupportedError(
-                "sql_query takes a query",
-                code="E1611",
-                span=statement.span,
-                text=query,
-                hint="use execute_sql for other statements",
-            )
-        return Table(self, query)
+        return self._run(statement, text, lambda error: located(error, text))
 
     def explain_sql(self, statement: str, *details: str) -> str:
         """The plans of a statement as text; `details` as in EXPLAIN, for example "CHANGELOG_MODE"."""
-        parsed = parse_statement(statement)
-        inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
-        try:
-            with self._session.views.lock:
-                return plan_text(inner, self._session, tuple(d.upper() for d in details))
-        except SqlEngineError as error:
-            raise located(error, statement) from error.__cause__
+        return self._explain(statement, details, lambda error: located(error, statement))
 
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
@@ -136,24 +97,6 @@ class TableEnvironment:
         self.close()
 
 
-class Table:
-    """A query that was not run yet."""
-
-    def __init__(self, environment: TableEnvironment, query: str) -> None:
-        self._environment = environment
-        self._query = query
-
-    def execute(self) -> Result:
-        return self._environment.execute_sql(self._query)
-
-    def explain(self, *details: str) -> str:
-        return self._environment.explain_sql(self._query, *details)
-
-    def execute_insert(self, table: str) -> Result:
-        """Write the rows into a table, by position."""
-        return self._environment.execute_sql(f"INSERT INTO {table} {self._query}")
-
-
 class Config:
     """The options of an environment."""
 
@@ -167,10 +110,3 @@ class Config:
     def get(self, key: str, default: str | None = None) -> str | None:
         found = self._session.options.text(key)
         return default if found is None else found
-
-
-def located(error: SqlEngineError, text: str) -> SqlEngineError:
-    """The error with the text that its place points into."""
-    if error.text is None and error.span is not None:
-        error.text = text
-    return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -71,8 +72,8 @@ class Result:
         self.summary = summary
         self.warnings: tuple[str, ...] = ()
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
-        self.text: str | None = None
-        """The SQL text that places in errors point into."""
+        self.locate: Callable[[SqlEngineError], SqlEngineError] = _as_it_is
+        """Gives an error the text that its place points into."""
         self.time_zone = "UTC"
         """The zone in which TIMESTAMP_LTZ is shown."""
 
@@ -108,13 +109,8 @@ class Result:
         try:
             yield from self._batches
         except SqlEngineError as error:
-            raise self._located(error) from error.__cause__
+            raise self.locate(error) from error.__cause__
         self._read_to_end = self.is_query
-
-    def _located(self, error: SqlEngineError) -> SqlEngineError:
-        if error.span is not None and error.text is None:
-            error.text = self.text
-        return error
 
     def changes(self) -> Iterator[ChangelogBatch]:
         """The changelog, a batch per epoch that changed something."""
@@ -145,6 +141,29 @@ class Result:
         complete.
         """
         return pa.Table.from_batches([self.folded()])
+
+    def to_pandas(self) -> Any:
+        """`to_arrow` as a pandas DataFrame; needs pandas."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """`to_arrow` as a polars DataFrame; needs polars (UnsupportedError E1624)."""
+        try:
+            polars = importlib.import_module("polars")
+        except ImportError as error:
+            raise UnsupportedError(
+                "polars is not installed", code="E1624", hint="pip install polars, or use to_arrow()"
+            ) from error
+        return polars.from_arrow(self.to_arrow())
+
+    def to_changelog(self) -> Iterator[pa.RecordBatch]:
+        """The changes, a record batch for each epoch that changed something: a column `op` with the row kind (`+I`,
+        `-U`, `+U`, `-D`) before the others."""
+        names = ["op", *self.schema.names]
+        kinds = pa.array(KIND_NAMES)
+        for batch in self.changes():
+            op = kinds.take(pa.array(batch.kinds_or_inserts()))
+            yield pa.RecordBatch.from_arrays([op, *batch.columns], names=names)
 
     def folded(self) -> pa.RecordBatch:
         """`to_arrow` as one record batch."""
@@ -179,7 +198,7 @@ class Result:
                 for _ in self._read():
                     pass
         except SqlEngineError as error:
-            raise self._located(error) from error.__cause__
+            raise self.locate(error) from error.__cause__
         return self
 
     @property
@@ -195,6 +214,10 @@ class Result:
             self.job.cancel()
         if self._stopper is not None:
             self._stopper()
+
+
+def _as_it_is(error: SqlEngineError) -> SqlEngineError:
+    return error
 
 
 def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:

@@ -31,7 +31,7 @@ from runtime.local.job_settings import EpochCut, JobSettings
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode
 from runtime.spi.registry import TableRequest
-from runtime.spi.table import SinkTable
+from runtime.spi.table import SinkTable, SourceTable
 from sqlengine.catalog.catalog import Catalogs
 from sqlengine.catalog.objects import (
     CatalogTable,
@@ -49,6 +49,7 @@ from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
 __all__ = [
     "DYNAMIC_OPTIONS",
+    "PYTHON_DATABASE",
     "RUNTIME_MODE",
     "TIME_ZONE",
     "Binding",
@@ -67,6 +68,8 @@ RUNTIME_MODE = text_option(
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
 SYSTEM_DATABASE = "system"
+PYTHON_DATABASE = "$python"
+"""Where rows that Python has given are found by number, for tables of the Table API."""
 
 
 def time_zone_name(text: str) -> str | None:
@@ -100,6 +103,8 @@ class Session:
         self.rejected = RejectedRows()
         self.memory: dict[ObjectPath, MemoryTable] = {}
         """Rows of tables without connector and of materialized views, by `storage`."""
+        self.python_tables: dict[str, SourceTable] = {}
+        """Rows that Python has given, for as long as a table reads them."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.jobs = Jobs()
         self.views = Views()
@@ -243,6 +248,12 @@ class Session:
                 hint="INSERT into a table with another connector, for example 'filesystem' or 'print'",
             )
 
+    def python_table(self, name: str) -> OpenTable:
+        """Rows that Python has given, as a table."""
+        source = self.python_tables[name]
+        path = ObjectPath(self.catalogs.current_catalog, PYTHON_DATABASE, name)
+        return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in source.schema)), source, None)
+
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
@@ -307,6 +318,8 @@ class Binding:
         session = self.session
         if path[0] == SYSTEM_DATABASE and (len(path) == 2 or path[1] == "state"):
             return session.system_table(path[1:], span)
+        if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
+            return session.python_table(path[1])
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)

@@ -66,8 +66,10 @@ def test_every_rule_has_a_spec_and_stands_after_what_it_needs() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("heavy", ["pyspark", "rocksdict", "duckdb", "lark", "prompt_toolkit"])
+@pytest.mark.parametrize(
+    "heavy", ["pandas", "polars", "IPython", "pyspark", "rocksdict", "duckdb", "lark", "prompt_toolkit"]
+)
 def test_start_does_not_load_what_a_query_may_not_need(heavy: str) -> None:
-    # pandas is not among these: pyarrow itself loads it where it is installed.
+    # pyarrow loads pandas, where it is installed, once something makes an Arrow value of a Python one.
     code = f"import sys, sqlengine; sys.exit('{heavy}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

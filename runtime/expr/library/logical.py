@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.types import BOOLEAN, DataType
+from runtime.expr.constants import FALSE, TRUE
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import BOOLEAN_, Family
 
@@ -51,8 +51,8 @@ def not_(_: EvalContext, value: Value) -> Value:
     return pc.invert(value)
 
 
-_TRUE = pa.scalar(True)
-_FALSE = pa.scalar(False)
+_TRUE = TRUE
+_FALSE = FALSE
 
 
 @FAMILY.scalar(

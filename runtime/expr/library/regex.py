@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from runtime.core.types import BOOLEAN, INT, STRING, array
 from runtime.expr.columns import as_array, from_numpy, validity
+from runtime.expr.constants import NO_TEXT, integer
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.java_regex import JavaRegex, java_regex
@@ -24,7 +25,7 @@ from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
 __all__ = ["FAMILY"]
 
 FAMILY = Family("regular expressions")
-_NULL = pa.scalar(None, pa.string())
+_NULL = NO_TEXT
 _TEXTS = array(STRING)
 
 
@@ -36,7 +37,7 @@ def _constant(pattern: Value) -> JavaRegex | None:
     return regex if regex is not None and regex.in_re2 else None
 
 
-_FIRST_GROUP = pa.scalar(1, pa.int32())
+_FIRST_GROUP = integer(1)
 
 
 @FAMILY.scalar(
@@ -118,7 +119,7 @@ def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length:
     "A group of the first match, 0 (the default) for all of it.",
     nulls=Nulls.MAYBE,
 )
-def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = pa.scalar(0, pa.int32())) -> Value:  # noqa: B008
+def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Value = integer(0)) -> Value:  # noqa: B008
     regex = _constant(pattern)
     if regex is not None and isinstance(group, pa.Scalar):
         wanted = group.as_py()

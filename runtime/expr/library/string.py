@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError, TypeMismatchError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
+from runtime.expr.constants import text as text_constant
 from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
@@ -152,7 +153,7 @@ def _trimmed(context: EvalContext, side: str, text: Value, characters: Value) ->
     return map_distinct(lambda t, c: strip(t, c) if c else t, [text, characters], pa.string(), context.num_rows)
 
 
-_SPACE = pa.scalar(" ", pa.string())
+_SPACE = text_constant(" ")
 
 
 def _trim_type(types: CallTypes) -> DataType:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from runtime.core.errors import ExpressionError
 from runtime.core.types import BIGINT, BYTES, INT, STRING
 from runtime.expr.columns import from_numpy, numbers, validity
+from runtime.expr.constants import texts
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.library.declare import BIGINT_, BINARY_, CHARACTER, Family
@@ -47,7 +48,7 @@ def ascii_(context: EvalContext, text: Value) -> Value:
     return on_rows(first, text, context.num_rows)
 
 
-_CHARACTERS = pa.array([chr(i) for i in range(256)] + [""])
+_CHARACTERS = texts([*(chr(i) for i in range(256)), ""])
 
 
 @FAMILY.scalar(
@@ -131,7 +132,7 @@ def _address(text: str) -> int | None:
     return sum(v << 8 * (3 - i) for i, v in enumerate(high)) | low
 
 
-_OCTETS = pa.array([str(i) for i in range(256)])
+_OCTETS = texts([str(i) for i in range(256)])
 
 
 @FAMILY.scalar(

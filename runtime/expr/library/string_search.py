@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from runtime.core.errors import ExpressionError
 from runtime.core.types import BOOLEAN, INT, STRING, DataType, TypeRoot, array
 from runtime.expr.columns import as_array, from_numpy, numbers, validity
+from runtime.expr.constants import NO_TEXT
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import BINARY_, CHARACTER, WHOLE_, Family, optional
@@ -24,7 +25,7 @@ from runtime.expr.typing import common_type
 __all__ = ["FAMILY"]
 
 FAMILY = Family("string search")
-_NULL = pa.scalar(None, pa.string())
+_NULL = NO_TEXT
 
 
 def _find(text: Value, pattern: str, length: int) -> Value:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from runtime.core.types import BIGINT, DATE, STRING, DataType, TypeRoot, timestamp, timestamp_ltz
 from runtime.expr.cast.parse_times import text_to_date, text_to_timestamp
 from runtime.expr.columns import as_array, from_numpy, integers_of, numbers, validity
+from runtime.expr.constants import text as text_constant
 from runtime.expr.date_parsing import parse_lenient, parse_smart
 from runtime.expr.date_patterns import Dialect, format_times, read_pattern
 from runtime.expr.decimals import unscaled
@@ -107,7 +108,7 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
     nulls=Nulls.MAYBE,
     can_fail=True,
 )
-def from_unixtime(context: EvalContext, seconds: Value, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
+def from_unixtime(context: EvalContext, seconds: Value, pattern: Value = text_constant(_DEFAULT)) -> Value:  # noqa: B008
     def write(values: pa.Array, text: str) -> pa.Array:
         instants = np.where(np.abs(integers_of(values)) < 1 << 43, integers_of(values), 0) * 1_000_000
         return _keep_nulls(format_times(instants, "us", text, Dialect.SIMPLE, context.time_zone, instants=True), values)
@@ -133,7 +134,7 @@ def _instants(context: EvalContext, texts: pa.Array, pattern: str, zone: str) ->
     dynamic=True,
     can_fail=True,
 )
-def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Value = pa.scalar(_DEFAULT)) -> Value:  # noqa: B008
+def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Value = text_constant(_DEFAULT)) -> Value:  # noqa: B008
     """Without arguments it follows the clock, so that the function counts as dynamic."""
     if text is None:
         return pa.scalar(context.processing_time // 1000, pa.int64())

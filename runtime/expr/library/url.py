@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.types import STRING
+from runtime.expr.constants import NO_TEXT
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, Family, optional
@@ -17,7 +18,7 @@ from runtime.expr.texts import on_rows
 __all__ = ["FAMILY"]
 
 FAMILY = Family("url")
-_NULL = pa.scalar(None, pa.string())
+_NULL = NO_TEXT
 _URL = (
     r"(?s)^\s*(?i:url:)?(?P<protocol>(?i:https?|ftp|file|jar|mailto)):(?://(?P<authority>[^/?#]*))?(?P<path>[^?#]*)"
     r"(?P<query>\?[^#]*)?(?P<ref>#.*?)?\s*$"

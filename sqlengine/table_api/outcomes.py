@@ -1,0 +1,64 @@
+"""What a table can be made to give: results, rows in the forms of other libraries, inserts, plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runtime.core.schema import Schema
+from sqlengine.result import Result
+from sqlengine.table_api.code import Code, compose, path_sql
+from sqlengine.table_api.html import schema_html
+
+if TYPE_CHECKING:
+    from sqlengine.table_api.query import Query
+
+__all__ = ["Outcomes"]
+
+
+class Outcomes:
+    """The ways in which a table is run."""
+
+    engine: Any
+    schema: Schema
+    query: Query
+    operation: str
+
+    def execute(self) -> Result:
+        """Run the query: the changes of its answer come as the result is read."""
+        return self.engine.run(self.query.code, self.operation)
+
+    def execute_insert(self, table: str, overwrite: bool = False) -> Result:
+        """Write the rows into a table of the catalog, by position; `overwrite` puts them in the place of its rows."""
+        words = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
+        return self.engine.run(self._insert(table, words), f'execute_insert("{table}")')
+
+    def _insert(self, table: str, words: str = "INSERT INTO") -> Code:
+        return compose([f"{words} {path_sql(table)} ", self.query.code])
+
+    def explain(self, *details: str) -> str:
+        """The plans of the query as text; `details` as in EXPLAIN, for example "CHANGELOG_MODE"."""
+        return self.engine.explain(self.query.code, self.operation, details)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of a query whose input ends, as an Arrow table."""
+        return self.execute().to_arrow()
+
+    def to_pandas(self) -> Any:
+        """The rows of a query whose input ends, as a pandas DataFrame."""
+        return self.execute().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The rows of a query whose input ends, as a polars DataFrame."""
+        return self.execute().to_polars()
+
+    def to_changelog(self) -> Iterator[pa.RecordBatch]:
+        """The changes of the answer, a record batch for each epoch that changed something: its first column, `op`, is
+        the row kind (`+I`, `-U`, `+U`, `-D`)."""
+        return self.execute().to_changelog()
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the columns, and the SQL. Nothing runs before `execute`."""
+        return schema_html([(f.name, str(f.type)) for f in self.schema], self.query.code.sql)

@@ -1,0 +1,308 @@
+"""Tables of the Table API: queries that are built by method calls, one after another.
+
+    orders = t_env.from_path("orders")
+    orders.where(col("amount") > 10).group_by("customer").select(col("customer"), col("amount").sum.alias("total"))
+
+A table is SQL (`table.sql` shows it), and each operation adds a clause to it. It is checked at once, by the binder that
+checks all SQL, so that a mistake shows at the line of Python that makes it, with the expression it is in. Nothing runs
+before `execute`, `execute_insert` or one of the `to_` methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from runtime.core.errors import BindError, did_you_mean
+from runtime.core.schema import Schema
+from sqlengine.result import Result
+from sqlengine.table_api.code import Code, compose, name_sql, operation
+from sqlengine.table_api.expression import Expression, column
+from sqlengine.table_api.grouped import GroupedTable, OverWindowedTable, WindowedTable
+from sqlengine.table_api.outcomes import Outcomes
+from sqlengine.table_api.query import Query, listed
+from sqlengine.table_api.select_list import items, shown
+from sqlengine.table_api.windows import GroupWindow, OverWindow
+
+__all__ = ["Engine", "Table"]
+
+
+class Engine(Protocol):
+    """What a table asks of its environment."""
+
+    def check(self, code: Code, operation: str) -> Schema:
+        """The columns of a query; errors point into the Python that it was written as."""
+        ...
+
+    def run(self, code: Code, operation: str) -> Result:
+        """Carry out a statement."""
+        ...
+
+    def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
+        """The plans of a statement as text."""
+        ...
+
+
+class Table(Outcomes):
+    """A query that was not run yet. Made by `TableEnvironment.from_path`, `sql_query`, `from_elements` and their like;
+    every operation gives a new one."""
+
+    def __init__(self, engine: Engine, query: Query, operation: str, keeps: tuple[Any, ...] = ()) -> None:
+        self.engine = engine
+        self.query = query
+        self.operation = operation
+        self.keeps = keeps
+        """What must live as long as the table: rows that it reads and no catalog knows."""
+        self.schema: Schema = engine.check(query.code, operation)
+        """Names and types of the columns."""
+
+    @property
+    def sql(self) -> str:
+        """The table as a SQL query."""
+        return self.query.code.sql
+
+    def __repr__(self) -> str:
+        return f"Table({self.schema})"
+
+    def get_schema(self) -> Schema:
+        """Names and types of the columns."""
+        return self.schema
+
+    def print_schema(self) -> None:
+        """Print the columns, one a line, as in Flink."""
+        print("(\n" + ",\n".join(f"  {name_sql(f.name)} {f.type}" for f in self.schema) + "\n)")
+
+    def __getitem__(self, name: str) -> Expression:
+        """A column by name: `orders["price"]`. Raises BindError E1201 for a name that is none."""
+        if name not in self.schema.names:
+            raise BindError(f'unknown column "{name}"', code="E1201", hint=did_you_mean(name, self.schema.names))
+        return column(name)
+
+    def __getattr__(self, name: str) -> Expression:
+        """A column as an attribute: `orders.price`, where no method has its name."""
+        schema = self.__dict__.get("schema")
+        if schema is None or name.startswith("__") or name not in schema.names:
+            hint = did_you_mean(name, [] if schema is None else schema.names)
+            raise AttributeError(f"a table has no column or method {name!r}" + (f"; {hint}" if hint else ""))
+        return column(name)
+
+    # --- columns
+
+    def select(self, *columns: Expression | str) -> Table:
+        """SELECT: these columns, `"name"` or expressions; `"*"` is all of them. Aggregates make one row of all."""
+        text, codes = operation("select", *(shown(c) for c in columns))
+        return self._then(self.query.with_columns(items(columns, codes)), text)
+
+    def alias(self, name: str, *more: str) -> Table:
+        """All columns under new names, in order. Raises BindError E1208 for another number of names."""
+        names = (name, *more)
+        text = f"alias({', '.join(map(repr, names))})"
+        if len(names) != len(self.schema):
+            raise BindError(
+                f"the table has {len(self.schema)} columns, and {len(names)} names are given for them",
+                code="E1208",
+                hint="name them all, or rename some with rename_columns",
+            )
+        pairs = zip(self.schema.names, names, strict=True)
+        return self._list(text, [Code(f"{name_sql(old)} AS {name_sql(new)}") for old, new in pairs])
+
+    def add_columns(self, *columns: Expression) -> Table:
+        """All columns, and further ones: `t.add_columns((col("a") * 2).alias("b"))`."""
+        text, codes = operation("add_columns", *(shown(c) for c in columns))
+        for added in columns:
+            if added.aliases and added.aliases[0] in self.schema.names:
+                raise BindError(
+                    f'there is a column "{added.aliases[0]}" already',
+                    code="E1205",
+                    hint="add_or_replace_columns puts another one in its place",
+                )
+        return self._then(self.query.with_columns(compose(["*, ", items(columns, codes)])), text)
+
+    def add_or_replace_columns(self, *columns: Expression) -> Table:
+        """All columns, where these take the place of those with their names, or come behind."""
+        text, codes = operation("add_or_replace_columns", *(shown(c) for c in columns))
+        new = {
+            c.aliases[0] if c.aliases else f"_{i}": items([c], [code])
+            for i, (c, code) in enumerate(zip(columns, codes, strict=True))
+        }
+        kept = [new.pop(name) if name in new else Code(name_sql(name)) for name in self.schema.names]
+        return self._list(text, [*kept, *new.values()])
+
+    def rename_columns(self, *columns: Expression) -> Table:
+        """All columns, some under new names: `t.rename_columns(col("a").alias("b"))`."""
+        text, _ = operation("rename_columns", *(shown(c) for c in columns))
+        new = {c.code.sql: c.aliases[0] for c in columns if c.aliases}
+        self._known(text, columns)
+        pairs = [(n, new.get(name_sql(n))) for n in self.schema.names]
+        return self._list(text, [Code(name_sql(n) + (f" AS {name_sql(to)}" if to else "")) for n, to in pairs])
+
+    def drop_columns(self, *columns: Expression | str) -> Table:
+        """All columns but these."""
+        text, _ = operation("drop_columns", *(shown(c) for c in columns))
+        given = [column(c) if isinstance(c, str) else c for c in columns]
+        self._known(text, given)
+        dropped = {c.code.sql for c in given}
+        return self._list(text, [Code(name_sql(n)) for n in self.schema.names if name_sql(n) not in dropped])
+
+    def _known(self, text: str, columns: Sequence[Expression]) -> None:
+        """Bind the names of columns, so that one that is none is an error of the binder."""
+        _, codes = operation(text.partition("(")[0], *(c.code for c in columns))
+        self.engine.check(Query(self.query.relation, listed(codes)).code, text)
+
+    def _list(self, text: str, columns: Sequence[Code]) -> Table:
+        return self._then(self.query.with_columns(listed(columns)), text)
+
+    # --- rows
+
+    def where(self, condition: Expression) -> Table:
+        """WHERE: the rows for which a condition is true. Over groups it is HAVING."""
+        return self._filtered("where", condition)
+
+    def filter(self, condition: Expression) -> Table:
+        """The same as `where`."""
+        return self._filtered("filter", condition)
+
+    def _filtered(self, name: str, condition: Expression) -> Table:
+        text, (code,) = operation(name, condition.code)
+        return self._then(self.query.with_where(code, condition.level), text)
+
+    def distinct(self) -> Table:
+        """SELECT DISTINCT: the different rows."""
+        query = self.query if self.query.columns is not None else self.query.opened()
+        fits = not query.distinct and query.order is None and query.limit is None and query.offset is None
+        query = query if fits and query.whole is None else Query(query.relation)
+        return self._then(replace(query, distinct=True), "distinct()")
+
+    def order_by(self, *keys: Expression | str) -> Table:
+        """ORDER BY: `col("a").desc`, `col("a").asc` or just a column. Of an unbounded table with `fetch` or `limit`, or
+        by event time."""
+        text, codes = operation("order_by", *(shown(k) for k in keys))
+        return self._then(replace(self.query.ordered(), order=listed(codes)), text)
+
+    def limit(self, fetch: int, offset: int = 0) -> Table:
+        """LIMIT: at most so many rows, after leaving out some; of `order_by`, the first ones."""
+        table = self.offset(offset) if offset else self
+        return table._cut(f"limit({fetch})", fetch)
+
+    def fetch(self, fetch: int) -> Table:
+        """The same as `limit` without an offset."""
+        return self._cut(f"fetch({fetch})", fetch)
+
+    def _cut(self, text: str, fetch: int) -> Table:
+        query = self.query
+        fits = query.limit is None and query.whole is None
+        return self._then(replace(query if fits else Query(query.relation), limit=int(fetch)), text)
+
+    def offset(self, offset: int) -> Table:
+        """OFFSET: leave out the first rows."""
+        query = self.query
+        fits = query.limit is None and query.offset is None and query.whole is None
+        return self._then(replace(query if fits else Query(query.relation), offset=int(offset)), f"offset({offset})")
+
+    # --- groups and windows
+
+    def group_by(self, *keys: Expression | str) -> GroupedTable:
+        """GROUP BY: `select` says next what to know of each group."""
+        return GroupedTable(self, keys)
+
+    def window(self, window: GroupWindow) -> WindowedTable:
+        """Cut time into windows; `group_by(col("w"), ...)` comes next."""
+        return WindowedTable(self, window)
+
+    def over_window(self, *windows: OverWindow) -> OverWindowedTable:
+        """Name windows of rows around each row; `select(col("a").sum.over(col("w")))` comes next."""
+        return OverWindowedTable(self, windows)
+
+    # --- joins
+
+    def join(self, right: Table, on: Expression | None = None) -> Table:
+        """JOIN: all pairs of rows that fulfil a condition. Without one, `where` gives it next (a cross join).
+
+        The columns of the two tables must have different names (E1205): rename those of one side first.
+        """
+        return self._joined("join", "JOIN" if on is not None else "CROSS JOIN", right, on)
+
+    def left_outer_join(self, right: Table, on: Expression) -> Table:
+        """LEFT JOIN: the pairs, and rows of the left table without one, with NULLs."""
+        return self._joined("left_outer_join", "LEFT JOIN", right, on)
+
+    def right_outer_join(self, right: Table, on: Expression) -> Table:
+        """RIGHT JOIN: the pairs, and rows of the right table without one, with NULLs."""
+        return self._joined("right_outer_join", "RIGHT JOIN", right, on)
+
+    def full_outer_join(self, right: Table, on: Expression) -> Table:
+        """FULL JOIN: the pairs, and rows of both tables without one, with NULLs."""
+        return self._joined("full_outer_join", "FULL JOIN", right, on)
+
+    def _joined(self, name: str, words: str, right: Table, on: Expression | None) -> Table:
+        text, codes = operation(name, "right", *(() if on is None else (on.code,)))
+        both = [n for n in self.schema.names if n in right.schema.names]
+        if both:
+            new = f'right.rename_columns(col("{both[0]}").alias("right_{both[0]}"))'
+            raise BindError(
+                f'both tables of the join have a column "{both[0]}"', code="E1205", hint=f"rename one first: {new}"
+            )
+        parts: list[str | Code] = [self.query.below().relation, f" {words} ", right.query.below().relation]
+        if codes:
+            parts += [" ON ", codes[0]]
+        return self._then(Query(compose(parts)), text, right)
+
+    def join_lateral(self, call: Expression) -> Table:
+        """CROSS JOIN LATERAL: each row with the rows that a table function gives for it; `unnest(col("array"))`, too.
+        `call.alias("a", "b")` names its columns."""
+        return self._lateral("join_lateral", "CROSS JOIN", "", call)
+
+    def left_outer_join_lateral(self, call: Expression) -> Table:
+        """LEFT JOIN LATERAL: the same, and rows for which the function gives none, with NULLs."""
+        return self._lateral("left_outer_join_lateral", "LEFT JOIN", " ON TRUE", call)
+
+    def _lateral(self, name: str, words: str, on: str, call: Expression) -> Table:
+        text, (code,) = operation(name, call.code)
+        alias = " AS `lateral`" + (f" ({', '.join(map(name_sql, call.aliases))})" if call.aliases else "")
+        unnested = call.call is not None and call.call[0] == "UNNEST"
+        piece = ["", code] if unnested else ["LATERAL TABLE(", code, ")"]
+        query = Query(compose([self.query.below().relation, f" {words} ", *piece, alias, on]))
+        return self._then(query, text)
+
+    # --- sets
+
+    def union(self, right: Table) -> Table:
+        """UNION: the different rows of both."""
+        return self._set("union", "UNION", right)
+
+    def union_all(self, right: Table) -> Table:
+        """UNION ALL: the rows of both."""
+        return self._set("union_all", "UNION ALL", right)
+
+    def intersect(self, right: Table) -> Table:
+        """INTERSECT: the different rows that are in both."""
+        return self._set("intersect", "INTERSECT", right)
+
+    def intersect_all(self, right: Table) -> Table:
+        """INTERSECT ALL: the rows that are in both, as often as in the one that has fewer."""
+        return self._set("intersect_all", "INTERSECT ALL", right)
+
+    def minus(self, right: Table) -> Table:
+        """EXCEPT: the different rows that are not in the other table."""
+        return self._set("minus", "EXCEPT", right)
+
+    def minus_all(self, right: Table) -> Table:
+        """EXCEPT ALL: the rows, each as often as it is more often here than in the other table."""
+        return self._set("minus_all", "EXCEPT ALL", right)
+
+    def _set(self, name: str, words: str, right: Table) -> Table:
+        whole = compose([self.query.operand, f" {words} ", right.query.operand])
+        return self._then(Query(whole=whole), f"{name}(right)", right)
+
+    def _then(self, query: Query, text: str, *others: Table) -> Table:
+        keeps = self.keeps
+        for other in others:
+            if other.engine is not self.engine:
+                raise BindError(
+                    "the two tables belong to different environments",
+                    code="E1202",
+                    hint="make both with the same TableEnvironment",
+                )
+            keeps += other.keeps
+        return Table(self.engine, query, text, keeps)

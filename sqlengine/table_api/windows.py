@@ -1,0 +1,237 @@
+"""Windows of the Table API, written as in Flink:
+
+    Tumble.over(lit(10).minutes).on(col("ts")).alias("w")
+    Slide.over(lit(10).minutes).every(lit(5).minutes).on(col("ts")).alias("w")
+    Cumulate.over(lit(1).days).every(lit(1).hours).on(col("ts")).alias("w")
+    Session.with_gap(lit(5).minutes).on(col("ts")).alias("w")
+    Over.partition_by(col("a")).order_by(col("ts")).preceding(lit(1).hours).alias("w")
+
+The first four are the window functions TUMBLE, HOP, CUMULATE and SESSION; `Over` is a window of the WINDOW clause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runtime.core.errors import BindError
+from sqlengine.table_api.code import Code, compose, name_sql
+from sqlengine.table_api.expression import Expression, as_code, column
+
+__all__ = [
+    "CURRENT_RANGE",
+    "CURRENT_ROW",
+    "UNBOUNDED_RANGE",
+    "UNBOUNDED_ROW",
+    "Cumulate",
+    "GroupWindow",
+    "Over",
+    "OverWindow",
+    "Session",
+    "Slide",
+    "Tumble",
+    "row_interval",
+]
+
+
+@dataclass(frozen=True)
+class GroupWindow:
+    """A window function with its lengths, its time column and its name, as `Table.window` takes it."""
+
+    function: str
+    shown: str
+    lengths: tuple[Code, ...]
+    time: Code | None = None
+    name: str | None = None
+
+    def on(self, time: Expression | str) -> GroupWindow:
+        """The time attribute that cuts the windows: a rowtime or proctime column."""
+        return replace(self, time=(column(time) if isinstance(time, str) else time).code)
+
+    def every(self, step: Expression) -> GroupWindow:
+        """How far one window of HOP stands from the next; by how much one of CUMULATE grows."""
+        return replace(self, lengths=(as_code(step), *self.lengths))
+
+    def alias(self, name: str) -> GroupWindow:
+        """The name that `group_by` and `col(name).start` know it by."""
+        return replace(self, name=name)
+
+    @property
+    def python(self) -> Code:
+        """The arguments of the window function behind its table, beside the window as it was written."""
+        parts: list[str | Code] = [self.shown, "("]
+        if self.function == "SESSION":
+            parts = ["Session.with_gap("]
+        size = self.lengths[-1]
+        parts += [size, ")"]
+        if len(self.lengths) > 1:
+            parts += [".every(", self.lengths[0], ")"]
+        if self.time is not None:
+            parts += [".on(", self.time, ")"]
+        if self.name is not None:
+            parts.append(f'.alias("{self.name}")')
+        sql: list[str | Code] = [] if self.time is None else ["DESCRIPTOR(", self.time, ")"]
+        for length in self.lengths:
+            sql += [", ", length]
+        return compose(sql, parts)
+
+
+class Tumble:
+    """Windows of one size, one after another."""
+
+    @staticmethod
+    def over(size: Expression) -> GroupWindow:
+        """Windows of this size: `lit(10).minutes`."""
+        return GroupWindow("TUMBLE", "Tumble.over", (as_code(size),))
+
+
+class Slide:
+    """Windows of one size that begin `every` so often (HOP): a row falls into several."""
+
+    @staticmethod
+    def over(size: Expression) -> GroupWindow:
+        """Windows of this size; say `every` next."""
+        return GroupWindow("HOP", "Slide.over", (as_code(size),))
+
+
+class Cumulate:
+    """Windows that grow `every` step until they have their size (CUMULATE)."""
+
+    @staticmethod
+    def over(size: Expression) -> GroupWindow:
+        """Windows up to this size; say `every` next."""
+        return GroupWindow("CUMULATE", "Cumulate.over", (as_code(size),))
+
+
+class Session:
+    """Windows that end when nothing has come for a while."""
+
+    @staticmethod
+    def with_gap(gap: Expression) -> GroupWindow:
+        """Windows between gaps of at least this length."""
+        return GroupWindow("SESSION", "Session.with_gap", (as_code(gap),))
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """An end of a frame: `rows` says whether it counts rows, None that it fits both."""
+
+    sql: str
+    rows: bool | None
+    python: str
+
+
+UNBOUNDED_ROW = _Bound("UNBOUNDED", True, "UNBOUNDED_ROW")
+"""All rows before (or after) a row, for `Over`."""
+UNBOUNDED_RANGE = _Bound("UNBOUNDED", False, "UNBOUNDED_RANGE")
+"""All rows before (or after) a row, and those that are equal to it in order."""
+CURRENT_ROW = _Bound("CURRENT ROW", True, "CURRENT_ROW")
+"""Up to the row itself."""
+CURRENT_RANGE = _Bound("CURRENT ROW", False, "CURRENT_RANGE")
+"""Up to the row itself and those that are equal to it in order."""
+
+
+def row_interval(rows: int) -> _Bound:
+    """So many rows, for `Over.preceding` and `following`."""
+    return _Bound(str(rows), True, f"row_interval({rows})")
+
+
+@dataclass(frozen=True)
+class OverWindow:
+    """Rows around a row: a partition, an order, and from where to where."""
+
+    partition: tuple[Code, ...] = ()
+    order: tuple[Code, ...] = ()
+    start: Any = None
+    stop: Any = None
+    name: str | None = None
+
+    def order_by(self, *keys: Expression | str) -> OverWindow:
+        """The order of the rows: of a stream, a time attribute."""
+        return replace(self, order=tuple((column(k) if isinstance(k, str) else k).code for k in keys))
+
+    def preceding(self, bound: Any) -> OverWindow:
+        """How far the rows go back: `UNBOUNDED_RANGE`, `UNBOUNDED_ROW`, `row_interval(n)`, or a length of time."""
+        return replace(self, start=_bound(bound))
+
+    def following(self, bound: Any) -> OverWindow:
+        """How far they go on: `CURRENT_RANGE` (the default), `CURRENT_ROW`, or as for `preceding`."""
+        return replace(self, stop=_bound(bound))
+
+    def alias(self, name: str) -> OverWindow:
+        """The name that `.over(col(name))` knows it by."""
+        return replace(self, name=name)
+
+    @property
+    def definition(self) -> Code:
+        """What stands between the parentheses of OVER or WINDOW, beside how it was written."""
+        sql: list[str | Code] = []
+        python: list[str | Code] = ["Over"]
+        if self.partition:
+            sql.append("PARTITION BY ")
+            python.append(".partition_by(")
+            _listed(self.partition, sql, python)
+        if self.order:
+            sql.append(" ORDER BY " if sql else "ORDER BY ")
+            python.append(".order_by(")
+            _listed(self.order, sql, python)
+        if self.start is not None:
+            rows = self.start.rows
+            if self.stop is not None and self.stop.rows is not rows:
+                raise BindError(
+                    "preceding and following are not of one kind: one counts rows, the other compares values",
+                    code="E1214",
+                    hint="CURRENT_ROW and UNBOUNDED_ROW go with row_interval, CURRENT_RANGE and UNBOUNDED_RANGE with "
+                    "lengths of time",
+                )
+            stop = self.stop or (CURRENT_ROW if rows else CURRENT_RANGE)
+            sql.append(f" {'ROWS' if rows else 'RANGE'} BETWEEN {_side(self.start, 'PRECEDING')} AND ")
+            sql.append(_side(stop, "FOLLOWING"))
+            python.append(f".preceding({self.start.python})")
+            if self.stop is not None:
+                python.append(f".following({self.stop.python})")
+        if self.name is not None:
+            python.append(f'.alias("{self.name}")')
+        return compose(sql, python)
+
+    @property
+    def declaration(self) -> Code:
+        """`name AS (definition)` of the WINDOW clause. Raises BindError E1215 for a window without a name."""
+        if self.name is None:
+            raise BindError("an Over window needs a name here", code="E1215", hint='add .alias("w")')
+        definition = self.definition
+        return compose([f"{name_sql(self.name)} AS (", definition, ")"], [definition])
+
+
+class Over:
+    """Begins a window of rows around a row."""
+
+    @staticmethod
+    def partition_by(*keys: Expression | str) -> OverWindow:
+        """Rows with equal keys."""
+        return OverWindow(tuple((column(k) if isinstance(k, str) else k).code for k in keys))
+
+    @staticmethod
+    def order_by(*keys: Expression | str) -> OverWindow:
+        """All rows, in this order."""
+        return OverWindow().order_by(*keys)
+
+
+def _listed(codes: tuple[Code, ...], sql: list[str | Code], python: list[str | Code]) -> None:
+    for index, code in enumerate(codes):
+        sql += [", ", code] if index else [code]
+        python += [", ", code] if index else [code]
+    python.append(")")
+
+
+def _bound(bound: Any) -> _Bound:
+    if isinstance(bound, _Bound):
+        return bound
+    if isinstance(bound, int):
+        return row_interval(bound)
+    code = as_code(bound)
+    return _Bound(code.sql, False, code.python)
+
+
+def _side(bound: _Bound, side: str) -> str:
+    return bound.sql if bound.sql == "CURRENT ROW" else f"{bound.sql} {side}"

@@ -1,0 +1,192 @@
+"""How an environment makes tables of the Table API, and runs what they are: the same statements as SQL text."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.memory import TableSnapshot
+from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
+from runtime.core.schema import Schema
+from runtime.spi.table import SourceTable
+from sqlengine.parse import parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import query_schema
+from sqlengine.result import Result, SqlEngineWarning
+from sqlengine.session import PYTHON_DATABASE, Session
+from sqlengine.statements.dispatch import execute
+from sqlengine.statements.explain import plan_text
+from sqlengine.statements.queries import DML_SYNC
+from sqlengine.table_api.code import Code, Mark, compose, located_in_python, name_sql, path_sql
+from sqlengine.table_api.python_data import arrow_of_frame, elements
+from sqlengine.table_api.query import Query
+from sqlengine.table_api.table import Table
+
+__all__ = ["TableFactory", "located"]
+
+Locate = Callable[[SqlEngineError], SqlEngineError]
+_numbers = itertools.count(1)
+
+
+class TableFactory:
+    """The part of an environment that makes tables."""
+
+    def __init__(self, session: Session) -> None:
+        self.__session = session
+        self._engine = _SqlEngine(self)
+        self._kept: list[Any] = []
+
+    def from_path(self, path: str) -> Table:
+        """A table or view of the catalog: `"orders"`, `"catalog.database.orders"`.
+
+        Raises BindError E1202 for a name that is none.
+        """
+        return Table(self._engine, Query(Code.atom(path_sql(path), "")), f'from_path("{path}")')
+
+    def sql_query(self, query: str) -> Table:
+        """A query as a table that can be executed, explained, inserted elsewhere, or gone on with."""
+        statement = parse_statement(query)
+        if not isinstance(statement, st.QueryStatement):
+            raise UnsupportedError(
+                "sql_query takes a query",
+                code="E1611",
+                span=statement.span,
+                text=query,
+                hint="use execute_sql for other statements",
+            )
+        inner = statement.query.span
+        text = query if inner is None else query[inner.start : inner.end]
+        return Table(self._engine, Query(whole=_as_python(text)), text)
+
+    def from_elements(self, rows: Sequence[Any], schema: Any = None) -> Table:
+        """Python rows as a table: tuples, dicts, or single values.
+
+            t_env.from_elements([(1, "a"), (2, "b")], ["id", "name"])
+            t_env.from_elements([{"id": 1}], {"id": "BIGINT"})
+
+        Args:
+            schema: names, or names with types (`DataTypes.BIGINT()` or text): a mapping, pairs, `DataTypes.ROW([...])`.
+                Without types they follow from the values.
+
+        Raises TypeMismatchError E1325 for rows that do not fit.
+        """
+        return self._of_arrow(*elements(rows, schema), "from_elements")
+
+    def from_arrow(self, rows: Any, schema: Any = None) -> Table:
+        """An Arrow table, record batch or reader as a table; nothing is copied where the types are ours already."""
+        return self._of_arrow(*arrow_of_frame(rows, schema), "from_arrow")
+
+    def from_pandas(self, frame: Any, schema: Any = None) -> Table:
+        """A pandas DataFrame as a table; its index is left out."""
+        rows = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        return self._of_arrow(*arrow_of_frame(rows, schema), "from_pandas")
+
+    def from_polars(self, frame: Any, schema: Any = None) -> Table:
+        """A polars DataFrame as a table."""
+        return self._of_arrow(*arrow_of_frame(frame.to_arrow(), schema), "from_polars")
+
+    def from_source(self, source: SourceTable, name: str = "source") -> Table:
+        """Any source of the connectors' interface (`runtime.spi.table.SourceTable`) as a table."""
+        number = f"{name}_{next(_numbers)}"
+        self.__session.python_tables[number] = source
+        key = _Kept(number)
+        weakref.finalize(key, self.__session.python_tables.pop, number, None)
+        where = f"{name_sql(PYTHON_DATABASE)}.{name_sql(number)}"
+        return Table(self._engine, Query(Code(where)), f"{name}(...)", (key,))
+
+    def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
+        return self.from_source(TableSnapshot(name, schema, rows), name)
+
+    def create_temporary_view(self, path: str, table: Table) -> None:
+        """Give a table a name in the catalog, for SQL and `from_path`: CREATE TEMPORARY VIEW."""
+        self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)
+        self._kept.append(table.keeps)
+
+    def drop_temporary_view(self, path: str) -> None:
+        """Forget such a name."""
+        self._engine.run(Code(f"DROP TEMPORARY VIEW {path_sql(path)}"), f'drop_temporary_view("{path}")')
+
+    def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
+        try:
+            result = execute(statement, self.__session)
+        except SqlEngineError as error:
+            raise locate(error) from error.__cause__
+        except RecursionError:
+            raise SqlSyntaxError(
+                "the statement is nested too deeply",
+                span=statement.span,
+                text=text,
+                hint="name parts of it with WITH or CREATE VIEW",
+            ) from None
+        for message in result.warnings:
+            warnings.warn(message, SqlEngineWarning, stacklevel=4)
+        result.locate = locate
+        result.time_zone = self.__session.time_zone
+        if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):
+            result.wait()
+        return result
+
+    def _explain(self, text: str, details: Sequence[str], locate: Locate) -> str:
+        try:
+            parsed = parse_statement(text)
+            inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
+            with self.__session.views.lock:
+                return plan_text(inner, self.__session, tuple(d.upper() for d in details))
+        except SqlEngineError as error:
+            raise locate(error) from error.__cause__
+
+    def _schema(self, text: str) -> Schema:
+        statement = parse_statement(text)
+        assert isinstance(statement, st.QueryStatement)
+        with self.__session.views.lock:
+            return query_schema(self.__session, statement.query.query)
+
+
+class _SqlEngine:
+    """What tables ask of their environment: the SQL that they are, carried out."""
+
+    def __init__(self, environment: TableFactory) -> None:
+        self._environment = environment
+
+    def check(self, code: Code, operation: str) -> Schema:
+        try:
+            return self._environment._schema(code.sql)
+        except SqlEngineError as error:
+            raise located_in_python(error, code, operation) from error.__cause__
+
+    def run(self, code: Code, operation: str) -> Result:
+        def locate(error: SqlEngineError) -> SqlEngineError:
+            return located_in_python(error, code, operation)
+
+        try:
+            statement = parse_statement(code.sql)
+        except SqlEngineError as error:
+            raise locate(error) from error.__cause__
+        return self._environment._run(statement, code.sql, locate)
+
+    def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
+        return self._environment._explain(code.sql, details, lambda e: located_in_python(e, code, operation))
+
+
+class _Kept:
+    """Lives as long as some table that reads the rows of this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _as_python(text: str) -> Code:
+    """SQL text whose places are its own."""
+    return Code(text, text, (Mark(0, len(text), text, 0, len(text)),))
+
+
+def located(error: SqlEngineError, text: str) -> SqlEngineError:
+    """The error with the text that its place points into."""
+    if error.text is None and error.span is not None:
+        error.text = text
+    return error
