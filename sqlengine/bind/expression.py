@@ -19,9 +19,10 @@ from sqlengine.bind.construct import CONSTRUCTS
 from sqlengine.bind.literals import LITERALS
 from sqlengine.bind.operators import IN_LIST, OPERATORS
 from sqlengine.bind.over import OVER
+from sqlengine.bind.quantified import quantified
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.session import Clause, ExpressionRules, QueryEnv
-from sqlengine.bind.subquery import SUBQUERIES, in_query, quantified
+from sqlengine.bind.subquery import SUBQUERIES, in_query
 from sqlengine.parse.spans import span_of
 
 __all__ = ["ExpressionBinder"]

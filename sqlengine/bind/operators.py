@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from runtime.core.errors import Span, TypeMismatchError, with_article
-from runtime.core.types import BOOLEAN, DataType, TypeRoot
+from runtime.core.types import BOOLEAN, STRING, DataType, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
 from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
@@ -58,6 +58,8 @@ def scalar_call(binder: ExpressionRules, name: str, args: Sequence[Expr], span: 
 def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Expr:
     """`left operator right` in the type in which the two can be compared; E1304 when there is none."""
     common = comparison_type(left.type, right.type)
+    if common is None and operator in _ORDERING:
+        common = _number_of_text(left.type, right.type)
     if common is not None and common.is_nested and operator in _ORDERING:
         raise TypeMismatchError(
             f"values of type {common.with_nullable(True)} have no order",
@@ -73,10 +75,23 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
             f"{shown[0]} and {shown[1]} cannot be compared",
             code="E1304",
             span=span,
-            hint=f"CAST one of them, for example CAST(.. AS {right.type.materialized().with_nullable(True)!s})",
+            hint=f"CAST one of them, for example CAST(.. AS {_to_cast_to(left.type, right.type)})",
         )
     nullable = operator not in _NEVER_NULL and (left.type.nullable or right.type.nullable)
     return Call(operator, (_side(left, common), _side(right, common)), BOOLEAN.with_nullable(nullable), span=span)
+
+
+def _number_of_text(left: DataType, right: DataType) -> DataType | None:
+    """The number's type where a number and a text are put in order: Flink reads the text as that number. (It refuses `=`
+    and `<>` of the two.)"""
+    if left.is_numeric and right.is_character:
+        return left
+    return right if left.is_character and right.is_numeric else None
+
+
+def _to_cast_to(left: DataType, right: DataType) -> DataType:
+    """The type that advice names: the one that is no text."""
+    return (left if right.is_character else right).materialized().with_nullable(True)
 
 
 def _side(expr: Expr, common: DataType) -> Expr:
@@ -256,6 +271,10 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
     items = [binder.bind(item) for item in tree.expressions]
     common = common_type([value.type, *(i.type for i in items)])
     if common is None:
+        kind = _kind_of_items(value.type, [i.type for i in items])
+        if kind is not None:
+            items, common = [cast_to(i, kind) for i in items], kind
+    if common is None:
         common = value.type
         for item, where in zip(items, tree.expressions, strict=True):
             merged = comparison_type(common, item.type)
@@ -268,6 +287,15 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
     nullable = common.nullable or any(i.type.nullable for i in (value, *items))
     value = _side(value, common)
     return InList(value, tuple(_side(i, common) for i in items), BOOLEAN.with_nullable(nullable))
+
+
+def _kind_of_items(value: DataType, items: Sequence[DataType]) -> DataType | None:
+    """What Flink reads the items of `number IN (texts)` and `text IN (numbers)` as: values of the left side's kind."""
+    if value.is_numeric and all(i.is_character for i in items):
+        return value
+    if value.is_character and all(i.is_numeric for i in items):
+        return STRING
+    return None
 
 
 def _paren(binder: ExpressionRules, tree: exp.Paren) -> Expr:

@@ -1,4 +1,4 @@
-"""Queries inside expressions: scalar subqueries, EXISTS, IN, and the quantified comparisons that mean IN.
+"""Queries inside expressions: scalar subqueries, EXISTS and IN.
 
 They stay expressions (`SubqueryExpr`) with a plan of their own; columns of the enclosing queries in it are `OuterRef`s.
 The planner makes joins of them. A subquery's ORDER BY means nothing without LIMIT and is left out.
@@ -11,20 +11,20 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from planner.logical.nodes import Aggregate, Filter, Limit, LogicalNode, Project, Sort
-from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError
+from runtime.core.errors import BindError, Span, TypeMismatchError
 from runtime.core.types import BOOLEAN
 from runtime.expr.nodes import Expr, SubqueryExpr, SubqueryKind
 from runtime.expr.typing import comparison_type
 from sqlengine.bind.coerce import cast_plan, cast_to
-from sqlengine.bind.operators import negation
 from sqlengine.bind.session import BoundQuery, ExpressionRules
 from sqlengine.parse.nodes import FunctionCall
 from sqlengine.parse.spans import span_of
 
-__all__ = ["SUBQUERIES", "in_query", "one_row", "quantified"]
+__all__ = ["SUBQUERIES", "bound_subquery", "in_query", "one_row"]
 
 
-def _bound(binder: ExpressionRules, tree: exp.Expr) -> BoundQuery:
+def bound_subquery(binder: ExpressionRules, tree: exp.Expr) -> BoundQuery:
+    """A query inside an expression, its columns with fresh ids; E1221 where none can stand."""
     if not binder.clause.subqueries:
         raise BindError(
             f"a subquery cannot stand in {binder.clause.name}",
@@ -47,7 +47,7 @@ def one_row(plan: LogicalNode) -> LogicalNode:
 
 
 def _scalar(binder: ExpressionRules, tree: exp.Subquery) -> Expr:
-    query, span = _bound(binder, tree), span_of(tree)
+    query, span = bound_subquery(binder, tree), span_of(tree)
     if len(query.names) != 1:
         raise BindError(
             f"a subquery that stands for a value has one column, and this has {len(query.names)}",
@@ -60,7 +60,7 @@ def _scalar(binder: ExpressionRules, tree: exp.Subquery) -> Expr:
 
 
 def _exists(binder: ExpressionRules, tree: exp.Exists) -> Expr:
-    query = _bound(binder, tree.this)
+    query = bound_subquery(binder, tree.this)
     return SubqueryExpr(SubqueryKind.EXISTS, query.plan, (), BOOLEAN.not_null(), span=span_of(tree))
 
 
@@ -70,7 +70,7 @@ def in_query(binder: ExpressionRules, written: exp.Expr, tree: exp.Expr, span: S
         operands = [binder.bind(e) for e in written.expressions]
     else:
         operands = [binder.bind(written)]
-    query = _bound(binder, tree)
+    query = bound_subquery(binder, tree)
     if len(query.names) != len(operands):
         raise BindError(
             f"the query of IN has {len(query.names)} columns for {len(operands)} values",
@@ -95,20 +95,6 @@ def in_query(binder: ExpressionRules, written: exp.Expr, tree: exp.Expr, span: S
     )
     nullable = any(v.type.nullable for v in values) or any(c.type.nullable for c in plan.columns)
     return SubqueryExpr(SubqueryKind.IN, plan, values, BOOLEAN.with_nullable(nullable), span=span)
-
-
-def quantified(binder: ExpressionRules, tree: exp.Binary) -> Expr:
-    """`x = ANY (query)` is IN and `x <> ALL (query)` NOT IN; other comparisons with ANY and ALL are refused."""
-    side, span = tree.expression, span_of(tree)
-    if isinstance(tree, exp.EQ) and isinstance(side, exp.Any):
-        return in_query(binder, tree.this, side.this, span)
-    if isinstance(tree, exp.NEQ) and isinstance(side, exp.All):
-        return negation(in_query(binder, tree.this, side.this, span), span)
-    raise UnsupportedError(
-        "of ANY and ALL only = ANY and <> ALL are supported",
-        span=span,
-        hint="compare with (SELECT MIN(..)) or (SELECT MAX(..)) of the query",
-    )
 
 
 SUBQUERIES: dict[type[exp.Expr], Callable[..., Expr]] = {exp.Subquery: _scalar, exp.Exists: _exists}

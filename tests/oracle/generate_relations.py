@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.oracle.differences import group_of_all, order_item
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_expressions import EXACT, Expressions
-from tests.oracle.generate_text import NUMBERS, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_text import NUMBERS, ORDERED, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
 
 __all__ = ["From", "Relations"]
 
@@ -160,7 +160,9 @@ class Relations(ABC):
     def subquery(self, outer: Sequence[Expr], depth: int) -> Text:
         """A condition with a subquery, often correlated with the outer columns."""
         choose = self.choose
-        shape = choose.weighted([(3, "exists"), (3, "in"), (3, "compare"), (1, "in row")])
+        shape = choose.weighted(
+            [(3, "exists"), (3, "in"), (3, "compare"), (1, "in row"), (1, "between"), (1, "quantified")]
+        )
         no = choose.pick(("", "NOT "))
         if shape == "exists":
             return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
@@ -168,6 +170,11 @@ class Relations(ABC):
         if not usable:
             return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
         left = choose.pick(usable)
+        if shape in ("between", "quantified") and left.kind not in ORDERED:
+            shape = "in"
+        if shape == "between":
+            bounds = [Expressions(choose, outer).value(left.kind, 0) for _ in range(2)]
+            return text(f"({{}} {no}BETWEEN {{}} AND {{}})", self.scalar(outer, left.kind, depth), *bounds)
         if shape == "compare":
             sign = choose.pick(("=", "<", ">=", "<>")) if left.kind is not Kind.BOOLEAN else "="
             if left.kind in (Kind.BOOLEAN, Kind.BYTES):
@@ -176,6 +183,16 @@ class Relations(ABC):
         inner = self.relation(depth)
         scope = Expressions(choose, inner.columns)
         where = self._where(inner, outer, most=80)
+        if shape == "quantified":
+            sign = choose.pick(("<", ">", "<=", ">=", "=", "<>"))
+            word = choose.pick(("ANY", "ALL"))
+            return text(
+                f"({{}} {sign} {word} (SELECT {{}} FROM {{}}{{}}))",
+                left.sql,
+                scope.value(left.kind, 1),
+                inner.sql,
+                where,
+            )
         if shape == "in row":
             second = choose.pick(usable)
             items = text("{}, {}", scope.value(left.kind, 1), scope.value(second.kind, 1))

@@ -65,12 +65,21 @@ class _Joins:
     def __init__(self, plan: LogicalNode, context: RuleContext) -> None:
         self.plan = plan
         self._context = context
+        self._found: dict[tuple[SubqueryExpr, bool], Expr] = {}
 
     def replace(self, expr: Expr, only_true: bool) -> Expr:
-        """The expression without subqueries. `only_true`: FALSE and NULL mean the same to whoever reads the value."""
+        """The expression without subqueries. `only_true`: FALSE and NULL mean the same to whoever reads the value.
+
+        One subquery that stands in several places (`(S) BETWEEN a AND b` is two comparisons) is joined once.
+        """
         if not isinstance(expr, SubqueryExpr):
             deeper = only_true and isinstance(expr, Call) and expr.function in ("AND", "OR")
             return map_children(expr, lambda e: self.replace(e, deeper))
+        if (expr, only_true) not in self._found:
+            self._found[expr, only_true] = self._joined(expr, only_true)
+        return self._found[expr, only_true]
+
+    def _joined(self, expr: SubqueryExpr, only_true: bool) -> Expr:
         operands = tuple(self.replace(o, False) for o in expr.operands)
         plan = expr.plan
         assert isinstance(plan, LogicalNode)
