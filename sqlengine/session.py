@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable
+from connectors.memory.lookup import MemoryLookup
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
@@ -121,6 +122,12 @@ class Session:
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
         that a prompt comes back at once."""
+        self.stand_in: Callable[[CatalogTable], CatalogTable] | None = None
+        """What takes the place of a table that is created: tests put tables in memory in the place of connectors."""
+        self.declared: dict[ObjectPath, CatalogTable] = {}
+        """Tables with a stand-in as they were declared."""
+        self.inserts_follow = False
+        """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 
@@ -343,7 +350,7 @@ class Binding:
             return OpenTable(
                 table,
                 contents if self.live else contents.snapshot(),
-                None,
+                MemoryLookup(contents) if found.path in session.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
             )
         return self._connected(found, options, span)

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from connectors.filesystem.files import local_path
 from connectors.formats.records import malformed_error
+from connectors.lookup.row_index import RowIndex
 from connectors.options import FORMAT, PATH, TableOptions
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
-from runtime.kernels.hash_index import HashIndex
-from runtime.kernels.key_encoding import KeyEncoder
 from runtime.spi.format import Format
 from runtime.spi.registry import ConnectorFactory, TableRequest
 
@@ -60,43 +58,12 @@ class JsonlLookup:
         rows: pa.RecordBatch = self._cache["rows"]
         return rows
 
-    def _index(self, columns: tuple[str, ...]) -> _RowIndex:
+    def _index(self, columns: tuple[str, ...]) -> RowIndex:
         rows = self._rows()
         found = self._cache.get(columns)
         if found is None:
-            found = self._cache[columns] = _RowIndex([rows.column(c) for c in columns])
+            found = self._cache[columns] = RowIndex([rows.column(c) for c in columns])
         return found
-
-
-class _RowIndex:
-    """Rows by key: rows sorted by the slot of their key, and where each slot's rows begin."""
-
-    def __init__(self, columns: list[pa.Array]) -> None:
-        self._types = [c.type for c in columns]
-        self._encoder = KeyEncoder(self._types)
-        words = self._encoder.encode(columns)
-        self._index = HashIndex(self._encoder.width, max(16, len(words)))
-        slots, _ = self._index.insert(words)
-        whole = ~_has_null(columns)
-        rows = np.flatnonzero(whole)
-        self._by_slot = rows[np.argsort(slots[rows], kind="stable")]
-        self._counts = np.bincount(slots[rows], minlength=self._index.capacity)
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(self._counts)])
-
-    def find(self, keys: list[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of key position, ascending, and row."""
-        typed = [k if k.type == t else k.cast(t) for k, t in zip(keys, self._types, strict=True)]
-        slots = self._index.find(self._encoder.probe(typed))
-        hits = np.flatnonzero((slots >= 0) & ~_has_null(typed))
-        counts = self._counts[slots[hits]]
-        positions = np.repeat(hits, counts)
-        ends = np.cumsum(counts)
-        within = np.arange(len(positions)) - np.repeat(ends - counts, counts)
-        return positions, self._by_slot[np.repeat(self._starts[slots[hits]], counts) + within]
-
-
-def _has_null(columns: list[pa.Array]) -> np.ndarray:
-    return np.logical_or.reduce([c.is_null().to_numpy(zero_copy_only=False) for c in columns])
 
 
 def _lookup(request: TableRequest) -> JsonlLookup:

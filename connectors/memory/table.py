@@ -84,6 +84,8 @@ class MemoryTable:
         self._readers: list[MemoryReader] = []
         self.watermark = MIN_WATERMARK
         self.idle = False
+        self.changed = 0
+        """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
         self._committed: pa.Table | None = None
         self._read: weakref.ref[pa.Table] | None = None
@@ -118,6 +120,7 @@ class MemoryTable:
         if self._in_epoch and self._committed is None:
             self._committed = self.contents()
         self._read = None
+        self.changed += 1
         if self.append_only:
             if not batch.is_append_only:
                 raise PlanningError(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ExpressionError
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.kernels.arrow_buffers import null_mask
@@ -68,7 +68,8 @@ class WatermarkOperator(Operator):
         return output
 
     def output_watermark(self, time: EpochTime) -> int:
-        return MAX_WATERMARK if time.watermark == MAX_WATERMARK else self._watermark
+        # A source that knows more of time than its rows tell has a watermark of its own.
+        return max(self._watermark, time.watermark)
 
     @property
     def watermark(self) -> int:

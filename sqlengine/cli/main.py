@@ -148,7 +148,7 @@ def build_parser() -> argparse.ArgumentParser:
     test.add_argument(
         "--matrix",
         action="store_true",
-        help="also run each file with one row an epoch, all in one epoch, and random epochs",
+        help="also run each file with its input cut into other epochs, with restarts, in three tasks, with RocksDB",
     )
     test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
     _options_argument(test)

@@ -82,6 +82,9 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
+    if session.stand_in is not None:
+        session.declared[table.path] = table
+        table = session.stand_in(table)
     return checked_table(table, session, statement)
 
 
@@ -250,6 +253,7 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
     if isinstance(source, MaterializedView):
         plain = tuple(replace(c, type=c.type.materialized()) for c in source.columns)
         source = CatalogTable(source.path, plain)
+    source = session.declared.get(source.path, source)
     own = {c.name: c for c in table.columns}
     features = {ComputedColumn: "GENERATED", MetadataColumn: "METADATA", PhysicalColumn: ""}
     columns: list[TableColumn] = []

@@ -35,7 +35,7 @@ class Expectations:
     def of(self, record: Record) -> list[str]:
         """The lines for a record; to be asked once for each, in order."""
         lines = list(record.expected or [])
-        if record.kind == "query":
+        if record.kind in ("query", "table"):
             return lines if {"nosort", "text"} & set(record.words) else sorted(lines)
         if self._exact or record.kind not in ("changes", "changelog"):
             return lines

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from connectors.memory.table import MemoryReader, MemoryTable
 from runtime.core.changelog import UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.core.clock import VirtualClock
-from runtime.core.errors import FormatError, SqlEngineError
+from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.plan.nodes import SourceExec
-from sqlengine.catalog.objects import CatalogView
-from sqlengine.environment import TableEnvironment
-from sqlengine.result import Result, fold
+from sqlengine.result import Result
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import Difference, Expectations, wrong_error
+from sqlengine.testing.simulated import SimulatedEnvironment
 from sqlengine.testing.slt import Record, SltFile
 
 __all__ = ["AS_WRITTEN", "CUTS", "Cut", "cuts_for", "run_file"]
@@ -97,13 +93,12 @@ class _SourceCut:
 class _Run:
     """One pass over a file."""
 
-    def __init__(self, cut: Cut, options: dict[str, str], seed: int) -> None:
+    def __init__(self, cut: Cut, options: dict[str, str], seed: int, home: Path) -> None:
         self._cut = cut
-        self._folder = tempfile.TemporaryDirectory(prefix="slt")
-        self._clock = VirtualClock()
-        self.environment = TableEnvironment.create(options, clock=self._clock)
+        self._home = home
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.environment = SimulatedEnvironment.create(options)
         session = self.environment.session
-        session.checked = True
         session.restarts = seed if cut.restarts else None
         session.job_options["parallelism.default"] = str(cut.parallelism)
         if cut.kept_keys is not None:
@@ -113,50 +108,91 @@ class _Run:
             source_cut = _SourceCut(cut, seed)
             session.cut = source_cut
             session.publish_cut = source_cut.divide
-        self._tables: dict[str, MemoryTable] = {}
-        self._followed: dict[str, tuple[MemoryReader, Schema]] = {}
-        self._folded: dict[str, list[ChangelogBatch]] = {}
+        self._steps: dict[str, list[ChangelogBatch]] = {}
 
     def actual(self, record: Record) -> list[str] | None:
         """The lines that a record gives, None for records that give none. Raises what the statement raises."""
         words = record.words
-        sql = record.sql.replace(FOLDER, self._folder.name)
+        sql = self._with_folder(record.sql)
         match record.kind:
             case "statement":
                 for result in self.environment.execute_script(sql):
                     if result.is_query:
                         result.wait()
-                self._follow_new()
-                return None
+                self.environment.follow_new()
             case "query" if "text" in words:
                 return self._text(self._last(sql))
             case "query":
                 return self._rows(self._last(sql), sort="nosort" not in words)
+            case "table":
+                return self._rows(self._last(f"SELECT * FROM {words[0]}"), sort="nosort" not in words)
             case "changelog":
                 return self._changelog(self._last(sql))
             case "plan":
                 return self._plan(sql)
             case "changes":
                 return self._changes(words[0])
+            case "late":
+                return self.environment.late()
+            case "rejected":
+                return self.environment.rejected()
             case "file":
-                path = Path(self._folder.name, words[0])
+                path = Path(self._root, words[0])
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(record.sql + "\n" if record.sql else "", encoding="utf-8")
             case "files":
                 return self._files(words[0])
-            case "clock":
-                moment = dt.datetime.fromisoformat(" ".join(words))
-                self._clock.advance_to(int(moment.replace(tzinfo=dt.UTC).timestamp() * 1000))
-                self.environment.session.views.tick()
-            case "flush":
-                self.environment.flush()
-            case "set":
-                self.environment.get_config().set(words[0], " ".join(words[1:]))
+            case _:
+                self._act(record)
         return None
+
+    def _act(self, record: Record) -> None:
+        """Records that change something and give nothing."""
+        words, environment = record.words, self.environment
+        match record.kind:
+            case "include":
+                given = self._with_folder(" ".join(words))
+                environment.include(self._home / given)
+            case "connectors":
+                environment.replace_connectors(words[0] == "replaced")
+            case "job":
+                environment.keep_inserts(self._with_folder(record.sql))
+            case "input":
+                columns = tuple(w.strip("(),") for w in words[1:] if w.strip("(),"))
+                environment.input(words[0], *record.sql.splitlines(), columns=columns)
+            case "epoch":
+                with environment.epoch():
+                    for line in record.sql.splitlines():
+                        table, _, row = line.strip().partition(" ")
+                        environment.input(table, row)
+            case "advance":
+                _advance(environment, words)
+            case "idle" | "active":
+                environment.idle(words[0], record.kind == "idle")
+            case "restart":
+                environment.restart()
+            case "clock":
+                environment.advance_clock(" ".join(words))
+            case "flush":
+                environment.flush()
+            case "set":
+                environment.get_config().set(words[0], " ".join(words[1:]))
+            case _:
+                pass  # 'cuts' is about the file
+
+    @property
+    def _root(self) -> str:
+        """The folder of the run, made when it is first asked for."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="slt")
+        return self._folder.name
+
+    def _with_folder(self, text: str) -> str:
+        return text.replace(FOLDER, self._root) if FOLDER in text else text
 
     def without_folder(self, text: str) -> str:
         """A text in which the folder of this run has its name in the file."""
-        return text.replace(self._folder.name, FOLDER)
+        return text if self._folder is None else text.replace(self._folder.name, FOLDER)
 
     def _last(self, sql: str) -> Result:
         *_, result = self.environment.execute_script(sql)
@@ -172,7 +208,7 @@ class _Run:
         return [line.rstrip() or "(empty)" for line in self.without_folder(str(cell)).splitlines()]
 
     def _files(self, name: str) -> list[str]:
-        root = Path(self._folder.name, name)
+        root = Path(self._root, name)
         paths = [root] if root.is_file() else [p for p in root.rglob("*") if p.is_file()]
         return sorted(line for path in paths for line in path.read_text(encoding="utf-8").splitlines() if line)
 
@@ -191,35 +227,32 @@ class _Run:
         """Changes one by one, or what all of them so far fold to, sorted."""
         if self._cut.exact:
             return [line for batch in news for line in batch_lines(batch, schema, time_zone)]
-        return sorted("+I " + line for line in row_lines(fold(so_far, schema), schema, time_zone))
-
-    def _follow_new(self) -> None:
-        """Every table in memory is followed from its creation on, so that `changes` misses nothing."""
-        session = self.environment.session
-        for thing in session.catalogs.all_objects():
-            table = None if isinstance(thing, CatalogView) else session.memory.get(thing.storage)
-            if table is not None and self._tables.get(thing.path.name) is not table:
-                self._tables[thing.path.name] = table
-                self._followed[thing.path.name] = (table.follow(), table.schema)
-                self._folded[thing.path.name] = []
+        return self.environment.folded_lines(so_far, schema)
 
     def _changes(self, name: str) -> list[str]:
-        self._follow_new()
-        if name not in self._followed:
-            raise FormatError(f"'{name}' is no table in memory and no materialized view", code="E3302")
-        for view in self.environment.session.views.jobs():
-            if view.path.name == name and view.failure is not None:
-                raise view.failure
-        reader, schema = self._followed[name]
-        steps = []
-        while (step := reader.poll(1)) is not None:
-            steps.append(step)
-        self._folded[name].extend(steps)
-        return self._lines(steps, self._folded[name], schema, self.environment.session.time_zone)
+        steps = self.environment.new_steps(name)
+        so_far = self._steps.setdefault(name, [])
+        so_far.extend(steps)
+        return self._lines(steps, so_far, self.environment.schema_of(name), self.environment.session.time_zone)
 
     def close(self) -> None:
         self.environment.close()
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _advance(environment: SimulatedEnvironment, words: Sequence[str]) -> None:
+    """`advance clock to|by ..`, `advance watermark [of TABLE] to|by ..`."""
+    what, *rest = words
+    table = None
+    if rest[:1] == ["of"]:
+        table, rest = rest[1], rest[2:]
+    how, amount = rest[0], " ".join(rest[1:])
+    given = {how: amount}
+    if what == "clock":
+        environment.advance_clock(**given)
+    else:
+        environment.advance_watermark(**given, of=table)
 
 
 def run_file(
@@ -231,7 +264,7 @@ def run_file(
 ) -> list[Difference]:
     """Run all records; gives the differences. `on_actual` hears what came out of each record that has a rule (for
     --rewrite)."""
-    run = _Run(cut, dict(options or {}), seed)
+    run = _Run(cut, dict(options or {}), seed, file.path.parent)
     found: list[Difference] = []
     wanted = Expectations(cut.exact)
 
@@ -247,8 +280,9 @@ def run_file(
             except SqlEngineError as error:
                 message = run.without_folder(str(error))
                 if not record.must_fail:
-                    differs(record, f"failed: {message}")
-                    if record.kind == "statement":
+                    place = f"{error.source}: " if error.source else ""
+                    differs(record, f"failed: {place}{message}")
+                    if record.kind in ("statement", "include", "job"):
                         break  # what follows would only fail because this did
                     continue
                 if on_actual is not None and record.expected is not None:
@@ -257,6 +291,9 @@ def run_file(
                 if problem is not None:
                     differs(record, problem, record.expected or (), [message])
                 continue
+            except Exception as error:
+                differs(record, f"failed: internal error, a bug of sqlengine: {type(error).__name__}: {error}")
+                break
             if record.must_fail:
                 differs(record, "succeeded, but must fail")
             if actual is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from pathlib import Path
 
 import pytest
 
 from runtime.core.errors import FormatError
 from sqlengine.cli.main import main
-from sqlengine.testing.slt import parse_slt
+from sqlengine.testing.slt import RECORDS, parse_slt
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -86,14 +86,14 @@ def test_differences_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str
         f"FAIL  {path}",
         f"  {path}:5 (as written): differs",
         "    SELECT id FROM t",
-        "    - expected  + what came out",
-        "     1",
-        "    +2",
-        "     3",
+        "    - missing: 0  + too much: 1",
+        "      1",
+        "    + 2",
+        "      3",
         f"  {path}:11 (as written): fails with E1201 instead of E1202",
         "    SELECT nope FROM t",
-        "    - expected  + what came out",
-        '    +E1201 unknown column "nope" at 1:8; there is: "id"',
+        "    - missing: 0  + too much: 1",
+        '    + E1201 unknown column "nope" at 1:8; there is: "id"',
         f"  {path}:14 (as written): succeeded, but must fail",
         "    SELECT id FROM t",
         f"  {path}:17 (as written): failed: E2102 division by zero at 1:8; guard it: CASE WHEN b <> 0 THEN a / b END, or a / NULLIF(b, 0)",
@@ -175,11 +175,15 @@ ${dir}
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("SELECT 1\n", "'SELECT' begins no record"),
+        ("SELECT 1\n", "'select' begins no record"),
         ("statement\nSELECT 1\n", "a statement is 'ok' or an 'error'"),
         ("query\n\nSELECT 1\n", "'query' has no SQL below it"),
         ("query\nSELECT 1\n", "'query' has no rule"),
         ("changes\n----\n", "'changes' lacks a word"),
+        ("input t\n\n1 | 2\n", "'input' has no rows below it"),
+        ("advance watermark 2024-01-01\n", "it is not said what advances, or how far"),
+        ("advance time to 2024-01-01\n", "it is not said what advances, or how far"),
+        ("flush\nSELECT 1\n", "'flush' has lines below it that mean nothing"),
     ],
 )
 def test_what_is_no_record(text: str, problem: str) -> None:
@@ -193,25 +197,35 @@ def test_a_path_without_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.startswith("E3303 no .slt file at")
 
 
-def test_the_first_file_of_the_documentation(tmp_path: Path) -> None:
+def written_in_the_manual(folder: Path) -> dict[str, str]:
+    """The files that docs/testing.md shows, by name, written into a folder."""
     manual = (ROOT / "docs" / "testing.md").read_text()
-    block = manual.partition("## A first file\n")[2].partition("\nA file is a list")[0]
-    assert main(["test", "--matrix", written(tmp_path, textwrap.dedent(block))]) == 0
+    found = dict(re.findall(r"^```(?:sql|slt|python) (\S+)\n(.*?)^```$", manual, re.DOTALL | re.MULTILINE))
+    for name, text in found.items():
+        written(folder, text, name)
+    return found
+
+
+def test_the_files_of_the_documentation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = written_in_the_manual(tmp_path)
+    assert sum(name.endswith(".slt") for name in names) >= 6
+    assert main(["test", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert main(["test", "--matrix", str(tmp_path / "orders.slt"), str(tmp_path / "epoch.slt")]) == 0
+
+
+def test_the_difference_that_the_documentation_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays = written_in_the_manual(tmp_path)["delays.slt"]
+    written(tmp_path, delays.replace("United | 2 | 3.0\n+I AA", "United | 2 | 3.5\n+I AA"), "delays.slt")
+    monkeypatch.chdir(tmp_path)
+    assert main(["test", "delays.slt"]) == 1
+    manual = (ROOT / "docs" / "testing.md").read_text()
+    assert "```text\n" + capsys.readouterr().out + "```\n" in manual
 
 
 def test_the_documentation_tells_of_every_record() -> None:
     manual = (ROOT / "docs" / "testing.md").read_text()
-    for kind in (
-        "statement",
-        "query",
-        "changelog",
-        "changes",
-        "plan",
-        "file",
-        "files",
-        "clock",
-        "flush",
-        "set",
-        "cuts",
-    ):
-        assert f"### `{kind}" in manual, kind
+    silent = [kind for kind in RECORDS if kind != "active" and not re.search(rf"^### `{kind}\b", manual, re.MULTILINE)]
+    assert not silent
+    assert "`active TABLE`" in manual and "### `advance watermark" in manual and "### `advance clock" in manual

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sqlengine.cli.colours import Paint
-from sqlengine.cli.test import difference_lines
 from sqlengine.testing.runner import Cut, cuts_for, run_file
+from sqlengine.testing.show import difference_lines
 from sqlengine.testing.slt import read_slt
 
 HERE = Path(__file__).parent
@@ -22,4 +21,4 @@ RUNS = [(path, cut) for path in FILES for cut in cuts_for(read_slt(path))]
 def test_golden(path: Path, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE.parent.parent)
     differences = run_file(read_slt(path), cut)
-    assert not differences, "\n".join(line for d in differences for line in difference_lines(d, Paint(None)))
+    assert not differences, "\n".join(line for d in differences for line in difference_lines(d))
