@@ -119,18 +119,27 @@ class BlockLists:
         return index, values
 
     def probe_chunks(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """`probe` in pieces of at most `max_pairs` pairs (a single longer list comes in one piece), in the same order."""
+        """`probe` in pieces of at most `max_pairs` pairs, in the same order. The lists must not change meanwhile."""
         if len(keys) == 0:
             return
         ends = np.cumsum(self._known(keys)[1])
         start = 0
         while start < len(keys):
             done = int(ends[start - 1]) if start else 0
-            end = max(start + 1, int(np.searchsorted(ends, done + max_pairs, side="right")))
-            index, values = self.probe(keys[start:end])
-            if len(index):
-                yield index + start, values
-            start = end
+            end = int(np.searchsorted(ends, done + max_pairs, side="right"))
+            if end > start:
+                index, values = self.probe(keys[start:end])
+                if len(index):
+                    yield index + start, values
+                start = end
+                continue
+            block = self._arena[self._start[keys[start]] :][: int(ends[start]) - done]
+            for at in range(0, len(block), max_pairs):
+                values = block[at : at + max_pairs]
+                values = values[values != _DEAD]
+                if len(values):
+                    yield np.full(len(values), start, np.int64), values
+            start += 1
 
     def drop_keys(self, keys: np.ndarray) -> None:
         """Empties the lists of the keys at the cost of O(keys), however long the lists are."""

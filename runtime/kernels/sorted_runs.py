@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -140,6 +140,25 @@ class SortedRuns:
         """
         bounds = self._bounds(partitions, low_words, high_words, low_inclusive, high_inclusive)
         return self._gather(bounds, len(partitions), None, backward=False)
+
+    def range_chunks(
+        self, partitions: np.ndarray, low_words: np.ndarray, high_words: np.ndarray, max_pairs: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`range`, both bounds inclusive, in pieces of at most `max_pairs` pairs (what a single request finds comes in
+        one piece), in the same order. The entries must not change meanwhile."""
+        bounds = self._bounds(partitions, low_words, high_words, True, True)
+        if not bounds:
+            return
+        ends = np.cumsum(sum(np.maximum(high - low, 0) for _, low, high in bounds))
+        start = 0
+        while start < len(partitions):
+            done = int(ends[start - 1]) if start else 0
+            end = max(start + 1, int(np.searchsorted(ends, done + max_pairs, side="right")))
+            part = [(run, low[start:end], high[start:end]) for run, low, high in bounds]
+            index, values = self._gather(part, end - start, None, backward=False)
+            if len(index):
+                yield index + start, values
+            start = end
 
     def floor(self, partitions: np.ndarray, words: np.ndarray, inclusive: bool = True) -> np.ndarray:
         """For each request the last entry of the partition with order words <= (or <) the given: value ids, -1 if none.

@@ -2,12 +2,16 @@
 
 Equal subtrees of the plan run once. Each vertex keeps the watermark behind it; an operator with several inputs sees the
 least of those that are not idle.
+
+An output that comes in pieces is handed on piece by piece, as far as operators take parts of an epoch: a sink writes
+the first of them before the last is made. The last piece waits for its readers' turn, so that what comes in one piece is
+taken together with the other inputs' changes, and with the time of the epoch.
 """
 
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -69,6 +73,8 @@ class Vertex:
     rows_out: int = 0
     busy_seconds: float = 0.0
     output: ChangelogBatch | None = field(default=None, repr=False)
+    early: dict[int, list[ChangelogBatch]] = field(default_factory=dict, repr=False)
+    """Parts of the inputs, by position, that came before the operator's turn and wait for it."""
 
 
 class Dataflow:
@@ -105,6 +111,11 @@ class Dataflow:
         self._workers: ThreadPoolExecutor | None = None
         try:
             self._roots = tuple(self._add(root) for root in roots)
+            self._readers: list[list[tuple[Vertex, int]]] = [[] for _ in self.vertices]
+            for vertex in self.vertices:
+                for position, number in enumerate(vertex.inputs):
+                    self._readers[number].append((vertex, position))
+            self._shown = {root: list[ChangelogBatch]() for root in self._roots}
         except BaseException:
             self.abort()
             raise
@@ -156,14 +167,16 @@ class Dataflow:
         """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
         # Overflow and NaN have their meaning in SQL; numpy's warnings of them are not for the user.
         with np.errstate(all="ignore"):
-            for vertex in self.vertices:
+            for number, vertex in enumerate(self.vertices):
                 if vertex.operator is None:
                     self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
                 else:
-                    self._run(vertex, vertex.operator, processing_time)
-        outputs = [self.vertices[r].output for r in self._roots]
+                    self._run(number, vertex, vertex.operator, processing_time)
+        outputs = [_together([*self._shown[r], self.vertices[r].output]) for r in self._roots]
         for vertex in self.vertices:
             vertex.output = None
+        for early in self._shown.values():
+            early.clear()
         self._splits.clear()
         self._epoch += 1
         return outputs
@@ -267,9 +280,9 @@ class Dataflow:
             vertex.rows_in += len(given.batch)
             vertex.rows_out += len(given.batch)
 
-    def _run(self, vertex: Vertex, operator: Operator, processing_time: int) -> None:
+    def _run(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> None:
         sources = [self.vertices[i] for i in vertex.inputs]
-        batches = [s.output for s in sources]
+        batches = [_together([*vertex.early.pop(i, ()), s.output]) for i, s in enumerate(sources)]
         open_ended = [s for s in sources if s.watermark != MAX_WATERMARK]
         active = [s.watermark for s in open_ended if not s.idle]
         vertex.idle = bool(open_ended) and not active
@@ -278,14 +291,31 @@ class Dataflow:
         combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
         time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, self._splits_of(vertex.node))
-        started = wall_clock.perf_counter()
-        output = operator.step(batches, time)
+        output: ChangelogBatch | None = None
+        for piece in _timed(vertex, operator.pieces(batches, time)):
+            if output is not None:
+                self._hand_on(number, output, processing_time)
+            output = piece
         vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
-        vertex.busy_seconds += wall_clock.perf_counter() - started
         vertex.input_watermark = combined
         vertex.rows_in += sum(len(b) for b in batches if b is not None)
-        vertex.output = output if output is not None and len(output) else None
-        vertex.rows_out += len(output) if output is not None else 0
+        vertex.output = output
+
+    def _hand_on(self, number: int, piece: ChangelogBatch, processing_time: int) -> None:
+        """Gives a vertex's readers a part of its output before their turn."""
+        if number in self._shown:
+            self._shown[number].append(piece)
+        for vertex, position in self._readers[number]:
+            operator = vertex.operator
+            if operator is None or not operator.takes_parts(position):
+                vertex.early.setdefault(position, []).append(piece)
+                continue
+            inputs: list[ChangelogBatch | None] = [None] * len(vertex.inputs)
+            inputs[position] = piece
+            time = EpochTime(self._epoch, vertex.input_watermark, vertex.input_watermark, processing_time)
+            vertex.rows_in += len(piece)
+            for output in _timed(vertex, operator.part_pieces(inputs, time)):
+                self._hand_on(self._index[vertex.node], output, processing_time)
 
     def _splits_of(self, node: PhysicalNode) -> SplitRows | None:
         """Which splits gave the rows that an operator of watermarks gets in this epoch."""
@@ -367,6 +397,24 @@ class Dataflow:
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
+
+
+def _together(parts: Sequence[ChangelogBatch | None]) -> ChangelogBatch | None:
+    found = [part for part in parts if part is not None]
+    return ChangelogBatch.concat(found) if found else None
+
+
+def _timed(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """The pieces of a vertex's output that have rows, counted, with the time that it takes to make them."""
+    while True:
+        started = wall_clock.perf_counter()
+        piece = next(pieces, None)
+        vertex.busy_seconds += wall_clock.perf_counter() - started
+        if piece is None:
+            return
+        if len(piece):
+            vertex.rows_out += len(piece)
+            yield piece
 
 
 def _source_below(node: WatermarkExec) -> tuple[SourceExec | None, bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.key_group import KEY_GROUPS, key_group
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.operator import EpochTime, Operator, PiecewiseOperator, StateSize
 
 __all__ = ["PartitionedOperator"]
 
@@ -18,7 +18,7 @@ _FEW_ROWS = 4096
 """Fewer rows than this are computed one task after another: handing them to threads would cost more."""
 
 
-class PartitionedOperator(Operator):
+class PartitionedOperator(PiecewiseOperator):
     """Divides the changes of an epoch by key group, has the tasks compute theirs, and puts their changes together.
 
     The answer is that of one task; only the order of changes of different keys differs.
@@ -38,22 +38,29 @@ class PartitionedOperator(Operator):
     def tasks(self) -> Sequence[Operator]:
         return self._tasks
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         count = len(self._tasks)
         divided = [
             [None] * count if batch is None or not len(batch) else _divide(batch, keys, count)
             for batch, keys in zip(inputs, self._keys, strict=True)
         ]
-        work = [(task, [parts[number] for parts in divided]) for number, task in enumerate(self._tasks)]
-        if sum(len(b) for b in inputs if b is not None) < _FEW_ROWS:
-            outputs = [task.step(given, time) for task, given in work]
-        else:
-            # The last task runs here: a thread less to wake.
-            waiting = [self._workers.submit(_step, task, given, time) for task, given in work[:-1]]
-            last = _step(*work[-1], time)
-            outputs = [*(w.result() for w in waiting), last]
-        found = [output for output in outputs if output is not None and len(output)]
-        return ChangelogBatch.concat(found) if found else None
+        work = [task.pieces([parts[number] for parts in divided], time) for number, task in enumerate(self._tasks)]
+        few = sum(len(b) for b in inputs if b is not None) < _FEW_ROWS
+        while work:
+            if few or len(work) == 1:
+                found = [_next(pieces) for pieces in work]
+            else:
+                # The last task runs here: a thread less to wake.
+                waiting = [self._workers.submit(_next, pieces) for pieces in work[:-1]]
+                last = _next(work[-1])
+                found = [*(w.result() for w in waiting), last]
+            outputs = [output for output, _ in found if output is not None]
+            if outputs:
+                yield ChangelogBatch.concat(outputs)
+            work = [pieces for pieces, (_, more) in zip(work, found, strict=True) if more]
+
+    def takes_parts(self, position: int) -> bool:
+        return all(task.takes_parts(position) for task in self._tasks)
 
     def output_watermark(self, time: EpochTime) -> int:
         return min(task.output_watermark(time) for task in self._tasks)
@@ -76,10 +83,12 @@ class PartitionedOperator(Operator):
             task.close()
 
 
-def _step(task: Operator, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+def _next(pieces: Iterator[ChangelogBatch]) -> tuple[ChangelogBatch | None, bool]:
+    """The next piece of a task's output, and whether there may be more."""
     # numpy's error state belongs to the thread.
     with np.errstate(all="ignore"):
-        return task.step(inputs, time)
+        piece = next(pieces, None)
+        return piece, piece is not None
 
 
 def _divide(batch: ChangelogBatch, keys: Sequence[int], count: int) -> list[ChangelogBatch | None]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import InternalError
-from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.operators.operator import EpochTime, Operator, PiecewiseOperator, StateSize
 from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.nodes import PhysicalNode
 from runtime.state.backend import StateBackend
@@ -27,7 +27,7 @@ def spilling(operator: Operator, node: PhysicalNode, backend: StateBackend) -> O
     return SpillingOperator(operator, keys, keyed, backend)
 
 
-class SpillingOperator(Operator):
+class SpillingOperator(PiecewiseOperator):
     """Admits the keys of the epoch, has the operator compute, and sends away keys that are too many.
 
     Args:
@@ -51,16 +51,18 @@ class SpillingOperator(Operator):
     def tables(self) -> Sequence[StateTable]:
         return self.inner.tables
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         given = [
             [batch.column(k) for k in keys]
             for batch, keys in zip(inputs, self._keys, strict=True)
             if batch is not None and len(batch)
         ]
         touched = self._state.admit(given)
-        output = self.inner.step(inputs, time)
+        yield from self.inner.pieces(inputs, time)
         self._state.settle(touched)
-        return output
+
+    def takes_parts(self, position: int) -> bool:
+        return self.inner.takes_parts(position)
 
     def output_watermark(self, time: EpochTime) -> int:
         return self.inner.output_watermark(time)

@@ -117,6 +117,9 @@ class AppendTopNOperator(Operator):
         size = self._rows.nbytes + self._keys.nbytes + self._best.nbytes + self._words.nbytes
         return StateSize(len(self._slots), size)
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
             self._expire(self._idle.expired(time.processing_time))

@@ -24,6 +24,9 @@ class CalcOperator(Operator):
         self._stage = Stage(node.condition, node.projections, context.functions)
         self._time_zone = context.time_zone
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         if batch is None or not len(batch):

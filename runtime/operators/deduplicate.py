@@ -70,6 +70,9 @@ class KeepFirstOperator(Operator):
     def state_size(self) -> StateSize:
         return StateSize(self._keys.rows, self._keys.nbytes)
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
             expired = self._idle.expired(time.processing_time)
@@ -277,6 +280,9 @@ class KeepLastOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + self._times.nbytes)
+
+    def takes_parts(self, position: int) -> bool:
+        return True
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:

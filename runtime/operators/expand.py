@@ -24,6 +24,9 @@ class ExpandOperator(Operator):
         cells = [cell for projection in node.projections for cell in projection]
         self._evaluator = Evaluator(cells, context.functions)
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         if batch is None or not len(batch):

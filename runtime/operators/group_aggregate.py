@@ -114,6 +114,9 @@ class GroupAggregateOperator(Operator):
     def _go_on_from(self, arrivals: list[object]) -> None:
         self._next_seq = max(cast("list[int]", arrivals))
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
             # Without a change downstream: Flink's rule.

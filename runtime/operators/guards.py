@@ -8,7 +8,7 @@ twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -38,11 +38,21 @@ class GuardedOperator(Operator):
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         output = self.inner.step(inputs, time)
         if output is not None and len(output):
-            self._check_schema(output)
-            self._check_kinds(output)
-            if self._knows_all and not self._node.mode.is_upsert and not self._node.mode.key_only_deletes:
-                self._check_fold(output)
+            self._check(output)
         return output
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        for output in self.inner.pieces(inputs, time):
+            self._check(output)
+            yield output
+
+    def takes_parts(self, position: int) -> bool:
+        return self.inner.takes_parts(position)
+
+    def part_pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        for output in self.inner.part_pieces(inputs, time):
+            self._check(output)
+            yield output
 
     def output_watermark(self, time: EpochTime) -> int:
         return self.inner.output_watermark(time)
@@ -72,6 +82,12 @@ class GuardedOperator(Operator):
             f"{type(self.inner).__name__} broke a law: {law}",
             hint="this is a bug of the engine; please report the query",
         )
+
+    def _check(self, output: ChangelogBatch) -> None:
+        self._check_schema(output)
+        self._check_kinds(output)
+        if self._knows_all and not self._node.mode.is_upsert and not self._node.mode.key_only_deletes:
+            self._check_fold(output)
 
     def _check_schema(self, output: ChangelogBatch) -> None:
         wanted = [f.type.arrow for f in self._node.schema]

@@ -3,11 +3,14 @@
 The changes of an epoch are first taken into both sides; then each pair of rows of which one has changed is looked at
 once, and gives the difference of its multiplicities after and before. So whatever comes and goes within an epoch, the
 output is the difference of two batch answers, never the flip-flops of padded rows that Flink emits record by record.
+
+Output that is more than one batch comes in pieces: first all that is taken back, then, looking at the pairs once more,
+what is new. So of a key that matches a million rows no more than a piece is ever in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +23,7 @@ from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
@@ -37,7 +40,7 @@ _PAIRS = 1 << 18
 _NONE = np.empty(0, np.int64)
 
 
-class HashJoinOperator(Operator):
+class HashJoinOperator(PiecewiseOperator):
     """`HashJoinExec`. Cost follows the changes and the pairs that they are part of.
 
     Semi and anti joins without a condition look only at whether the bag of a key is empty: a change of a key with a
@@ -86,7 +89,8 @@ class HashJoinOperator(Operator):
         )
         self._kind = kind
         self._schema = node.schema
-        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+        rows = context.options.get(PIECE_MAX_ROWS)
+        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only, rows)
         self._tables = [
             self._left.table("left", node.left.schema, self._keys),
             self._right.table("right", node.right.schema, self._keys),
@@ -119,12 +123,15 @@ class HashJoinOperator(Operator):
         self._right.rows.drop(keys)
         self._keys.remove(keys)
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def takes_parts(self, position: int) -> bool:
+        return (self._left, self._right)[position].takes_parts
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         if self._expires:
             self._expire(time)
         if self._inserts:
-            self._step_inserts(inputs, time)
-            return self._finish([])
+            yield from self._inserted(inputs, time)
+            return
         lone: list[ChangelogBatch] = []
         changed = [_NONE, _NONE]
         fresh_keys: list[np.ndarray] = []
@@ -139,19 +146,18 @@ class HashJoinOperator(Operator):
                 lone.append(self._padded(side, without))
         if not len(changed[0]) and not len(changed[1]):
             self._forget(fresh_keys)
-            return self._finish(lone)
-        self._join(changed[0], changed[1], time)
-        output = self._finish(lone)
+            yield from self._finish(lone) if self._output.fits(lone) else self._output.sliced(lone)
+            return
+        yield from self._join(changed[0], changed[1], lone, time)
         lost = [self._left.rows.settle(changed[0]), self._right.rows.settle(changed[1])]
         self._forget(lost + fresh_keys)
-        return output
 
     @property
     def state_size(self) -> StateSize:
         left, right = self._left, self._right
         return StateSize(left.rows.rows + right.rows.rows, left.nbytes + right.nbytes + self._keys.nbytes)
 
-    def _step_inserts(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> None:
+    def _inserted(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         """Inner join of inserts: each side's new rows with what the other holds, the right side's after the left's
         have come."""
         for number, batch in enumerate(inputs):
@@ -165,34 +171,78 @@ class HashJoinOperator(Operator):
                 pair = (slots[index], found) if number == 0 else (found, slots[index])
                 left, right = self._filtered(*pair, time)
                 self._output.add(left, right, np.ones(len(left), np.int64))
+                if self._output.full:
+                    yield from self._output.pieces()
+        yield from self._finish([])
 
-    def _join(self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime) -> None:
-        """Collects what the changed rows of both sides change in the output; match counts are brought up to date."""
+    def _join(
+        self, left_changed: np.ndarray, right_changed: np.ndarray, lone: list[ChangelogBatch], time: EpochTime
+    ) -> Iterator[ChangelogBatch]:
+        """What the changed rows of both sides change in the output, and `lone`, the changes of rows that match nothing;
+        match counts are brought up to date."""
         left, right = self._left, self._right
         by_total = self._by_total
+        divided = False
         if not (by_total and self._kind.left_only):
             for l, r in self._changed_pairs(left_changed, right_changed, time):
                 left_now, right_now = left.rows.count[l], right.rows.count[r]
                 left_old, right_old = left_now - left.rows.delta[l], right_now - right.rows.delta[r]
                 if not self._kind.left_only:
-                    self._output.add(l, r, left_now * right_now - left_old * right_old)
+                    weights = left_now * right_now - left_old * right_old
+                    self._output.add(l, r, np.minimum(weights, 0) if divided else weights)
                 if not by_total:
                     left.count_matches(l, np.where(left_old == 0, right_now, right_now - right_old))
                     right.count_matches(r, np.where(right_old == 0, left_now, left_now - left_old))
+                if self._output.full:
+                    divided = True
+                    self._output.drop_inserts()
+                    if self._output.full:
+                        yield from self._output.pieces()
+        flipped = self._flipped(left_changed, right_changed)
+        if not divided:
+            for add, slots, weights in flipped:
+                add(slots, weights)
+            if self._output.fits(lone):
+                yield from self._finish(lone)
+                return
+            flipped = []
+        yield from self._output.sliced([batch.filter(batch.signs() < 0) for batch in lone])
+        for add, slots, weights in flipped:
+            add(slots, np.minimum(weights, 0))
+        yield from self._output.pieces()
+        if divided and not self._kind.left_only:
+            for l, r in self._changed_pairs(left_changed, right_changed, time):
+                left_now, right_now = left.rows.count[l], right.rows.count[r]
+                left_old, right_old = left_now - left.rows.delta[l], right_now - right.rows.delta[r]
+                self._output.add(l, r, np.maximum(left_now * right_now - left_old * right_old, 0))
+                if self._output.full:
+                    yield from self._output.pieces()
+        for add, slots, weights in flipped:
+            add(slots, np.maximum(weights, 0))
+        yield from self._output.pieces()
+        yield from self._output.sliced([batch.filter(batch.signs() > 0) for batch in lone])
+
+    def _flipped(
+        self, left_changed: np.ndarray, right_changed: np.ndarray
+    ) -> list[tuple[Callable[[np.ndarray, np.ndarray], None], np.ndarray, np.ndarray]]:
+        """The rows of kept sides that come or go alone: how they are added to the output, their slots and weights."""
+        left, right = self._left, self._right
+        found: list[tuple[Callable[[np.ndarray, np.ndarray], None], np.ndarray, np.ndarray]] = []
         for side, other, mine, theirs, add in (
             (left, right, left_changed, right_changed, self._output.add_left),
             (right, left, right_changed, left_changed, self._output.add_right),
         ):
             if not side.kept:
                 continue
-            if by_total:
+            if self._by_total:
                 slots, old, now = side.flipped_by_total(other, mine, theirs)
             else:
                 slots, old, now = side.flipped_by_count(mine)
             count = side.rows.count[slots]
             before = count - side.rows.delta[slots]
             shows_old, shows_now = (old > 0, now > 0) if self._kind is JoinKind.SEMI else (old == 0, now == 0)
-            add(slots, count * shows_now - before * shows_old)
+            found.append((add, slots, count * shows_now - before * shows_old))
+        return found
 
     def _changed_pairs(
         self, left_changed: np.ndarray, right_changed: np.ndarray, time: EpochTime
@@ -229,14 +279,19 @@ class HashJoinOperator(Operator):
             columns = columns + nulls if side is self._left else nulls + columns
         return ChangelogBatch.of(columns, self._schema, rows.kinds)
 
-    def _finish(self, lone: list[ChangelogBatch]) -> ChangelogBatch | None:
+    def _finish(self, lone: list[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+        """All that was collected and `lone` in one batch."""
         deletes, inserts = self._output.finish(self._left.rows.replaced, self._right.rows.replaced)
         if deletes is not None and inserts is not None and self._cancels:
-            return self._net(ChangelogBatch.concat([deletes, inserts, *lone]))
+            net = self._net(ChangelogBatch.concat([deletes, inserts, *lone]))
+            if net is not None:
+                yield net
+            return
         signs = [(batch, batch.signs() < 0) for batch in lone]
         parts = [deletes, *(b.filter(s) for b, s in signs), inserts, *(b.filter(~s) for b, s in signs)]
         parts = [p for p in parts if p is not None and len(p)]
-        return ChangelogBatch.concat(parts) if parts else None
+        if parts:
+            yield ChangelogBatch.concat(parts)
 
     def _net(self, batch: ChangelogBatch) -> ChangelogBatch | None:
         """The batch without rows that are both deleted and inserted."""
@@ -284,6 +339,8 @@ class _Side:
         identity = Identity.of(mode, unique)
         images = mode.is_retract and not mode.key_only_deletes
         self.rows = RowMultiset(schema, identity, unique or (), totals=totals, images=images, plain=plain)
+        # Old images by key are told from new ones within an epoch: see `RowStore`.
+        self.takes_parts = not (identity is Identity.KEYED and images)
         self._keys = keys
         self._strict = [k for k, safe in zip(keys, null_safe, strict=True) if not safe]
         self._ttl = ttl

@@ -15,7 +15,7 @@ from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.grow import grown
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import IntervalJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
@@ -27,11 +27,9 @@ from runtime.state.timed_table import timed_table
 __all__ = ["IntervalJoinOperator"]
 
 _PAIRS = 1 << 18
-_FIRST_ROWS = 1 << 10
-_MOST_ROWS = 1 << 16
 
 
-class IntervalJoinOperator(Operator):
+class IntervalJoinOperator(PiecewiseOperator):
     """`IntervalJoinExec`: lower <= left time - right time <= upper.
 
     A row waits until the watermark (the lesser of both) has passed the last time at which a partner may come; then a
@@ -55,7 +53,8 @@ class IntervalJoinOperator(Operator):
         self._condition = None
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.left.schema), context)
-        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only)
+        rows = context.options.get(PIECE_MAX_ROWS)
+        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only, rows)
         self._tables = (
             self._left.made_table("left", node.left.schema, self._keys),
             self._right.made_table("right", node.right.schema, self._keys),
@@ -65,19 +64,30 @@ class IntervalJoinOperator(Operator):
     def tables(self) -> Sequence[StateTable]:
         return self._tables
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        yield from self.part_pieces(inputs, time)
+        yield from self._expire(time)
+
+    def takes_parts(self, position: int) -> bool:
+        return True
+
+    def part_pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        """Pairs rows; none is forgotten yet. What is less than a batch stays with the output."""
         left_batch, right_batch = inputs
         if left_batch is not None and len(left_batch):
             slots = self._take_in(self._left, left_batch, time)
             before, after = self._upper * 1000, -self._lower * 1000
             for mine, found in _partners(self._left.rows, slots, self._right.rows, before, after):
                 self._pair(mine, found, time)
+                if self._output.full:
+                    yield from self._output.pieces()
         if right_batch is not None and len(right_batch):
             slots = self._take_in(self._right, right_batch, time)
             before, after = -self._lower * 1000, self._upper * 1000
             for mine, found in _partners(self._right.rows, slots, self._left.rows, before, after):
                 self._pair(found, mine, time)
-        return self._expire(time)
+                if self._output.full:
+                    yield from self._output.pieces()
 
     def output_watermark(self, time: EpochTime) -> int:
         if self._proctime or time.watermark in (MIN_WATERMARK, MAX_WATERMARK):
@@ -110,7 +120,7 @@ class IntervalJoinOperator(Operator):
         self._left.match(left)
         self._right.match(right)
 
-    def _expire(self, time: EpochTime) -> ChangelogBatch | None:
+    def _expire(self, time: EpochTime) -> Iterator[ChangelogBatch]:
         now = time.processing_time if self._proctime and time.watermark != MAX_WATERMARK else time.watermark
         left = self._left.rows.due(bound(now, self._lower))
         right = self._right.rows.due(bound(now, -self._upper))
@@ -120,7 +130,7 @@ class IntervalJoinOperator(Operator):
         if self._right.kept:
             lone = right[~self._right.matched[right]]
             self._output.add_right(lone, np.ones(len(lone), np.int64))
-        _, output = self._output.finish()
+        yield from self._output.pieces()
         if len(left) or len(right):
             seen = np.unique(np.concatenate((self._left.rows.key[left], self._right.rows.key[right])))
             seen = seen[seen >= 0]
@@ -128,7 +138,6 @@ class IntervalJoinOperator(Operator):
             self._right.rows.free(right)
             empty = (self._left.rows.key_counts(seen) == 0) & (self._right.rows.key_counts(seen) == 0)
             self._keys.remove(seen[empty])
-        return output
 
 
 class _Side:
@@ -193,15 +202,7 @@ class _Side:
 def _partners(
     rows: TimedRows, slots: np.ndarray, others: TimedRows, before: int, after: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The others of equal key within `before` and `after` (microseconds) of each row: pairs of slots, in pieces.
-
-    How many rows look together follows from how many partners the last ones found, so that pieces stay near `_PAIRS`.
-    """
-    start, size = 0, _FIRST_ROWS
-    while start < len(slots):
-        part = slots[start : start + size]
-        times = rows.time[part]
-        index, found = others.range(rows.key[part], times - before, times + after)
-        yield part[index], found
-        start += len(part)
-        size = max(1, min(_MOST_ROWS, len(part) * _PAIRS // max(len(found), 1)))
+    """The others of equal key within `before` and `after` (microseconds) of each row: pairs of slots, in pieces."""
+    times = rows.time[slots]
+    for index, found in others.range_chunks(rows.key[slots], times - before, times + after, _PAIRS):
+        yield slots[index], found

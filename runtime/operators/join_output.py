@@ -1,7 +1,8 @@
-"""What a join gives: pairs of row slots with weights, put together to one batch of changes."""
+"""What a join gives: pairs of row slots with weights, put together to batches of changes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ __all__ = ["PairOutput", "RowSource"]
 Replaced = tuple[np.ndarray, np.ndarray] | None
 """The slots of rows that were replaced, and of those that replaced them."""
 
+_Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Slots of both sides, and weights."""
+
 
 class RowSource(Protocol):
     """Where the rows of one side are read by slot; -1 gives a row of NULLs."""
@@ -39,26 +43,52 @@ class PairOutput:
 
     Args:
         schema: the join's output: left columns, then right columns, or left columns alone when `left_only`.
+        max_rows: how many rows a batch of `pieces` has at most.
     """
 
-    def __init__(self, schema: Schema, mode: ChangelogMode, left: RowSource, right: RowSource, left_only: bool) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        mode: ChangelogMode,
+        left: RowSource,
+        right: RowSource,
+        left_only: bool,
+        max_rows: int = 1 << 62,
+    ) -> None:
+        self._max_rows = max(1, max_rows)
         self._schema = schema
         self._left = left
         self._right = right
         self._left_only = left_only
         self._minus = UPDATE_BEFORE if mode.update_before and not mode.delete else DELETE
         self._gives_updates = mode.update_before and mode.update_after
-        self._pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._pairs: list[_Pairs] = []
+        self._rows_held = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether what was collected is more than one batch may hold."""
+        return self._rows_held > self._max_rows
+
+    def fits(self, others: Sequence[ChangelogBatch]) -> bool:
+        """Whether what was collected and others' rows go into one batch."""
+        return self._rows_held + sum(map(len, others)) <= self._max_rows
+
+    def sliced(self, batches: Sequence[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+        """Others' rows in batches that are not too large."""
+        for batch in batches:
+            for at in range(0, len(batch), self._max_rows):
+                yield batch.slice(at, min(self._max_rows, len(batch) - at))
 
     def add(self, left: np.ndarray, right: np.ndarray, weights: np.ndarray) -> None:
         """Pairs of slots (-1 for a side that is padded), each so many times: taken back where the weight is negative;
         zeros are left out."""
         live = weights != 0
-        if live.all():
-            if len(left):
-                self._pairs.append((left, right, weights))
-        elif live.any():
-            self._pairs.append((left[live], right[live], weights[live]))
+        if not live.all():
+            left, right, weights = left[live], right[live], weights[live]
+        if len(left):
+            self._pairs.append((left, right, weights))
+            self._rows_held += int(np.abs(weights).sum())
 
     def add_left(self, left: np.ndarray, weights: np.ndarray) -> None:
         """Left rows alone."""
@@ -77,12 +107,7 @@ class PairOutput:
         """
         if not self._pairs:
             return None, None
-        pairs = self._pairs
-        self._pairs = []
-        if len(pairs) == 1:
-            left, right, weights = pairs[0]
-        else:
-            left, right, weights = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        left, right, weights = self._collected()
         minus = weights < 0
         if not minus.any():
             return None, self._batch(left, right, weights)
@@ -103,6 +128,38 @@ class PairOutput:
             parts[1] = ChangelogBatch(self._rows(left, right), kinds)
         rest = [part for part in parts[1:] if part is not None]
         return parts[0], ChangelogBatch.concat(rest) if rest else None
+
+    def pieces(self) -> Iterator[ChangelogBatch]:
+        """What was collected in batches of at most `max_rows`, deletes first, none of them paired with inserts; forgets
+        it."""
+        if not self.full:
+            yield from (part for part in self.finish() if part is not None)
+            return
+        left, right, weights = self._collected()
+        for sign, kind in ((-1, self._minus), (1, INSERT)):
+            chosen = np.flatnonzero(weights * sign > 0)
+            ends = np.cumsum(weights[chosen] * sign)
+            rows = int(ends[-1]) if len(ends) else 0
+            for at in range(0, rows, self._max_rows):
+                places = np.arange(at, min(at + self._max_rows, rows))
+                pairs = chosen[np.searchsorted(ends, places, side="right")]
+                batch = self._batch(left[pairs], right[pairs], np.ones(len(pairs), np.int64), kind)
+                if batch is not None:
+                    yield batch
+
+    def drop_inserts(self) -> None:
+        """Forgets the inserts that were collected."""
+        self._pairs = [(left[w < 0], right[w < 0], w[w < 0]) for left, right, w in self._pairs]
+        self._pairs = [pairs for pairs in self._pairs if len(pairs[0])]
+        self._rows_held = -sum(int(w.sum()) for _, _, w in self._pairs)
+
+    def _collected(self) -> _Pairs:
+        pairs = self._pairs
+        self._pairs, self._rows_held = [], 0
+        if len(pairs) == 1:
+            return pairs[0]
+        left, right, weights = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        return left, right, weights
 
     def _batch(
         self, left: np.ndarray, right: np.ndarray, times: np.ndarray, kind: int = INSERT

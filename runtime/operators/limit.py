@@ -50,6 +50,9 @@ class LimitOperator(Operator):
         limit = self._node.limit
         return self._top is None and limit is not None and self._seen >= self._node.offset + limit
 
+    def takes_parts(self, position: int) -> bool:
+        return self._top is None
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._top is not None:
             return self._top.step(inputs, time)

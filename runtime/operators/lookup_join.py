@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from runtime.kernels.slots import SlotAllocator
 from runtime.kernels.sort import first_per_key
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.plan.nodes import JoinKind, LookupJoinExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
@@ -30,7 +30,7 @@ from runtime.state.table import OWNER, StateTable
 __all__ = ["LookupJoinOperator"]
 
 
-class LookupJoinOperator(Operator):
+class LookupJoinOperator(PiecewiseOperator):
     """`LookupJoinExec`, INNER or LEFT. Each distinct key of an epoch is looked up once; a key with a NULL matches
     nothing.
 
@@ -51,34 +51,40 @@ class LookupJoinOperator(Operator):
         self._condition = None
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.input.schema), context)
+        self._max_rows = max(1, context.options.get(PIECE_MAX_ROWS))
         self._kept: _Answers | None = None
         if node.input.mode.is_retract:
             self._kept = _Answers(node.input.schema, node.table.schema)
-            self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False)
+            self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False, self._max_rows)
 
     @property
     def tables(self) -> Sequence[StateTable]:
         return () if self._kept is None else self._kept.tables
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def takes_parts(self, position: int) -> bool:
+        return True
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         (batch,) = inputs
         if batch is None or not len(batch):
-            return None
+            return
         if self._kept is not None:
-            return self._step_kept(self._kept, batch, time)
+            yield from self._with_kept(self._kept, batch, time)
+            return
         index, found = self._look_up(batch.rows, time)
         if self._outer:
             index, found = _padded(index, len(batch), found)
-        if not len(index):
-            return None
-        kinds = None if batch.kinds is None else batch.kinds[index]
-        return ChangelogBatch.of(batch.rows.take(pa.array(index)).columns + found, self._schema, kinds)
+        for at in range(0, len(index), self._max_rows):
+            part = index[at : at + self._max_rows]
+            kinds = None if batch.kinds is None else batch.kinds[part]
+            columns = [column.slice(at, len(part)) for column in found]
+            yield ChangelogBatch.of(batch.rows.take(pa.array(part)).columns + columns, self._schema, kinds)
 
     @property
     def state_size(self) -> StateSize:
         return StateSize(0, 0) if self._kept is None else StateSize(self._kept.rows.rows, self._kept.nbytes)
 
-    def _step_kept(self, kept: _Answers, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
+    def _with_kept(self, kept: _Answers, batch: ChangelogBatch, time: EpochTime) -> Iterator[ChangelogBatch]:
         changed = kept.rows.apply(batch, np.full(len(batch), -1, np.int64))
         fresh = changed[kept.rows.count[changed] == kept.rows.delta[changed]]
         if len(fresh):
@@ -92,10 +98,14 @@ class LookupJoinOperator(Operator):
         if self._outer:
             alone = np.bincount(index, minlength=len(changed)) == 0
             self._output.add_left(changed[alone], delta[alone])
-        parts = [part for part in self._output.finish() if part is not None]
+        if self._output.full:
+            yield from self._output.pieces()
+        else:
+            parts = [part for part in self._output.finish() if part is not None]
+            if parts:
+                yield ChangelogBatch.concat(parts)
         kept.remove(changed[kept.rows.count[changed] == 0])
         kept.rows.settle(changed)
-        return ChangelogBatch.concat(parts) if parts else None
 
     def _look_up(self, rows: pa.RecordBatch, time: EpochTime) -> tuple[np.ndarray, list[pa.Array]]:
         """The matches of each row: `(row, columns of the looked-up table)`, by row."""

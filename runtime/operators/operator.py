@@ -4,23 +4,42 @@
 
 It gets all changes of the epoch at once, in columns, updates its state, and returns its changes. After every epoch the
 sum of all it has returned equals the batch answer over the input so far.
+
+What few rows cause may be many: one key that matches a million rows. So an operator whose output can be larger than its
+input gives it in pieces, `pieces(inputs, time)`, and one that can take a part of an epoch's changes before the rest is
+there says so (`takes_parts`). Then no more than a piece is in memory between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.options import Options
+from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable
 
-__all__ = ["EpochTime", "Operator", "OperatorContext", "Rejections", "SplitRows", "StateSize"]
+__all__ = [
+    "PIECE_MAX_ROWS",
+    "EpochTime",
+    "Operator",
+    "OperatorContext",
+    "PiecewiseOperator",
+    "Rejections",
+    "SplitRows",
+    "StateSize",
+]
+
+PIECE_MAX_ROWS = int_option(
+    "sqlengine.batch.max-rows",
+    131_072,
+    "the most rows that a join or UNNEST gives on at once; more go in several batches",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +119,24 @@ class Operator:
         None."""
         raise NotImplementedError
 
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        """`step`, with the output in pieces: one after another they are what `step` would give, up to changes that
+        cancel. Whoever calls takes all of them before anything else is asked of the operator."""
+        output = self.step(inputs, time)
+        if output is not None and len(output):
+            yield output
+
+    def takes_parts(self, position: int) -> bool:
+        """Whether the changes of this input may come in several parts within an epoch, each in a call of
+        `part_pieces`: then it matters neither to the state nor to what the output adds up to where they are cut.
+        False: they are collected."""
+        return False
+
+    def part_pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        """What a part of the epoch's changes causes, before the call of `pieces` with the rest. The watermark of `time`
+        is still that of the epoch before."""
+        return self.pieces(inputs, time)
+
     def output_watermark(self, time: EpochTime) -> int:
         """The watermark after this operator, asked for after `step`; an operator that gives rows older than its input's
         watermark holds it back."""
@@ -137,3 +174,14 @@ class Operator:
 
     def close(self) -> None:
         """Give back what is not memory."""
+
+
+class PiecewiseOperator(Operator):
+    """Base of those whose output may be larger than their input: they define `pieces`."""
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        found = list(self.pieces(inputs, time))
+        return ChangelogBatch.concat(found) if found else None
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,19 @@ class SinkOperator(Operator):
         self.rows_written = 0
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        self._write(inputs, time)
+        self._writer.flush(time.epoch)
+        return None
+
+    def takes_parts(self, position: int) -> bool:
+        return True
+
+    def part_pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        """Writes rows that are not shown before the epoch is complete."""
+        self._write(inputs, time)
+        yield from ()
+
+    def _write(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> None:
         (batch,) = inputs
         if self._timed is not None:
             self._timed.advance(time.processing_time, time.watermark)
@@ -43,8 +56,6 @@ class SinkOperator(Operator):
         if batch is not None and len(batch):
             self._writer.write(batch)
             self.rows_written += len(batch)
-        self._writer.flush(time.epoch)
-        return None
 
     def prepare(self) -> Any:
         """Make all that was written durable; gives what has to be published, None when there is nothing."""

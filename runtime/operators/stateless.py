@@ -56,6 +56,9 @@ class UnionOperator(Operator):
     def __init__(self, node: UnionExec, context: OperatorContext) -> None:
         self._schema = node.schema
 
+    def takes_parts(self, position: int) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         batches = [ChangelogBatch.of(b.columns, self._schema, b.kinds) for b in inputs if b is not None and len(b)]
         return ChangelogBatch.concat(batches) if batches else None
@@ -72,6 +75,9 @@ class DropUpdateBeforeOperator(Operator):
     def __init__(self, node: DropUpdateBeforeExec, context: OperatorContext) -> None:
         del context
         self._keys = node.keys
+
+    def takes_parts(self, position: int) -> bool:
+        return self._keys is None
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,13 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.types import TypeRoot
 from runtime.eval.evaluator import BatchContext, Evaluator
-from runtime.operators.operator import EpochTime, Operator, OperatorContext
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator
 from runtime.plan.nodes import UnnestExec
 
 __all__ = ["UnnestOperator"]
 
 
-class UnnestOperator(Operator):
+class UnnestOperator(PiecewiseOperator):
     """Arrays give their elements (a ROW element its fields), maps key and value, multisets each element as often as it
     is there.
 
@@ -28,11 +28,15 @@ class UnnestOperator(Operator):
         self._node = node
         self._time_zone = context.time_zone
         self._evaluator = Evaluator((node.collection,), context.functions)
+        self._max_rows = max(1, context.options.get(PIECE_MAX_ROWS))
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def takes_parts(self, position: int) -> bool:
+        return True
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         (batch,) = inputs
         if batch is None or not len(batch):
-            return None
+            return
         (collection,) = self._evaluator.evaluate(batch.rows, BatchContext.at(time, len(batch), self._time_zone))
         starts, lengths = _extent(collection)
         counts = np.maximum(lengths, 1) if self._node.outer else lengths
@@ -41,9 +45,19 @@ class UnnestOperator(Operator):
         ordinal = np.arange(len(rows)) - np.repeat(firsts, counts)
         padded = np.repeat(lengths == 0, counts)
         positions = np.repeat(starts, counts) + ordinal
-        rows, positions, ordinal, padded = self._repeated(collection, rows, positions, ordinal, padded)
-        if not len(rows):
-            return None
+        for piece in self._divided(collection, positions, padded):
+            yield self._output(batch, collection, rows[piece], positions[piece], ordinal[piece], padded[piece])
+
+    def _output(
+        self,
+        batch: ChangelogBatch,
+        collection: pa.Array,
+        rows: np.ndarray,
+        positions: np.ndarray,
+        ordinal: np.ndarray,
+        padded: np.ndarray,
+    ) -> ChangelogBatch:
+        """A row for each element: of which row of the batch, at which position of all elements, at which of the row's."""
         chosen = pa.array(positions, mask=padded) if padded.any() else pa.array(positions)
         columns = batch.rows.take(pa.array(rows)).columns + [c.take(chosen) for c in self._elements(collection)]
         if self._node.ordinality:
@@ -54,15 +68,17 @@ class UnnestOperator(Operator):
         ]
         return ChangelogBatch.of(columns, self._node.schema, None if batch.kinds is None else batch.kinds[rows])
 
-    def _repeated(
-        self, collection: pa.Array, rows: np.ndarray, positions: np.ndarray, ordinal: np.ndarray, padded: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        if self._node.collection.type.root is not TypeRoot.MULTISET or not len(rows):
-            return rows, positions, ordinal, padded
-        times = np.ones(len(rows), dtype=np.int64)
-        counted = collection.items.to_numpy(zero_copy_only=False)
-        times[~padded] = counted[positions[~padded]]
-        return tuple(np.repeat(a, times) for a in (rows, positions, ordinal, padded))  # type: ignore[return-value]
+    def _divided(self, collection: pa.Array, positions: np.ndarray, padded: np.ndarray) -> Iterator[np.ndarray | slice]:
+        """Which elements go into each batch; those of a multiset as often as they are there."""
+        count = len(positions)
+        if self._node.collection.type.root is not TypeRoot.MULTISET or not count:
+            yield from (slice(at, at + self._max_rows) for at in range(0, count, self._max_rows))
+            return
+        times = np.ones(count, dtype=np.int64)
+        times[~padded] = collection.items.to_numpy(zero_copy_only=False)[positions[~padded]]
+        ends = np.cumsum(times)
+        for at in range(0, int(ends[-1]), self._max_rows):
+            yield np.searchsorted(ends, np.arange(at, min(at + self._max_rows, int(ends[-1]))), side="right")
 
     def _elements(self, collection: pa.Array) -> list[pa.Array]:
         """The columns that one element gives, over all elements of all rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.block_lists import BlockLists
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.operators.window_assign import firing_times, milliseconds
 from runtime.operators.window_columns import clock_watermark, ends_as_times
 from runtime.plan.nodes import JoinKind, WindowJoinExec
@@ -27,7 +27,7 @@ __all__ = ["WindowJoinOperator"]
 _PAIRS = 1 << 18
 
 
-class WindowJoinOperator(Operator):
+class WindowJoinOperator(PiecewiseOperator):
     """`WindowJoinExec`. Rows wait until the watermark has reached the end of their window less 1 ms; then all rows of
     that window are joined at once and forgotten. Rows of a window that was closed before they came are rejected.
 
@@ -47,7 +47,14 @@ class WindowJoinOperator(Operator):
         self._condition = None
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.left.schema), context)
-        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, node.kind.left_only)
+        self._output = PairOutput(
+            node.schema,
+            node.mode,
+            self._left.rows,
+            self._right.rows,
+            node.kind.left_only,
+            context.options.get(PIECE_MAX_ROWS),
+        )
         self._tables = [
             timed_table(self._left.rows, "left", node.left.schema, node.left_keys, _without_key),
             timed_table(self._right.rows, "right", node.right.schema, node.right_keys, _without_key),
@@ -57,19 +64,20 @@ class WindowJoinOperator(Operator):
     def tables(self) -> Sequence[StateTable]:
         return self._tables
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def takes_parts(self, position: int) -> bool:
+        return not self._proctime
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         for side, batch in zip((self._left, self._right), inputs, strict=True):
             if batch is not None and len(batch):
                 self._take_in(side, batch, time)
         closed = bound(clock_watermark(time) if self._proctime else time.watermark) + 1
         left, right = self._left.rows.due(closed), self._right.rows.due(closed)
         if not len(left) and not len(right):
-            return None
-        self._join(left, right, time)
-        _, output = self._output.finish()
+            return
+        yield from self._join(left, right, time)
         self._left.rows.free(left)
         self._right.rows.free(right)
-        return output
 
     @property
     def state_size(self) -> StateSize:
@@ -93,7 +101,7 @@ class WindowJoinOperator(Operator):
                 batch, fires = batch.filter(~late), fires[~late]
         side.rows.add(batch.columns, _without_key(batch.columns), fires * 1000)
 
-    def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> None:
+    def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> Iterator[ChangelogBatch]:
         """All pairs of the closed windows' rows, and the rows of kept sides that have no partner."""
         kind = self._kind
         groups = KeyIndex(self._key_types)
@@ -113,12 +121,15 @@ class WindowJoinOperator(Operator):
             right_matched[r] = True
             if not kind.left_only:
                 self._output.add(left[l], right[r], np.ones(len(l), np.int64))
+                if self._output.full:
+                    yield from self._output.pieces()
         if kind.keeps_left or kind.left_only:
             alone = left[left_matched] if kind is JoinKind.SEMI else left[~left_matched]
             self._output.add_left(alone, np.ones(len(alone), np.int64))
         if kind.keeps_right:
             alone = right[~right_matched]
             self._output.add_right(alone, np.ones(len(alone), np.int64))
+        yield from self._output.pieces()
 
 
 def _without_key(columns: Sequence[pa.Array]) -> np.ndarray:

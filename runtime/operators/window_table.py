@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -11,13 +11,13 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
 from runtime.eval.aggregates.value_bag import ValueBag
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds, windows_of
 from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
 from runtime.plan.nodes import WindowProperty, WindowTableExec
 from runtime.plan.state import column_names
-from runtime.plan.windows import SessionWindow
+from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, WindowSpec
 from runtime.state.table import StateTable, shared_value
 
 __all__ = ["WindowTableOperator"]
@@ -25,7 +25,7 @@ __all__ = ["WindowTableOperator"]
 _PROPERTIES = (WindowProperty.START, WindowProperty.END, WindowProperty.TIME)
 
 
-class WindowTableOperator(Operator):
+class WindowTableOperator(PiecewiseOperator):
     """Input columns, window_start, window_end, window_time.
 
     TUMBLE, HOP, CUMULATE: no state; each change once per window, row kinds as they come, late rows too (it is for the
@@ -39,6 +39,8 @@ class WindowTableOperator(Operator):
         self._context = context
         self._proctime = node.input.schema[node.time].type.is_proctime
         self._sessions: SessionState | None = None
+        # So many rows are looked at together: each may be in as many windows as there are.
+        self._most = max(1, context.options.get(PIECE_MAX_ROWS) // _windows_of_a_row(node.window))
         self._tables: list[StateTable] = []
         if isinstance(node.window, SessionWindow):
             source = node.input.schema
@@ -60,7 +62,10 @@ class WindowTableOperator(Operator):
     def _go_on_from(self, arrivals: list[object]) -> None:
         self._next_seq = max(cast("list[int]", arrivals))
 
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+    def takes_parts(self, position: int) -> bool:
+        return self._sessions is None
+
+    def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         (batch,) = inputs
         times = np.empty(0, np.int64)
         if batch is not None and len(batch):
@@ -70,14 +75,18 @@ class WindowTableOperator(Operator):
                 batch = reject_null_times(batch, self._node.time, self._context)
                 times = wall_milliseconds(batch.column(self._node.time), self._node.zone)
         if self._sessions is not None:
-            return self._step_sessions(self._sessions, batch, times, time)
-        if batch is None or not len(batch):
-            return None
-        rows, starts, ends = windows_of(self._node.window, times)
-        if not len(rows):
-            return None
-        taken = batch if len(rows) == len(batch) and (np.diff(rows) == 1).all() else batch.take(rows)
-        return self._output(taken.columns, starts, ends, taken.kinds)
+            output = self._step_sessions(self._sessions, batch, times, time)
+            if output is not None:
+                yield output
+            return
+        if batch is None:
+            return
+        for at in range(0, len(batch), self._most):
+            part = batch if self._most >= len(batch) else batch.slice(at, min(self._most, len(batch) - at))
+            rows, starts, ends = windows_of(self._node.window, times[at : at + self._most])
+            if len(rows):
+                taken = part if len(rows) == len(part) and (np.diff(rows) == 1).all() else part.take(rows)
+                yield self._output(taken.columns, starts, ends, taken.kinds)
 
     @property
     def state_size(self) -> StateSize:
@@ -127,3 +136,14 @@ class WindowTableOperator(Operator):
         seqs = np.arange(self._next_seq, self._next_seq + len(batch), dtype=np.int64)
         self._next_seq += len(batch)
         self._rows.add(sessions, signs, batch.columns, seqs)
+
+
+def _windows_of_a_row(window: WindowSpec) -> int:
+    """The most windows that one row may be in."""
+    match window:
+        case HopWindow(slide=slide, size=size):
+            return -(-size // slide)
+        case CumulateWindow(step=step, size=size):
+            return -(-size // step)
+        case _:
+            return 1

@@ -217,7 +217,7 @@ class SinkWriter(Protocol):
     """
 
     def write(self, batch: ChangelogBatch) -> None:
-        """The changes of one epoch, in order."""
+        """Changes of one epoch, in order: all of them, or in several calls a part each."""
         ...
 
     def flush(self, epoch: int) -> None:

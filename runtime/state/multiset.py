@@ -55,7 +55,7 @@ class RowMultiset(RowStore):
     def probe(self, keys: np.ndarray, max_pairs: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The rows of each key, in pieces: `(probe_index, row_slots)`, in order of `keys`, then of arrival.
 
-        A piece has at most `max_pairs` pairs, or the rows of a single key. Key -1 has no rows.
+        A piece has at most `max_pairs` pairs. Key -1 has no rows.
         """
         return self._lists.probe_chunks(keys, max_pairs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +92,14 @@ class TimedRows:
         if self._by_key is None:
             raise InternalError("rows that only wait were looked for by key")
         return self._by_key.range(keys, time_words(low), time_words(high), True, True)
+
+    def range_chunks(
+        self, keys: np.ndarray, low: np.ndarray, high: np.ndarray, max_pairs: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """`range` in pieces of at most `max_pairs`, or what one request finds."""
+        if self._by_key is None:
+            raise InternalError("rows that only wait were looked for by key")
+        return self._by_key.range_chunks(keys, time_words(low), time_words(high), max_pairs)
 
     def floor(self, keys: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The last row of each key at or before a time (of several the last to come), -1 where there is none."""

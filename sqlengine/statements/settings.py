@@ -16,6 +16,7 @@ from runtime.local.dataflow import PARALLELISM
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
+from runtime.operators.operator import PIECE_MAX_ROWS
 from runtime.state.backend import BACKEND_OPTIONS
 from sqlengine.client_options import CLIENT_OPTIONS
 from sqlengine.parse import statement_nodes as st
@@ -47,6 +48,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         NOT_NULL_ENFORCER,
         NULL_ROWTIME,
         PARALLELISM,
+        PIECE_MAX_ROWS,
         REQUIRE_ON_CONFLICT,
         RUNTIME_MODE,
         STATE_TTL,

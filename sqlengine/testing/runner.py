@@ -30,7 +30,7 @@ class Cut:
 
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
     saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
-    memory, the others go to RocksDB after every epoch.
+    memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Cut:
     restarts: bool = False
     parallelism: int = 1
     kept_keys: int | None = None
+    piece: int | None = None
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -48,13 +49,13 @@ AS_WRITTEN = Cut("as written")
 CUTS = (
     AS_WRITTEN,
     Cut("one row an epoch", lambda chance: 1, exact=False),
-    Cut("all in one epoch", lambda chance: 10_000_000, exact=False),
+    Cut("all in one epoch", lambda chance: 10_000_000, exact=False, piece=3),
     Cut("random epochs", lambda chance: chance.randint(1, 7), exact=False),
     Cut("restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True),
-    Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3),
+    Cut("three tasks", lambda chance: chance.randint(1, 40), exact=False, parallelism=3, piece=2),
     Cut("three tasks, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, parallelism=3),
     Cut("rocksdb", lambda chance: chance.randint(1, 7), exact=False, kept_keys=3),
-    Cut("rocksdb, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, kept_keys=2),
+    Cut("rocksdb, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, kept_keys=2, piece=1),
 )
 
 
@@ -101,6 +102,8 @@ class _Run:
         session = self.environment.session
         session.restarts = seed if cut.restarts else None
         session.job_options["parallelism.default"] = str(cut.parallelism)
+        if cut.piece is not None:
+            session.job_options["sqlengine.batch.max-rows"] = str(cut.piece)
         if cut.kept_keys is not None:
             session.job_options["state.backend.type"] = "rocksdb"
             session.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)

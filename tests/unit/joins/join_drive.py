@@ -25,7 +25,7 @@ from runtime.core.clock import MIN_WATERMARK
 from runtime.core.options import Options
 from runtime.core.schema import Field, Schema
 from runtime.expr.library import builtin_functions
-from runtime.operators.operator import EpochTime, OperatorContext
+from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import ValuesExec
 
 Row = tuple
@@ -44,8 +44,19 @@ class Rejected:
         self.rows += rows_of(rows.columns)
 
 
-def context(rejected: Rejected | None = None) -> OperatorContext:
-    return OperatorContext("join", Options(), builtin_functions(), "UTC", rejected or Rejected())
+def context(rejected: Rejected | None = None, piece: int | None = None) -> OperatorContext:
+    """`piece`: the most rows of a batch of output."""
+    options = Options({} if piece is None else {"sqlengine.batch.max-rows": str(piece)})
+    return OperatorContext("join", options, builtin_functions(), "UTC", rejected or Rejected())
+
+
+def in_pieces(
+    operator: Operator, inputs: Sequence[ChangelogBatch | None], time: EpochTime, piece: int
+) -> ChangelogBatch | None:
+    """The output of an epoch, none of whose batches may be larger."""
+    found = list(operator.pieces(inputs, time))
+    assert all(0 < len(batch) <= piece for batch in found)
+    return ChangelogBatch.concat(found) if found else None
 
 
 def at(epoch: int, watermark: int = MIN_WATERMARK, previous: int = MIN_WATERMARK, clock: int = 0) -> EpochTime:
@@ -143,7 +154,8 @@ class Folded:
     def __init__(self) -> None:
         self.rows: Counter[Row] = Counter()
 
-    def add(self, output: ChangelogBatch | None) -> None:
+    def add(self, output: ChangelogBatch | None, minimal: bool = True) -> None:
+        """`minimal`: no changes that cancel."""
         if output is None:
             return
         signs = output.signs().tolist()
@@ -157,6 +169,8 @@ class Folded:
             self.rows[row] += sign
             assert self.rows[row] >= 0, f"taken back but not there: {row}"
         self.rows += Counter()
+        if not minimal:
+            return
         least = sum(abs(self.rows[r] - before[r]) for r in self.rows | before)
         assert len(signs) == least, "more changes than there are differences"
 

@@ -7,7 +7,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 import pytest
-from join_drive import Folded, Rejected, answer, at, batch_of, context, joined, leaf
+from join_drive import Folded, Rejected, answer, at, batch_of, context, in_pieces, joined, leaf
 
 from runtime.core.changelog import APPEND, INSERT
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -42,6 +42,7 @@ def operator(
     zone: str | None = None,
     proctime: bool = False,
     rejected: Rejected | None = None,
+    piece: int | None = None,
 ) -> WindowJoinOperator:
     schema = LEFT if kind.left_only else joined(LEFT, RIGHT)
     node = WindowJoinExec(
@@ -59,7 +60,7 @@ def operator(
         APPEND,
         proctime,
     )
-    return WindowJoinOperator(node, context(rejected))
+    return WindowJoinOperator(node, context(rejected, piece))
 
 
 @pytest.mark.parametrize("null_safe", [False, True], ids=["equal", "null-safe"])
@@ -68,7 +69,8 @@ def test_equals_batch_answer_of_closed_windows(kind: JoinKind, null_safe: bool) 
     for seed in range(3):
         rng = np.random.default_rng(seed)
         condition = seed == 1
-        join = operator(kind, null_safe=null_safe, condition=condition)
+        # Of the first seed no batch has more than two rows.
+        join = operator(kind, null_safe=null_safe, condition=condition, piece=2 if seed == 0 else None)
         rows: tuple[list, list] = ([], [])
         previous, folded = MIN_WATERMARK, Folded()
         for epoch in range(8):
@@ -86,7 +88,8 @@ def test_equals_batch_answer_of_closed_windows(kind: JoinKind, null_safe: bool) 
                 rows[side].extend(new)
                 batches.append(batch_of(schema, [(INSERT, r) for r in new]))
             watermark = MAX_WATERMARK if epoch == 7 else max(previous, 0) + int(rng.integers(0, 15))
-            output = join.step(batches, at(epoch, watermark, previous))
+            time = at(epoch, watermark, previous)
+            output = in_pieces(join, batches, time, 2) if seed == 0 else join.step(batches, time)
             assert output is None or output.kinds is None
             folded.add(output)
             known = 2**60 if watermark == MAX_WATERMARK else watermark
