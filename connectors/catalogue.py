@@ -14,6 +14,7 @@ CONNECTORS = {
     "memory": "connectors.memory.refusal:MEMORY",
     "nexmark": "connectors.nexmark.table:NEXMARK",
     "print": "connectors.printing.table:PRINT",
+    "python-input": "connectors.pushed.refusal:PYTHON_INPUT",
     "values": "connectors.values.table:VALUES",
 }
 FORMATS = {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
+from sqlengine.following import Listener, iterate_async
 from sqlengine.rows import Row, python_values
 
 __all__ = ["Result", "SqlEngineWarning", "fold"]
@@ -125,14 +127,41 @@ class Result:
 
     def collect(self) -> Iterator[Row]:
         """The changes as rows; a changelog's `-U` and `-D` rows take back equal earlier ones."""
+        for rows in self.rows():
+            yield from rows
+
+    __iter__ = collect
+
+    def rows(self) -> Iterator[list[Row]]:
+        """The changes as rows, all of an epoch together: between two lists the answer is whole."""
         names = self.schema.names
         types = self.schema.types
         for batch in self.changes():
             columns = [python_values(column, type_) for column, type_ in zip(batch.columns, types, strict=True)]
-            for kind, *values in zip(batch.kinds_or_inserts().tolist(), *columns, strict=True):
-                yield Row(values, KIND_NAMES[kind], names)
+            kinds = batch.kinds_or_inserts().tolist()
+            yield [Row(values, KIND_NAMES[kind], names) for kind, *values in zip(kinds, *columns, strict=True)]
 
-    __iter__ = collect
+    def listen(self, call: Callable[[list[Row]], object]) -> Listener[list[Row]]:
+        """Have a function called with the changes of each epoch, on a thread of its own.
+
+        listener = t_env.from_path("clicks").execute().listen(print)
+        ...
+        listener.stop()
+        """
+        return Listener(self.rows(), call, self.cancel)
+
+    async def rows_async(self) -> AsyncGenerator[list[Row]]:
+        """`rows` for asyncio. Leaving the loop stops the query."""
+        async with aclosing(iterate_async(self.rows(), self.cancel)) as lists:
+            async for rows in lists:
+                yield rows
+
+    async def __aiter__(self) -> AsyncGenerator[Row]:
+        """`collect` for asyncio: `async for row in result`."""
+        async with aclosing(self.rows_async()) as lists:
+            async for rows in lists:
+                for row in rows:
+                    yield row
 
     def to_arrow(self) -> pa.Table:
         """The changes folded to the rows that are left, in ORDER BY order where there is one.

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable
 from connectors.memory.lookup import MemoryLookup
+from connectors.pushed import PushedSource, PushedTable
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
@@ -51,6 +52,7 @@ from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 __all__ = [
     "DYNAMIC_OPTIONS",
     "PYTHON_DATABASE",
+    "PYTHON_INPUT",
     "RUNTIME_MODE",
     "TIME_ZONE",
     "Binding",
@@ -71,6 +73,8 @@ DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whet
 SYSTEM_DATABASE = "system"
 PYTHON_DATABASE = "$python"
 """Where rows that Python has given are found by number, for tables of the Table API."""
+PYTHON_INPUT = "python-input"
+"""The connector of tables that a program pushes into."""
 
 
 def time_zone_name(text: str) -> str | None:
@@ -106,6 +110,8 @@ class Session:
         """Rows of tables without connector and of materialized views, by `storage`."""
         self.python_tables: dict[str, SourceTable] = {}
         """Rows that Python has given, for as long as a table reads them."""
+        self.inputs: dict[ObjectPath, PushedTable] = {}
+        """Streams that a program pushes, by `storage` of their tables."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.jobs = Jobs()
         self.views = Views()
@@ -353,6 +359,10 @@ class Binding:
                 MemoryLookup(contents) if found.path in session.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
             )
+        pushed = session.inputs.get(found.storage) if found.connector == PYTHON_INPUT else None
+        if pushed is not None:
+            time = WatermarkOptions.read(found, options, session.options)
+            return OpenTable(found, PushedSource(pushed), None, idle_timeout=time.idle_timeout)
         return self._connected(found, options, span)
 
     def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:

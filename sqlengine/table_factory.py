@@ -17,6 +17,8 @@ from runtime.spi.table import SourceTable
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import query_schema
+from sqlengine.python_input import Input
+from sqlengine.python_inputs import InputOptions, create_input
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.session import PYTHON_DATABASE, Session
 from sqlengine.statements.dispatch import execute
@@ -98,6 +100,33 @@ class TableFactory:
         weakref.finalize(key, self.__session.python_tables.pop, number, None)
         where = f"{name_sql(PYTHON_DATABASE)}.{name_sql(number)}"
         return Table(self._engine, Query(Code(where)), f"{name}(...)", (key,))
+
+    def create_input(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        rowtime: str | None = None,
+        changelog_mode: str | None = None,
+        capacity: int = 1_000_000,
+        keep: bool = False,
+    ) -> Input:
+        """A temporary table that this program fills, row by row or batch by batch, from any thread.
+
+        Args:
+            schema: names and types as for `from_elements`, a `TableSchema` (watermark, primary key, computed columns),
+                or what stands between the parentheses of CREATE TABLE, as text.
+            rowtime: the event-time column whose watermark `Input.advance_watermark` tells. Without it a watermark is
+                what the schema says.
+            changelog_mode: 'append', 'retract' (whole rows are taken back), or 'upsert' (by the primary key), which is
+                the default for a schema with a key.
+            capacity: rows that may wait for the slowest query before a push waits.
+            keep: whether every query reads all that was ever pushed. Otherwise the first one begins at the start, a
+                later one with what comes from then on.
+
+        Raises OptionError E1511 for a mode that is none or that the schema does not fit; errors as of CREATE TABLE.
+        """
+        return create_input(self.__session, name, schema, InputOptions(rowtime, changelog_mode, capacity, keep))
 
     def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
         return self.from_source(TableSnapshot(name, schema, rows), name)

@@ -135,7 +135,7 @@ MISTAKES: dict[str, tuple[Callable[[TableEnvironment, Table], object], str]] = {
   at 1:7
   1 | where(call("UPER", col("customer")) == 'A')
             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: did you mean "UPPER" or "POWER"?""",
+  hint: did you mean "UPPER"?""",
     ),
     "types": (
         lambda e, o: o.where((col("id") + 1 > "x") & (col("id") < 3)),
