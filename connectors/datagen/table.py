@@ -68,10 +68,12 @@ class DatagenSource:
         return replace(self, schema=Schema(tuple(self.schema[self.schema.index_of(n)] for n in names)))
 
     def describe(self) -> dict[str, Any]:
+        options = {key: value for key, value in self.options if key == SEED.key or key.startswith("fields.")}
         return {
             "connector": "datagen",
             "rows": self.rows if self.rows is not None else "unbounded",
             "columns": list(self.schema.names),
+            **({"options": options} if options else {}),
         }
 
     def generators(self, seed: int, now: Callable[[], int]) -> list[GeneratedColumn]:

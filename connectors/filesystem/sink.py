@@ -35,6 +35,7 @@ class FileSink:
         partitions: columns that become folders `column=value` instead of being stored.
         rolling: when a file is closed and the next begun.
         commit: how complete partitions are marked; None when they are not.
+        format_options: those that the format was made with.
     """
 
     name: str
@@ -47,6 +48,7 @@ class FileSink:
     commit: PartitionCommit | None
     time_zone: str
     format: Format = field(compare=False)
+    format_options: tuple[tuple[str, str], ...] = ()
 
     @property
     def delivery(self) -> Delivery:
@@ -64,6 +66,8 @@ class FileSink:
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {"connector": "filesystem", "path": self.path, "format": self.format.name}
+        if self.format_options:
+            described["options"] = dict(self.format_options)
         return {**described, "partitioned by": list(self.partitions)} if self.partitions else described
 
     def folder_names(self, values: pa.Array, column: str) -> list[str]:

@@ -21,6 +21,7 @@ from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
 from runtime.core.options import duration_option, int_option, text_option
 from runtime.core.schema import Schema
+from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
 from runtime.spi.registry import ConnectorFactory, TableRequest
@@ -139,12 +140,28 @@ class FileSource:
         return replace(self, columns=self.columns.select(names))
 
     def describe(self) -> dict[str, Any]:
+        options = self._reading()
         return {
             "connector": "filesystem",
             "path": self.path,
             "format": self.format.name,
             "columns": list(self.schema.names),
+            **({"options": options} if options else {}),
         }
+
+    def _reading(self) -> dict[str, str]:
+        """The options that decide which rows are read, and how, and the time zone of texts that have none."""
+        deciding = (PATTERN.key, DEFAULT_PARTITION.key)
+        found = {k: v for k, v in self.options if k in deciding or k.startswith(self.format.name + ".")}
+        zoned = any(f.type.root is TypeRoot.TIMESTAMP_LTZ for f in self.schema)
+        return {**found, "time zone": self.time_zone} if zoned else found
+
+    def reads_alike(self, wide: DataType, narrow: DataType) -> bool:
+        """Texts of numbers are rounded to a FLOAT or a DOUBLE, and what does not fit is left out where errors are
+        ignored; all else is the same value."""
+        if getattr(self.format, "ignore_parse_errors", False):
+            return False
+        return self.format.name == "parquet" or not wide.is_approximate
 
 
 @dataclass(frozen=True)
@@ -247,6 +264,7 @@ def _sink(request: TableRequest) -> FileSink:
         read_partition_commit(options, request.partitioned_by),
         request.time_zone,
         format_,
+        tuple(sorted((k, v) for k, v in request.options.items() if k.startswith(format_.name + "."))),
     )
 
 

@@ -118,6 +118,7 @@ class NexmarkSource:
             "table": table,
             "events": self.events or "unbounded",
             "columns": list(self.schema.names),
+            "options": {"generator": repr(self.generator)},
         }
 
 

@@ -57,7 +57,13 @@ class ValuesSource:
         return replace(self, schema=self.schema.select(tuple(positions)), changes=self.changes.select(positions))
 
     def describe(self) -> dict[str, Any]:
-        return {"connector": "values", "rows": len(self.changes), "columns": list(self.schema.names)}
+        options = {"data": self.text}
+        return {
+            "connector": "values",
+            "rows": len(self.changes),
+            "columns": list(self.schema.names),
+            "options": options,
+        }
 
 
 class ValuesReader:

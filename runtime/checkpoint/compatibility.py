@@ -1,22 +1,31 @@
 """Whether a plan can go on from saved state, and what becomes of each part of it.
 
 State belongs to a name that says what an operator computes, all that is upstream of it included (`uids`). So whatever is
-found under its name goes on exactly. What is not found is new, and whether that is right depends on its input: a new
-operator over sources that are new as well sees all of their rows and is as in a run from the start; one over a source
-that goes on from a position has missed the rows before it.
+found under its name goes on exactly, and so does what is not found by name but computes the same of the same columns
+(`match_plans`). All else is new, and whether that is right depends on its input: a new operator over sources that are new
+as well sees all of their rows and is as in a run from the start; one over a source that goes on from a position has
+missed the rows before it. What goes on may also be set differently now (time to live, options of a source): then it is
+as in a run from the start only if the old setting has made no difference.
 """
 
 from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.matching import SavedNode, match_plans, saved_nodes, source_difference
+from runtime.checkpoint.settings import changed_setting, reads_time_zone
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, bool_option
+from runtime.core.types import DataType
 from runtime.plan.identity import uids
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, ValuesExec, WatermarkExec
 from runtime.plan.state import state_tables
@@ -67,7 +76,8 @@ class Verdict(enum.Enum):
     INCOMPLETE = "incomplete"
     """It was not there, and has missed input."""
     CHANGED = "changed"
-    """A sink: another query writes into the same table."""
+    """It goes on, but not as if it had always been so: another query writes into a table, a source is read in another
+    way, state lives longer."""
     DROPPED = "dropped"
     """Saved, and nobody has it any more."""
 
@@ -140,48 +150,67 @@ class Comparison:
         )
 
 
-def resume(saved: Restored, roots: Sequence[PhysicalNode], options: Options) -> Restored:
+def resume(saved: Restored, roots: Sequence[PhysicalNode], options: Options, time_zone: str) -> Restored:
     """Saved state as a plan goes on from it.
 
     Raises:
         CheckpointError: that would not be exact, and the options do not allow it (E3410, E3411).
     """
-    compared = compare(saved, roots)
+    compared = compare(saved, roots, time_zone)
     compared.check(options)
     return compared.state
 
 
-def compare(saved: Restored, roots: Sequence[PhysicalNode]) -> Comparison:
-    """What becomes of each source, stateful operator and sink of a plan, and of all that was saved. Changes nothing."""
+def compare(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) -> Comparison:
+    """What becomes of each source, stateful operator and sink of a plan, and of all that was saved. Changes nothing.
+
+    Args:
+        time_zone: of the session that would run the plan.
+    """
     names = uids(roots)
     nodes = walk_all(roots)
-    described = _described(saved)
+    plan = json.loads(saved.plan)
+    described = {was.uid: was for was in saved_nodes(plan)}
     claims = {node: claim for node in nodes if (claim := _claim(node, names[node], saved)) is not None}
+
+    def sums_fit(uid: str, call: int) -> bool:
+        return uid in saved.operators and _sums_fit(saved.operators[uid], described[uid].fields["calls"][call].type)
+
+    matches = match_plans(roots, claims, list(described.values()), sums_fit)
+    claims |= {n: m.claim for n, m in matches.items() if m.claim is not None and m.claim in saved.operators}
     unclaimed = [name for name in saved.operators if name not in set(claims.values())]
     # Parts that compute the same have the same state: whoever has one of them has all.
     bases = {_base(claim) for claim in claims.values()}
-    lost = [n for n in unclaimed if _base(n) not in bases or described.get(n, {}).get("kind") == "Sink"]
-    old_sinks = {str(described[n]["name"]) for n in lost if described.get(n, {}).get("kind") == "Sink"}
+    lost = [n for n in unclaimed if _base(n) not in bases or described[n].kind == "Sink"]
+    old_sinks = {described[n].name for n in lost if described[n].kind == "Sink"}
+    zone = plan.get("time_zone", time_zone)
+    zoned: dict[PhysicalNode, bool] = {}
     goes_on: dict[PhysicalNode, bool] = {}
     parts: list[RestoredPart] = []
     replaced: set[str] = set()
     for node in nodes:
         kept = node in claims
+        changed = changed_setting(node, described[claims[node]]) if kept else None
+        zoned[node] = zone != time_zone and (any(zoned[i] for i in node.inputs) or reads_time_zone(node))
+        if kept and changed is None and zoned[node]:
+            changed = f"computed in the time zone {zone} until now"
         goes_on[node] = any(goes_on[i] for i in node.inputs) or (kept and isinstance(node, SourceExec | ValuesExec))
         if isinstance(node, SourceExec):
-            parts.append(_source(node, names[node], kept, saved))
+            why = None if kept else source_difference(node, list(described.values()))
+            parts.append(_source(node, names[node], kept, changed, why))
         elif isinstance(node, SinkExec):
             before = not kept and node.name in old_sinks
             if before:
                 replaced.add(node.name)
-            same = node.input in claims
-            parts.append(_sink(node, names[node], kept, before, same, goes_on[node], saved))
+            same = node.input in claims or (node.input in matches and None not in matches[node.input].columns)
+            parts.append(_sink(node, names[node], kept, changed, before, same, goes_on[node], saved))
         else:
             state = saved.operators.get(claims.get(node, ""))
-            parts += _operator(node, names[node], state, goes_on[node], saved)
+            parts += _operator(node, names[node], state, changed, goes_on[node], saved)
     for name in lost:
-        parts += _dropped(name, described.get(name, {}), saved, replaced)
-    return Comparison(tuple(parts), _taken(saved, nodes, names, claims))
+        parts += _dropped(name, described[name], saved, replaced)
+    moved = {node: match.moved for node, match in matches.items() if match.moved}
+    return Comparison(tuple(parts), _taken(saved, nodes, names, claims, moved))
 
 
 def _claim(node: PhysicalNode, name: str, saved: Restored) -> str | None:
@@ -198,34 +227,62 @@ def _taken(
     nodes: Sequence[PhysicalNode],
     names: Mapping[PhysicalNode, str],
     claims: Mapping[PhysicalNode, str],
+    moved: Mapping[PhysicalNode, Mapping[int, int]],
 ) -> Restored:
     """The saved state under the names of a plan. It has not ended when something in the plan is yet to be read."""
     new_input = any(node not in claims for node in nodes if isinstance(node, SourceExec | ValuesExec))
-    operators = {names[node]: saved.operators[claim] for node, claim in claims.items()}
+    operators = {names[n]: _renamed(saved.operators[claim], moved.get(n, {})) for n, claim in claims.items()}
     sources = {names[n]: saved.sources[c] for n, c in claims.items() if c in saved.sources}
     return replace(saved, operators=operators, sources=sources, finished=saved.finished and not new_input)
 
 
-def _source(node: SourceExec, name: str, kept: bool, saved: Restored) -> RestoredPart:
+def _renamed(state: SavedState, moved: Mapping[int, int]) -> SavedState:
+    """State whose tables and columns are named by positions of columns (`MAX(#1)`) that are others now."""
+    if not moved:
+        return state
+
+    def renamed(name: str) -> str:
+        return re.sub(r"#(\d+)", lambda match: f"#{moved.get(int(match[1]), -1)}", name)
+
+    tasks = [
+        {renamed(name): rows.rename_columns([renamed(c) for c in rows.schema.names]) for name, rows in task.items()}
+        for task in state.tasks
+    ]
+    return replace(state, tasks=tuple(tasks))
+
+
+def _source(node: SourceExec, name: str, kept: bool, changed: str | None, difference: str | None) -> RestoredPart:
+    if changed is not None:
+        return RestoredPart(name, node.name, None, Verdict.CHANGED, changed)
     if kept:
         return RestoredPart(name, node.name, None, Verdict.KEPT, "read on from its position")
-    return RestoredPart(name, node.name, None, Verdict.NEW, "read from the start")
+    why = "read from the start" + (f": {difference}" if difference else "")
+    return RestoredPart(name, node.name, None, Verdict.NEW, why)
 
 
 def _sink(
-    node: SinkExec, name: str, kept: bool, before: bool, same_input: bool, goes_on: bool, saved: Restored
+    node: SinkExec,
+    name: str,
+    kept: bool,
+    changed: str | None,
+    before: bool,
+    same_input: bool,
+    goes_on: bool,
+    saved: Restored,
 ) -> RestoredPart:
     """`before`: another sink wrote to a table of that name; `same_input`: what it would write is what was written."""
 
     def part(verdict: Verdict, why: str) -> RestoredPart:
         return RestoredPart(name, node.name, None, verdict, why)
 
+    if changed is not None:
+        return part(Verdict.CHANGED, changed)
     if kept:
         return part(Verdict.KEPT, "the same query")
     if before and same_input and saved.sinks.get(node.name):
         return part(Verdict.CHANGED, f"the table is not where it was: what {_where(saved)} has prepared there is lost")
     if before and same_input:
-        return part(Verdict.KEPT, "the same query; later rows go to where the table is now")
+        return part(Verdict.KEPT, "the same query; later rows go to where the table is now, earlier ones stay")
     if before:
         rest = "rows of later input follow the new one" if goes_on else "the new one writes all of its rows beside them"
         return part(Verdict.CHANGED, f"another query: rows written before follow the old one, {rest}")
@@ -235,24 +292,23 @@ def _sink(
 
 
 def _operator(
-    node: PhysicalNode, name: str, state: SavedState | None, goes_on: bool, saved: Restored
+    node: PhysicalNode, name: str, state: SavedState | None, changed: str | None, goes_on: bool, saved: Restored
 ) -> list[RestoredPart]:
     tables = _tables(node)
     if state is not None:
         counts = _rows(state)
-        return [
-            RestoredPart(name, t, None if t == WATERMARK else counts.get(t, 0), Verdict.KEPT, "computes the same")
-            for t in tables
-        ]
+        verdict = Verdict.KEPT if changed is None else Verdict.CHANGED
+        why = changed or "computes the same"
+        return [RestoredPart(name, t, None if t == WATERMARK else counts.get(t, 0), verdict, why) for t in tables]
     if goes_on:
         why = f"new: knows nothing of {_before(saved)}"
         return [RestoredPart(name, t, None, Verdict.INCOMPLETE, why) for t in tables]
     return [RestoredPart(name, t, None, Verdict.NEW, "all of its input is read from the start") for t in tables]
 
 
-def _dropped(name: str, described: Mapping[str, Any], saved: Restored, replaced: set[str]) -> list[RestoredPart]:
+def _dropped(name: str, was: SavedNode, saved: Restored, replaced: set[str]) -> list[RestoredPart]:
     """What was saved under a name that the plan does not have: nothing where nothing was kept."""
-    kind, table = described.get("kind"), str(described.get("name", ""))
+    kind, table = was.kind, was.name
     if kind == "Source":
         return [RestoredPart(name, table, None, Verdict.DROPPED, "its position: the plan does not read it so")]
     if kind == "Sink":
@@ -281,13 +337,19 @@ def _rows(state: SavedState) -> dict[str, int]:
     return found
 
 
-def _described(saved: Restored) -> dict[str, dict[str, Any]]:
-    """Kind (`Source`) and name of the table, if any, of each operator that was saved, by its name."""
-    found: dict[str, dict[str, Any]] = {}
-    for entry in json.loads(saved.plan)["nodes"]:
-        kind = str(entry["node"]).partition("@")[0].removesuffix("Exec")
-        found[entry["uid"]] = {"kind": kind, "name": entry.get("name", "")}
-    return found
+def _sums_fit(state: SavedState, type_: DataType) -> bool:
+    """Whether all sums of integers that groups hold are within a type, so that none that was shown had wrapped around."""
+    info = np.iinfo(type_.arrow.to_pandas_dtype())
+    for task in state.tasks:
+        groups = task.get("groups")
+        if groups is None:
+            continue
+        for name, sums in zip(groups.schema.names, groups.columns, strict=True):
+            if name.endswith(" sum") and pa.types.is_int64(sums.type):
+                least, greatest = pc.call_function("min_max", [sums]).as_py().values()
+                if least is not None and (least < info.min or greatest > info.max):
+                    return False
+    return True
 
 
 def _base(name: str) -> str:

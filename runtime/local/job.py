@@ -88,7 +88,7 @@ class Job:
         restored = self.checkpoints.latest() if self.checkpoints is not None else None
         restored = restored or self._savepoint
         if restored is not None:
-            restored = resume(restored, self._roots, settings.options)
+            restored = resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
         rejections = settings.rejected.for_job(self.name, settings.time_zone)
@@ -310,7 +310,7 @@ class Job:
         return EpochState(
             self.dataflow.epoch,
             self._settings.clock.now(),
-            plan_json(self._roots),
+            plan_json(self._roots, self._settings.time_zone),
             operators,
             {names[s.node]: s.position() for s in self._sources},
             sinks,

@@ -38,6 +38,8 @@ _PAIRS = 1 << 18
 """How many candidate pairs are looked at together."""
 
 _NONE = np.empty(0, np.int64)
+_UNKNOWN = -1
+"""The number of matches of a restored row that was saved without it."""
 
 
 class HashJoinOperator(PiecewiseOperator):
@@ -103,6 +105,10 @@ class HashJoinOperator(PiecewiseOperator):
     @property
     def tables(self) -> Sequence[StateTable]:
         return self._tables
+
+    def restored(self) -> None:
+        self._left.count_unknown(self._right)
+        self._right.count_unknown(self._left)
 
     @property
     def keyed(self) -> KeyedState:
@@ -382,7 +388,17 @@ class _Side:
     def _load_matches(self, slots: np.ndarray, matches: pa.Array) -> None:
         self._matches = grown(self._matches, self.rows.capacity)
         self._shift = grown(self._shift, self.rows.capacity)
-        self._matches[slots] = matches.to_numpy()
+        self._matches[slots] = matches.fill_null(_UNKNOWN).to_numpy()
+
+    def count_unknown(self, other: _Side) -> None:
+        """Counts the matches of rows that were saved without: all of the other side's bag matched, and none expired."""
+        if not self._counts_matches:
+            return
+        unknown = self.rows.live_slots()
+        unknown = unknown[self._matches[unknown] == _UNKNOWN]
+        self._matches[unknown] = 0
+        for index, found in other.rows.probe(self.rows.key[unknown], _PAIRS):
+            np.add.at(self._matches, unknown[index], other.rows.count[found])
 
     def keyed(
         self, batch: ChangelogBatch, index: KeyIndex

@@ -17,9 +17,9 @@ from runtime.plan.nodes import PhysicalNode
 from runtime.plan.values import encode_fields, encode_value
 from runtime.plan.walk import INPUT_FIELDS, walk_all
 
-__all__ = ["short_kind", "uid", "uids"]
+__all__ = ["NOT_MEANING", "short_kind", "uid", "uids"]
 
-_NOT_MEANING = frozenset(
+NOT_MEANING = frozenset(
     {
         *INPUT_FIELDS,
         "table",
@@ -68,7 +68,7 @@ def uids(roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, str]:
 def _digest(node: PhysicalNode, digests: dict[PhysicalNode, str]) -> str:
     meaning: dict[str, Any] = {
         "kind": type(node).__name__,
-        "fields": encode_fields(node, _NOT_MEANING),
+        "fields": encode_fields(node, NOT_MEANING),
         "types": _types(node.schema),
         "inputs": [digests[source] for source in node.inputs],
     }

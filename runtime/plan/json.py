@@ -49,9 +49,10 @@ def encode_plan(roots: Sequence[PhysicalNode]) -> dict[str, Any]:
     }
 
 
-def plan_json(roots: Sequence[PhysicalNode]) -> str:
-    """The plans as JSON text."""
-    return json.dumps(encode_plan(roots), indent=2, ensure_ascii=False, default=str)
+def plan_json(roots: Sequence[PhysicalNode], time_zone: str | None = None) -> str:
+    """The plans as JSON text, with the time zone in which they run, if one is given."""
+    zone = {} if time_zone is None else {"time_zone": time_zone}
+    return json.dumps({**encode_plan(roots), **zone}, indent=2, ensure_ascii=False, default=str)
 
 
 def _encode_node(node: PhysicalNode, numbers: dict[PhysicalNode, int]) -> dict[str, Any]:

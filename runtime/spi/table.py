@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
+from runtime.core.types import DataType
 
 __all__ = [
     "ColumnStatistics",
@@ -170,7 +171,17 @@ class SourceTable(Protocol):
     def open(self, split: Split, context: ReadContext) -> SourceReader: ...
 
     def describe(self) -> dict[str, Any]:
-        """A JSON object for EXPLAIN: connector and what was pushed into it."""
+        """A JSON object for EXPLAIN: connector and what was pushed into it. Under `options` what decides which rows are
+        read, and how: it may change while state stays, but the result is not exact then."""
+        ...
+
+
+@runtime_checkable
+class SupportsWiderTypes(Protocol):
+    """The source gives what lies somewhere, so that a column may be declared with a wider type later."""
+
+    def reads_alike(self, wide: DataType, narrow: DataType) -> bool:
+        """Whether a row that could be read with the narrow type would have given the same value with the wide one."""
         ...
 
 

@@ -88,7 +88,8 @@ def row_table(
             back[order] = np.arange(len(order))
         rest = iter(given[width:])
         rows = given[:width]
-        counts = next(rest).to_numpy() if counted else None
+        # Rows that were only read had no counts (a join of inserts that had no time to live): each was there once.
+        counts = next(rest).fill_null(1).to_numpy() if counted else None
         if isinstance(store, OrderedRows):
             slots = store.restore_arrived(rows, key_slots(rows), counts, next(rest).to_numpy())
         else:

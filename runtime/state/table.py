@@ -165,8 +165,8 @@ class StateTable:
 
         Args:
             rows: `SLOT` and columns: the same ones whatever they are called now, because names are no part of what an
-                operator computes; where their number or types differ they are found by name, one that is missing is
-                NULL, and types are widened.
+                operator computes. Types are widened; where their number differs (what is kept depends on whether there
+                are NULLs) they are found by name, what is left by place, and one that is missing is NULL.
             groups: only rows of these key groups; None is all.
             moved: for each table of the saved task that was restored already, the new slot by old slot, -1 for rows
                 that are not here; this table is added.
@@ -211,12 +211,13 @@ class StateTable:
 
     def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of saved rows, in the order and with the types of the table."""
-        saved = [field for field in rows.schema if not field.name.startswith("$")]
-        wanted = [field for field in self.schema if not field.name.startswith("$")]
-        if [field.type for field in saved] != [field.type for field in wanted]:
-            return [self._column(rows, field.name, field.type) for field in self.schema]
         # What the engine keeps beside them has names of its own, and may come and go: `$touched` with a time to live.
-        places = dict(zip((f.name for f in wanted), (f.name for f in saved), strict=True))
+        saved = [name for name in rows.schema.names if not name.startswith("$")]
+        wanted = [name for name in self.schema.names if not name.startswith("$")]
+        if len(saved) != len(wanted):
+            common = set(saved) & set(wanted)
+            saved, wanted = [n for n in saved if n not in common], [n for n in wanted if n not in common]
+        places = dict(zip(wanted, saved, strict=False))
         return [self._column(rows, places.get(field.name, field.name), field.type) for field in self.schema]
 
     def _column(self, rows: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:

@@ -33,7 +33,7 @@ def restore_text(roots: Sequence[PhysicalNode], session: Session) -> str:
     saved = state_to_restore(session, roots)
     if saved is None:
         return "There is no checkpoint or savepoint to go on from: all begins anew."
-    compared = compare(saved, roots)
+    compared = compare(saved, roots, session.job_settings().time_zone)
     return f"from {_origin(saved)}\n\n{_table(compared)}\n\n{_outcome(compared, session)}"
 
 

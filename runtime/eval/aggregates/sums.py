@@ -185,7 +185,8 @@ class _Sum(AdditiveAccumulator):
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         if self._counts is not None:
-            self._counts.restore(slots, columns[0])
+            # Not counted before: there was no NULL and nothing was taken back, so each group has a value.
+            self._counts.restore(slots, columns[0].fill_null(1))
         if len(slots):
             self._restore(slots, columns[-1])
 
