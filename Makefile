@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test quick lint types imports check conformance fuzz bench wheel clean
+.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz bench wheel clean
 
 help:            ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: set PYTHON=/path/to/python"; exit 1; }
@@ -25,6 +25,9 @@ test: $(READY)   ## all tests
 
 quick: $(READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -n 2 -m 'not long'
+
+spark-matrix: $(READY) ## every golden file on a real Spark (local[2]); needs Java 17
+	SPARK_MATRIX=1 $(BIN)/python -m pytest tests/spark/test_real_spark.py
 
 lint: $(READY)   ## ruff, its format, and files of at most 500 lines
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from runtime.core.clock import Clock
 from sqlengine.parse import parse_script, parse_statement
@@ -11,6 +12,7 @@ from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.settings import set_value
 from sqlengine.table_factory import TableFactory, located
+from sqlengine.targets import TARGET
 
 __all__ = ["Config", "TableEnvironment"]
 
@@ -32,7 +34,11 @@ class TableEnvironment(TableFactory):
 
     @staticmethod
     def create(
-        config: Mapping[str, str] | None = None, *, clock: Clock | None = None, fresh: bool = False
+        config: Mapping[str, str] | None = None,
+        *,
+        clock: Clock | None = None,
+        fresh: bool = False,
+        spark: Any = None,
     ) -> TableEnvironment:
         """A new environment.
 
@@ -40,9 +46,13 @@ class TableEnvironment(TableFactory):
             config: options as in SET.
             clock: gives processing time (tests replace it).
             fresh: INSERTs start anew although there are checkpoints of them, which are removed.
+            spark: a SparkSession, in whose tasks jobs run.
         """
         session = Session(clock=clock)
         session.fresh = fresh
+        if spark is not None:
+            session.target.spark = spark
+            set_value(session, TARGET.key, "spark")
         for key, value in (config or {}).items():
             set_value(session, key, str(value))
         return TableEnvironment(session)

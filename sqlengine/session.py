@@ -46,6 +46,7 @@ from sqlengine.catalog.objects import (
 )
 from sqlengine.jobs import Jobs
 from sqlengine.system_tables import SystemTables
+from sqlengine.targets import JobTarget
 from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
@@ -134,6 +135,7 @@ class Session:
         """Tables with a stand-in as they were declared."""
         self.inserts_follow = False
         """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
+        self.target = JobTarget()
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 
@@ -143,8 +145,9 @@ class Session:
 
     def job_settings(self) -> JobSettings:
         """What the engine's jobs get; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
+        options = Options({**self.job_options, **self.options.as_dict()})
         return JobSettings(
-            Options({**self.job_options, **self.options.as_dict()}),
+            options,
             self.functions,
             self.time_zone,
             self.clock,
@@ -152,6 +155,7 @@ class Session:
             self.checked,
             self.restarts,
             self.cut,
+            self.target.dataflow(options),
         )
 
     def new_job(

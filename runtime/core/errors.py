@@ -24,6 +24,7 @@ __all__ = [
     "OptionError",
     "PlanningError",
     "Span",
+    "SparkError",
     "SqlEngineError",
     "SqlSyntaxError",
     "StateBackendError",
@@ -172,6 +173,12 @@ class StateBackendError(ExternalError):
     """State that is not in memory cannot be written or read."""
 
     code = "E3500"
+
+
+class SparkError(ExternalError):
+    """Spark cannot be started, or a job of it has failed."""
+
+    code = "E3600"
 
 
 class InternalError(SqlEngineError):

@@ -281,8 +281,20 @@ class Dataflow:
             vertex.rows_out += len(given.batch)
 
     def _run(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> None:
+        batches = [_together([*vertex.early.pop(i, ()), self.vertices[n].output]) for i, n in enumerate(vertex.inputs)]
+        time = self._time(vertex, processing_time)
+        output: ChangelogBatch | None = None
+        for piece in _timed(vertex, operator.pieces(batches, time)):
+            if output is not None:
+                self._hand_on(number, output, processing_time)
+            output = piece
+        vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
+        vertex.rows_in += sum(len(b) for b in batches if b is not None)
+        vertex.output = output
+
+    def _time(self, vertex: Vertex, processing_time: int) -> EpochTime:
+        """The time of the epoch at an operator, once that behind its inputs is known."""
         sources = [self.vertices[i] for i in vertex.inputs]
-        batches = [_together([*vertex.early.pop(i, ()), s.output]) for i, s in enumerate(sources)]
         open_ended = [s for s in sources if s.watermark != MAX_WATERMARK]
         active = [s.watermark for s in open_ended if not s.idle]
         vertex.idle = bool(open_ended) and not active
@@ -291,15 +303,8 @@ class Dataflow:
         combined = min(active) if active else (vertex.input_watermark if open_ended else MAX_WATERMARK)
         combined = max(combined, vertex.input_watermark)
         time = EpochTime(self._epoch, combined, vertex.input_watermark, processing_time, self._splits_of(vertex.node))
-        output: ChangelogBatch | None = None
-        for piece in _timed(vertex, operator.pieces(batches, time)):
-            if output is not None:
-                self._hand_on(number, output, processing_time)
-            output = piece
-        vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
         vertex.input_watermark = combined
-        vertex.rows_in += sum(len(b) for b in batches if b is not None)
-        vertex.output = output
+        return time
 
     def _hand_on(self, number: int, piece: ChangelogBatch, processing_time: int) -> None:
         """Gives a vertex's readers a part of its output before their turn."""

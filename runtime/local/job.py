@@ -19,7 +19,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.local.alignment import Alignments
 from runtime.local.checkpoints import Checkpoints
-from runtime.local.dataflow import Dataflow, SourceInput
+from runtime.local.dataflow import SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.profile import PROFILE, Profile
 from runtime.local.restart_strategy import may_pass, restart_strategy
@@ -92,7 +92,7 @@ class Job:
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
         rejections = settings.rejected.for_job(self.name, settings.time_zone)
-        self.dataflow = Dataflow(
+        self.dataflow = settings.dataflow(
             self._roots,
             settings.options,
             settings.functions,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.core.clock import Clock
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
+from runtime.local.dataflow import Dataflow
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SourceExec
 
@@ -41,7 +42,8 @@ class AllAvailable:
 @dataclass(frozen=True, slots=True)
 class JobSettings:
     """What a job needs from its environment. `checked` puts the guards around all operators; `restarts`, a seed, has
-    operators made anew from their saved state between epochs."""
+    operators made anew from their saved state between epochs; `dataflow` makes what runs the operators, here or on a
+    cluster: it takes the arguments of `Dataflow`."""
 
     options: Options
     functions: FunctionRegistry
@@ -51,3 +53,4 @@ class JobSettings:
     checked: bool = False
     restarts: int | None = None
     cut: EpochCut | None = None
+    dataflow: Callable[..., Dataflow] = Dataflow

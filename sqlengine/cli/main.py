@@ -18,6 +18,7 @@ from sqlengine.cli.render import FORMATS
 from sqlengine.cli.run import run_command
 from sqlengine.cli.test import test_command
 from sqlengine.result import SqlEngineWarning
+from sqlengine.targets import target_options
 
 __all__ = ["main"]
 
@@ -127,6 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--format", choices=FORMATS, default="table", help="how results are printed (default: %(default)s)"
     )
+    _target_argument(run)
     run.add_argument("--fresh", action="store_true", help="INSERTs start anew: checkpoints of earlier runs are removed")
     run.set_defaults(
         run=lambda args, options: run_command(args.execute, args.files, options, args.format, fresh=args.fresh)
@@ -150,6 +152,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="also run each file with its input cut into other epochs, with restarts, in three tasks, with RocksDB",
     )
+    _target_argument(test)
     test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
     _options_argument(test)
     test.set_defaults(
@@ -203,6 +206,15 @@ def _sql_arguments(parser: argparse.ArgumentParser, about: str) -> None:
     parser.set_defaults(parser=parser)
 
 
+def _target_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--on",
+        default="",
+        metavar="TARGET",
+        help="where jobs run: local, spark (on this machine), or spark=MASTER (spark=spark://host:7077)",
+    )
+
+
 def _options_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-D",
@@ -234,6 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Warnings come with the results, which are shown.
     warnings.simplefilter("ignore", SqlEngineWarning)
     try:
+        if getattr(args, "on", ""):
+            options = {**target_options(args.on), **options}
         return args.run(args, options)
     except SqlEngineError as error:
         if args.traceback:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from runtime.core.errors import FormatError
 from sqlengine.cli.colours import Paint
+from sqlengine.targets import TARGET
 from sqlengine.testing.rewrite import rewrite_file
-from sqlengine.testing.runner import AS_WRITTEN, cuts_for, run_file
+from sqlengine.testing.runner import AS_WRITTEN, SPARK_CUTS, cuts_for, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines
 from sqlengine.testing.slt import read_slt
 
@@ -37,9 +38,11 @@ def test_command(paths: Sequence[str], options: dict[str, str], *, rewrite: bool
     if rewrite:
         return max(_rewrite(path, options) for path in files)
     failed: list[Path] = []
+    on_spark = options.get(TARGET.key, "").lower() == "spark"
+    ways, as_written = (spark_cuts_for, SPARK_CUTS[0]) if on_spark else (cuts_for, AS_WRITTEN)
     for path in files:
         file = read_slt(path)
-        cuts = cuts_for(file) if matrix else [AS_WRITTEN]
+        cuts = ways(file) if matrix else [as_written]
         differences = [difference for cut in cuts for difference in run_file(file, cut, options)]
         if differences:
             failed.append(path)

@@ -24,6 +24,7 @@ from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
+from sqlengine.targets import TARGET_OPTIONS
 from sqlengine.watermark_options import IDLE_TIMEOUT
 
 __all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
@@ -36,6 +37,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *RESTART_OPTIONS,
         *BACKEND_OPTIONS,
         *CLIENT_OPTIONS,
+        *TARGET_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,
         DML_SYNC,

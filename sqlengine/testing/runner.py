@@ -12,13 +12,15 @@ from runtime.core.changelog import UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.plan.nodes import SourceExec
+from runtime.spark.simulated import SimulatedCluster
 from sqlengine.result import Result
+from sqlengine.targets import TARGET, TARGET_OPTIONS
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import Difference, Expectations, wrong_error
 from sqlengine.testing.simulated import SimulatedEnvironment
 from sqlengine.testing.slt import Record, SltFile
 
-__all__ = ["AS_WRITTEN", "CUTS", "Cut", "cuts_for", "run_file"]
+__all__ = ["AS_WRITTEN", "CUTS", "SPARK_CUTS", "Cut", "cuts_for", "run_file", "spark_cuts_for"]
 
 FOLDER = "${dir}"
 """What stands in a file for the folder of its run."""
@@ -30,7 +32,8 @@ class Cut:
 
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
     saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
-    memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once.
+    memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once. `spark`: operators run
+    in the tasks of Spark. `simulated`: in those of a simulated cluster, on which tasks fail and run twice.
     """
 
     name: str
@@ -40,6 +43,8 @@ class Cut:
     parallelism: int = 1
     kept_keys: int | None = None
     piece: int | None = None
+    spark: bool = False
+    simulated: bool = False
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -56,7 +61,18 @@ CUTS = (
     Cut("three tasks, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, parallelism=3),
     Cut("rocksdb", lambda chance: chance.randint(1, 7), exact=False, kept_keys=3),
     Cut("rocksdb, restarts", lambda chance: chance.randint(1, 7), exact=False, restarts=True, kept_keys=2, piece=1),
+    Cut("tasks of a cluster", lambda chance: chance.randint(1, 40), exact=False, parallelism=3, simulated=True),
 )
+SPARK_CUTS = (
+    Cut("spark, as written", spark=True),
+    Cut("spark", lambda chance: chance.randint(1, 40), exact=False, parallelism=2, spark=True),
+)
+"""With one task what comes out is what comes out embedded, change by change."""
+
+
+def spark_cuts_for(file: SltFile) -> list[Cut]:
+    """The ways in which a file is run on Spark."""
+    return [replace(cut, rows=None) if file.fixed_cuts else cut for cut in SPARK_CUTS]
 
 
 def cuts_for(file: SltFile) -> list[Cut]:
@@ -98,12 +114,19 @@ class _Run:
         self._cut = cut
         self._home = home
         self._folder: tempfile.TemporaryDirectory[str] | None = None
+        # Where a file runs is nothing that its SET statements show.
+        where = {key: options.pop(key) for key in [o.key for o in TARGET_OPTIONS] if key in options}
         self.environment = SimulatedEnvironment.create(options)
         session = self.environment.session
+        session.job_options.update(where)
         session.restarts = seed if cut.restarts else None
         session.job_options["parallelism.default"] = str(cut.parallelism)
         if cut.piece is not None:
             session.job_options["sqlengine.batch.max-rows"] = str(cut.piece)
+        if cut.spark or cut.simulated:
+            session.job_options[TARGET.key] = "spark"
+        if cut.simulated:
+            session.target.cluster = SimulatedCluster(seed)
         if cut.kept_keys is not None:
             session.job_options["state.backend.type"] = "rocksdb"
             session.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)

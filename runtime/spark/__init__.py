@@ -1,0 +1,1 @@
+"""The Spark runtime: the operators of `runtime/operators` in the tasks of a Spark job, an epoch a job."""

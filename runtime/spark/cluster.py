@@ -1,0 +1,130 @@
+"""The Spark session as the runtime uses it: run an epoch's stages, with an exchange between them."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import pickle
+import shutil
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.core.errors import SparkError, SqlEngineError
+from runtime.core.options import Options, text_option
+from runtime.spark.session import package_root, reached
+from runtime.spark.task import Record, Stage
+
+__all__ = ["STATE_DIR", "Cluster", "raised", "temporary_place"]
+
+STATE_DIR = text_option(
+    "sqlengine.spark.state-dir",
+    "",
+    "the folder (or URI) for versions of state between epochs; driver and executors must reach it",
+)
+_CHECKPOINT_DIR = "execution.checkpointing.dir"
+
+
+class Cluster:
+    """Where tasks run.
+
+    Args:
+        session: a Spark session (not of Spark Connect, which has no tasks of one's own).
+
+    Raises:
+        SparkError: E3605 the session is one of Spark Connect.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        try:
+            self._context = session.sparkContext
+        except Exception as error:
+            raise SparkError(
+                "a session of Spark Connect cannot run the engine's tasks",
+                code="E3605",
+                hint="use a classic session: SparkSession.builder.master(...) without remote(...)",
+            ) from error
+        if self.local:
+            # The workers of a local master are processes on this machine: they may import what this process imports.
+            known = self._context.environment.get("PYTHONPATH", "")
+            if package_root() not in known.split(os.pathsep):
+                self._context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_root(), known]))
+
+    @property
+    def local(self) -> bool:
+        """Whether all tasks run on this machine."""
+        return str(self._context.master).startswith("local")
+
+    def partitions(self, options: Options) -> int:
+        """Into how many tasks a stage is divided: `parallelism.default`, else as many as run at a time."""
+        given = options.text("parallelism.default")
+        count = int(given) if given is not None else int(self._context.defaultParallelism)
+        return max(1, min(128, count))
+
+    def state_place(self, options: Options) -> str:
+        """The folder in which jobs make folders for their versions of state.
+
+        Raises:
+            SparkError: E3606 nothing says where, and tasks run on other machines.
+        """
+        place = options.get(STATE_DIR)
+        if place:
+            return place.rstrip("/")
+        if self.local:
+            return temporary_place("spark")
+        checkpoints = options.text(_CHECKPOINT_DIR)
+        if checkpoints:
+            return checkpoints.rstrip("/") + "/.versions"
+        raise SparkError(
+            "nothing says where state is kept that all machines of the cluster can reach",
+            code="E3606",
+            hint="SET 'sqlengine.spark.state-dir' or 'execution.checkpointing.dir' to a folder that they share",
+        )
+
+    def run(self, stages: Sequence[Stage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        """One Spark job: the stages, one after another, from the records of each partition on.
+
+        Raises:
+            SparkError: a task has failed as often as Spark tries.
+        """
+        count = len(given)
+        try:
+            rdd = self._context.parallelize([list(part) for part in given], count)
+            for number, stage in enumerate(stages):
+                if number:
+                    rdd = rdd.partitionBy(count, _target)
+                rdd = rdd.mapPartitionsWithIndex(stage)
+            return [record for _, record in rdd.collect()]
+        except SqlEngineError:
+            raise
+        except Exception as error:
+            raise reached(error) from error
+
+    def dumps(self, thing: Any) -> bytes:
+        """As bytes that a task can load, functions of the user included."""
+        from pyspark import cloudpickle
+
+        return cloudpickle.dumps(thing)
+
+    def loads(self, data: bytes) -> Any:
+        return pickle.loads(data)
+
+
+@functools.cache
+def temporary_place(name: str) -> str:
+    """A folder of this process for what nobody needs after it; deleted at its end."""
+    place = tempfile.mkdtemp(prefix=f"sqlengine-{name}-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+def _target(partition: int) -> int:
+    return partition
+
+
+def raised(record: Record) -> SqlEngineError:
+    """The error that a task has told of."""
+    cls, message, more = pickle.loads(record.payload)
+    return cls(message, **more)

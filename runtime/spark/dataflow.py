@@ -1,0 +1,500 @@
+"""A dataflow whose operators run in the tasks of Spark jobs.
+
+The driver polls the sources, computes watermarks and writes to the sinks, as embedded; what lies between runs in tasks
+(`runtime/spark/layout.py`). An epoch is a Spark job, or one for each phase of tasks. When it has come back the driver
+takes, for each task, the file of state of the attempt whose changes it got: that is the next version.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.options import Options
+from runtime.expr.function import FunctionRegistry
+from runtime.local.dataflow import Dataflow, SourceInput, Vertex
+from runtime.operators.build import build_operator
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, StateSize
+from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.spark.clock import follows_clock
+from runtime.spark.cluster import Cluster, raised
+from runtime.spark.layout import PREFIX, Layout, lay_out, place_of
+from runtime.spark.program import EpochOrder, Program, own_functions, without_tables
+from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.task import Record, Report, Stage
+from runtime.spark.versions import (
+    Lineage,
+    StateFolder,
+    TaskChanges,
+    decode_changes,
+    encode_changes,
+    merged,
+)
+from runtime.spark.wire import decode, divide, encode
+from runtime.state.snapshot import SavedOperator, SavedState
+from runtime.state.table import StateTable, TableChanges
+
+__all__ = ["SparkDataflow"]
+
+PREFIX_ROWS = 50_000
+"""Fewer rows than this are projected and filtered by the driver: a stage of tasks more would cost more."""
+MOST_FILES = 64
+SMALL_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Part:
+    """The state of one task of a stage: its version, and the files since the last save (None: nothing was saved)."""
+
+    lineage: Lineage
+    unsaved: tuple[str, ...] | None = None
+
+
+class RemoteOperator(Operator):
+    """Stands in the driver for an operator that tasks run: knows what they reported, and computes its watermark.
+
+    Args:
+        inner: the operator, which is never stepped unless it is stateless.
+    """
+
+    def __init__(self, inner: Operator) -> None:
+        self.inner = inner
+        self.sizes: dict[int, StateSize] = {}
+        self._complete: dict[int, bool] = {}
+        self.flow: SparkDataflow | None = None
+        self.name = ""
+
+    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        return self.inner.step(inputs, time)
+
+    def output_watermark(self, time: EpochTime) -> int:
+        return self.inner.output_watermark(time)
+
+    @property
+    def state_size(self) -> StateSize:
+        return StateSize(sum(s.rows for s in self.sizes.values()), sum(s.bytes for s in self.sizes.values()))
+
+    @property
+    def tasks(self) -> Sequence[Operator]:
+        """One operator that holds what all tasks keep, opened when somebody looks into its tables."""
+        return (_Opened(self),)
+
+    @property
+    def complete(self) -> bool:
+        return bool(self._complete) and all(self._complete.values())
+
+    def reported(self, partition: int, size: StateSize, complete: bool) -> None:
+        """What a task said of its part."""
+        self.sizes[partition] = size
+        self._complete[partition] = complete
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class _Opened(Operator):
+    """All of an operator's state, for whoever reads it with SQL."""
+
+    def __init__(self, remote: RemoteOperator) -> None:
+        self._remote = remote
+
+    @property
+    def state_size(self) -> StateSize:
+        return self._remote.state_size
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        assert self._remote.flow is not None
+        return self._remote.flow.opened(self._remote.name)
+
+
+class SparkDataflow(Dataflow):
+    """See the module. Arguments as those of `Dataflow`; `cluster`: where tasks run."""
+
+    def __init__(
+        self,
+        roots: Sequence[PhysicalNode],
+        options: Options,
+        functions: FunctionRegistry,
+        time_zone: str,
+        rejections: Rejections,
+        *,
+        checked: bool = False,
+        job: str = "",
+        cluster: Cluster | SimulatedCluster,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._functions = functions
+        self._time_zone = time_zone
+        self._rejections = rejections
+        self._job = job
+        self._remote: dict[str, RemoteOperator] = {}
+        self._layout: Layout | None = None
+        self._folder: StateFolder | None = None
+        self._program = ""
+        self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._base: Mapping[str, SavedState] = {}
+        self._ran: set[int] = set()
+        self._held: dict[int, list[ChangelogBatch]] = {}
+        self._clock_at: dict[int, int] = {}
+        self.partitions = cluster.partitions(options)
+        self.cold_starts = 0
+        """How many tasks had to open their state from files."""
+        super().__init__(roots, options, functions, time_zone, rejections, checked=checked, job=job)
+        nodes = [v.node for v in self.vertices]
+        self._layout = lay_out(nodes, [v.inputs for v in self.vertices], self._roots)
+        self._with_clock = {
+            phase for phase in self._layout.phases if any(follows_clock(nodes[v]) for v in self._layout.vertices(phase))
+        }
+
+    def _operator(self, node: PhysicalNode, name: str) -> Operator:
+        """Everything is made here first; which operators tasks run is known when all are there. A keyed operator is
+        never divided in the driver."""
+        operator = (
+            RemoteOperator(self._shadow(node, name)) if place_of(node)[0] != "driver" else super()._operator(node, name)
+        )
+        if isinstance(operator, RemoteOperator):
+            operator.flow, operator.name = self, name
+            self._remote[name] = operator
+        return operator
+
+    def _shadow(self, node: PhysicalNode, name: str) -> Operator:
+        """An operator as tasks have it, all in memory."""
+        context = OperatorContext(name, self._options, self._functions, self._time_zone, self._rejections, self._job)
+        return build_operator(node, context)
+
+    # --- an epoch
+
+    def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
+        layout = self._layout
+        assert layout is not None
+        with np.errstate(all="ignore"):
+            for phase in layout.phases:
+                if phase % 2:
+                    self._run_in_tasks(phase, processing_time)
+                    continue
+                for number in layout.vertices(phase):
+                    vertex = self.vertices[number]
+                    if vertex.operator is None:
+                        self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
+                    else:
+                        self._run(number, vertex, vertex.operator, processing_time)
+                        if number in self._held:
+                            vertex.output = ChangelogBatch.concat(
+                                [*self._held.pop(number), *([vertex.output] if vertex.output else [])]
+                            )
+        outputs = [self.vertices[r].output for r in self._roots]
+        for vertex in self.vertices:
+            vertex.output = None
+        self._splits.clear()
+        self._epoch += 1
+        return outputs
+
+    def _hand_on(self, number: int, piece: ChangelogBatch, processing_time: int) -> None:
+        """Output in pieces is put together: readers are in tasks, which get all of it at once."""
+        self._held.setdefault(number, []).append(piece)
+
+    def _run_in_tasks(self, phase: int, processing_time: int) -> None:
+        """One Spark job: the operators of a phase."""
+        layout = self._layout
+        assert layout is not None
+        numbers = layout.vertices(phase)
+        times: dict[int, EpochTime] = {}
+        for number in numbers:
+            vertex = self.vertices[number]
+            assert vertex.operator is not None
+            times[number] = time = self._time(vertex, processing_time)
+            vertex.watermark = max(vertex.watermark, vertex.operator.output_watermark(time))
+        sources = {layout.edges[e].source for e in layout.edges_into(phase)} - set(numbers)
+        rows = sum(len(b) for s in sources if (b := self.vertices[s].output) is not None)
+        moved = any(t.watermark != t.previous_watermark for t in times.values())
+        clock = phase in self._with_clock and self._clock_at.get(phase) != processing_time
+        if phase in self._ran and not rows and not moved and not clock:
+            return
+        self._clock_at[phase] = processing_time
+        prefix = layout.vertices(phase, PREFIX)
+        if prefix and rows < PREFIX_ROWS:
+            for number in prefix:
+                self._run_here(number, times[number])
+            prefix = []
+        stages = [PREFIX, *layout.stages(phase)] if prefix else list(layout.stages(phase))
+        if not stages:
+            return
+        self._ran.add(phase)
+        given = self._input(phase, stages[0], here=set() if prefix else set(layout.vertices(phase, PREFIX)))
+        self._take(phase, self._cluster.run(self._stages(phase, stages, times, processing_time), given))
+
+    def _run_here(self, number: int, time: EpochTime) -> None:
+        """A stateless operator, in the driver."""
+        vertex = self.vertices[number]
+        assert vertex.operator is not None
+        batches = [self.vertices[i].output for i in vertex.inputs]
+        output = vertex.operator.step(batches, time)
+        vertex.output = output if output is not None and len(output) else None
+        vertex.rows_in += sum(len(b) for b in batches if b is not None)
+        vertex.rows_out += len(output) if output is not None else 0
+
+    def _input(self, phase: int, first: int, here: set[int]) -> list[list[Record]]:
+        """The records of each partition: the changes of what the driver runs, divided. `here`: operators of the phase
+        that it has run itself."""
+        layout = self._layout
+        assert layout is not None
+        given: list[list[Record]] = [[] for _ in range(self.partitions)]
+        for number in layout.edges_into(phase):
+            edge = layout.edges[number]
+            source = layout.placed[edge.source]
+            if source.phase == phase and edge.source not in here:
+                continue
+            batch = self.vertices[edge.source].output
+            if batch is None:
+                continue
+            for target, part in divide(batch, edge.division, self.partitions, None):
+                # By where a part comes from tasks know its order: slices of the driver's are parts in order.
+                given[target].append(Record("edge", number, target, encode(part)))
+        return given
+
+    def _stages(
+        self, phase: int, stages: Sequence[int], times: Mapping[int, EpochTime], processing_time: int
+    ) -> list[Stage]:
+        folder = self._shipped()
+        whole = {
+            (stage, partition)
+            for (of, stage, partition), part in self._parts.items()
+            if of == phase and _too_long(part.lineage)
+        }
+        order = EpochOrder(
+            folder.place,
+            self._program,
+            phase,
+            self._epoch,
+            processing_time,
+            {number: (t.watermark, t.previous_watermark) for number, t in times.items()},
+            [
+                {stage: self._part(phase, stage, p).lineage for stage in stages if stage >= 0}
+                for p in range(self.partitions)
+            ],
+            frozenset(whole),
+        )
+        return [Stage(order, stage, first=number == 0) for number, stage in enumerate(stages)]
+
+    def _take(self, phase: int, records: Sequence[Record]) -> None:
+        """What came back: changes for the driver, and the next version of the state."""
+        layout = self._layout
+        assert layout is not None and self._folder is not None
+        errors = [r for r in records if r.kind == "error"]
+        if errors:
+            raise raised(min(errors, key=lambda r: (r.number, r.partition)))
+        outputs: dict[int, list[Record]] = {}
+        reports: list[Report] = []
+        for record in records:
+            if record.kind == "out":
+                outputs.setdefault(record.number, []).append(record)
+            elif record.kind == "report":
+                reports.append(self._cluster.loads(record.payload))
+        for number, found in outputs.items():
+            batches = [decode(r.payload) for r in sorted(found, key=lambda r: r.partition)]
+            self.vertices[number].output = ChangelogBatch.concat(batches)
+        for report in sorted(reports, key=lambda r: (r.stage, r.partition)):
+            self._note(phase, report)
+
+    def _note(self, phase: int, report: Report) -> None:
+        assert self._folder is not None
+        for number, figures in report.figures.items():
+            vertex = self.vertices[number]
+            assert isinstance(vertex.operator, RemoteOperator)
+            vertex.rows_in += figures.rows_in
+            vertex.rows_out += figures.rows_out
+            vertex.busy_seconds += figures.seconds
+            size = StateSize(figures.state_rows, figures.state_bytes)
+            vertex.operator.reported(report.partition, size, figures.complete)
+        for rejected in report.rejected:
+            self._rejections.reject(*rejected)
+        self.cold_starts += not report.warm
+        if not report.file:
+            return
+        part = self._part(phase, report.stage, report.partition)
+        if report.complete:
+            for name in part.lineage.files:
+                self._folder.delete(name)
+            part.unsaved = None if part.unsaved is None else ()
+        part.lineage = part.lineage.then(report.file, report.bytes, report.complete)
+        if part.unsaved is not None:
+            part.unsaved = (*part.unsaved, report.file)
+
+    def _part(self, phase: int, stage: int, partition: int) -> _Part:
+        return self._parts.setdefault((phase, stage, partition), _Part(self._base_lineage()))
+
+    def _shipped(self) -> StateFolder:
+        """The folder of the job's state, with the program in it."""
+        if self._folder is None:
+            folder = StateFolder(f"{self._cluster.state_place(self._options)}/{uuid.uuid4().hex}")
+            folder.make()
+            self._folder = folder
+            nodes = tuple(v.node for v in self.vertices)
+            assert self._layout is not None
+            program = Program(
+                without_tables(nodes),
+                tuple(v.name for v in self.vertices),
+                tuple(v.inputs for v in self.vertices),
+                self._layout,
+                self.partitions,
+                self._options.as_dict(),
+                own_functions(self._functions),
+                self._time_zone,
+                self._job,
+                folder.place,
+                self._checked,
+            )
+            self._program = "program"
+            folder.write(self._program, self._cluster.dumps(program))
+        return self._folder
+
+    # --- state
+
+    def _base_lineage(self) -> Lineage:
+        """What a task begins with that has no version of its own: the state that the job goes on from."""
+        if not self._base_files and self._base:
+            folder = self._shipped()
+            for number in range(max((len(s.tasks) for s in self._base.values()), default=0)):
+                changes: dict[str, tuple[TableChanges, ...]] = {
+                    name: tuple(_whole(table, rows) for table, rows in saved.tasks[number].items())
+                    for name, saved in self._base.items()
+                    if number < len(saved.tasks) and name in self._remote
+                }
+                file = f"base-{uuid.uuid4().hex[:12]}.state"
+                folder.write(file, encode_changes(changes))
+                self._base_files = (*self._base_files, file)
+        return Lineage(self._base_files)
+
+    _base_files: tuple[str, ...] = ()
+
+    def restore(self, epoch: int, saved: Mapping[str, SavedState]) -> None:
+        super().restore(epoch, {name: state for name, state in saved.items() if name not in self._remote})
+        for vertex in self.vertices:
+            state = saved.get(vertex.name)
+            if state is not None:
+                vertex.watermark, vertex.input_watermark = state.watermark, state.input_watermark
+        for part in self._parts.values():
+            for name in part.lineage.files if self._folder is not None else ():
+                self._folder.delete(name)  # type: ignore[union-attr]
+        self._parts.clear()
+        self._ran.clear()
+        self._base_files = ()
+        self._base = {name: state for name, state in saved.items() if name in self._remote}
+
+    def save(self, complete: bool = False) -> list[SavedOperator]:
+        tables: dict[str, list[tuple[TableChanges, ...]]] = {}
+        for key in sorted(self._parts):
+            part = self._parts[key]
+            if part.unsaved is None or complete:
+                names = part.lineage.files
+            else:
+                names = part.unsaved
+            if part.lineage.files:
+                part.unsaved = ()
+            changes = self._changes(key[0], key[1], key[2], names)
+            for name, found in changes.items():
+                tables.setdefault(name, []).append(found)
+        return [self._saved(vertex, tables, image=False, complete=complete) for vertex in self.vertices]
+
+    def image(self) -> list[SavedOperator]:
+        tables: dict[str, list[tuple[TableChanges, ...]]] = {}
+        for key in sorted(self._parts):
+            for name, found in self._changes(key[0], key[1], key[2], self._parts[key].lineage.files).items():
+                tables.setdefault(name, []).append(found)
+        return [self._saved(vertex, tables, image=True, complete=True) for vertex in self.vertices]
+
+    def _changes(
+        self, phase: int, stage: int, partition: int, names: Sequence[str]
+    ) -> dict[str, tuple[TableChanges, ...]]:
+        """What files add up to, by operator; an operator of the stage that has nothing in them did not change."""
+        assert self._layout is not None
+        found: dict[str, tuple[TableChanges, ...]] = {}
+        if names:
+            assert self._folder is not None
+            chain: list[TaskChanges] = [decode_changes(self._folder.read(name), name) for name in names]
+            found = merged(chain)
+        elif self._parts[phase, stage, partition].lineage.files:
+            for number in self._layout.vertices(phase, stage):
+                if partition == 0 or self._layout.placed[number].where != "one":
+                    found[self.vertices[number].name] = self._unchanged(number)
+        return found
+
+    def _unchanged(self, number: int) -> tuple[TableChanges, ...]:
+        """No change of any table of an operator."""
+        operator = self.vertices[number].operator
+        assert isinstance(operator, RemoteOperator)
+        none = np.empty(0, np.int64)
+        return tuple(
+            TableChanges(t.name, t.saved_rows(none, [pa.nulls(0, f.type) for f in t.schema]), none, False)
+            for t in operator.inner.tables
+        )
+
+    def _saved(
+        self,
+        vertex: Vertex,
+        remote: Mapping[str, list[tuple[TableChanges, ...]]],
+        *,
+        image: bool,
+        complete: bool,
+    ) -> SavedOperator:
+        operator = vertex.operator
+        if operator is None:
+            tasks: tuple[tuple[TableChanges, ...], ...] = ()
+        elif isinstance(operator, RemoteOperator):
+            tasks = tuple(remote.get(vertex.name, ()))
+            if not tasks and vertex.name in self._base:
+                tasks = tuple(
+                    tuple(_whole(table, rows) for table, rows in task.items()) for task in self._base[vertex.name].tasks
+                )
+            # The same number of tasks in each save, also before the first of them has run.
+            tasks += ((),) * (self._tasks_of(vertex) - len(tasks))
+        else:
+            tasks = tuple(
+                tuple(table.image() if image else table.changes(complete) for table in task.tables)
+                for task in operator.tasks
+            )
+        return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tasks)
+
+    def _tasks_of(self, vertex: Vertex) -> int:
+        """How many tasks run an operator."""
+        assert self._layout is not None
+        where = self._layout.placed[self.vertices.index(vertex)].where
+        return 1 if where == "one" else self.partitions
+
+    def opened(self, name: str) -> Sequence[StateTable]:
+        """The tables of an operator with what all of its tasks keep."""
+        (saved,) = (s for s in self.image() if s.name == name)
+        state = SavedState.of([saved])
+        vertex = next(v for v in self.vertices if v.name == name)
+        operator = self._shadow(vertex.node, name)
+        for task in state.tasks:
+            moved: dict[str, np.ndarray] = {}
+            for table in operator.tables:
+                if table.name in task:
+                    table.restore(task[table.name], None, moved)
+        return operator.tables
+
+    def _close(self) -> None:
+        try:
+            super()._close()
+        finally:
+            if self._folder is not None:
+                self._folder.remove()
+
+
+def _whole(table: str, rows: pa.RecordBatch) -> TableChanges:
+    return TableChanges(table, rows, np.empty(0, np.int64), True)
+
+
+def _too_long(lineage: Lineage) -> bool:
+    """Whether a version is made of so many files, or so large ones, that writing all of it anew pays."""
+    count = len(lineage.files)
+    small = lineage.bytes < SMALL_BYTES and count > 16
+    return small or (count > MOST_FILES and lineage.bytes > lineage.complete_bytes * 1.5) or count > 8 * MOST_FILES

@@ -1,0 +1,94 @@
+"""What the tasks of a job must know, once: plan, layout, options, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runtime.core.options import Options
+from runtime.expr.function import AnyFunction, FunctionRegistry
+from runtime.expr.library import builtin_functions
+from runtime.local.spilling import spilling
+from runtime.operators.build import build_operator
+from runtime.operators.guards import guarded
+from runtime.operators.operator import Operator, OperatorContext, Rejections
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.walk import map_inputs, walk_all
+from runtime.spark.layout import Layout
+from runtime.state.backend import StateBackend
+
+__all__ = ["EpochOrder", "Program", "own_functions", "without_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """All that stays the same during a job.
+
+    Args:
+        nodes, names, inputs: of all operators; tables are left out of the nodes.
+        functions: those that are not built in.
+        place: the folder of the state versions.
+        checked: put the guards around operators.
+    """
+
+    nodes: tuple[PhysicalNode, ...]
+    names: tuple[str, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    layout: Layout
+    partitions: int
+    options: Mapping[str, str]
+    functions: Mapping[str, AnyFunction]
+    time_zone: str
+    job: str
+    place: str
+    checked: bool
+
+    def operator(self, number: int, rejections: Rejections, backend: StateBackend) -> Operator:
+        """One operator, made for a task; `backend`: where the task's state is."""
+        functions = builtin_functions()
+        functions.functions.update(self.functions)
+        node = self.nodes[number]
+        context = OperatorContext(
+            self.names[number], Options(dict(self.options)), functions, self.time_zone, rejections, self.job
+        )
+        operator = spilling(build_operator(node, context), node, backend)
+        # Slices of a stream do not fold on their own, so stateless operators are checked where they run whole.
+        return guarded(operator, node) if self.checked and self.layout.placed[number].where != "here" else operator
+
+
+@dataclass(frozen=True, slots=True)
+class EpochOrder:
+    """What a task is told of one epoch.
+
+    Args:
+        program: the name of the file that holds the `Program`, in `place`.
+        times: by operator the watermark, and that of the epoch before.
+        versions: for each partition how the state of each stage is made up: `Lineage` by stage.
+        complete: (stage, partition) of tasks that are to write all their state, not only what changed.
+    """
+
+    place: str
+    program: str
+    phase: int
+    epoch: int
+    processing_time: int
+    times: Mapping[int, tuple[int, int]]
+    versions: Sequence[Mapping[int, object]]
+    complete: frozenset[tuple[int, int]]
+
+
+def own_functions(functions: FunctionRegistry) -> dict[str, AnyFunction]:
+    """The functions that a session has beside those built in."""
+    known = builtin_functions().functions
+    return {name: function for name, function in functions.functions.items() if known.get(name) is not function}
+
+
+def without_tables(nodes: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:
+    """The nodes as tasks get them: the tables of sources and sinks stay with the driver."""
+    new: dict[int, PhysicalNode] = {}
+    for node in walk_all(nodes):
+        made = map_inputs(node, lambda child: new[id(child)])
+        if getattr(node, "table", None) is not None:
+            made = made.with_(table=None)
+        new[id(node)] = made
+    return tuple(new[id(node)] for node in nodes)

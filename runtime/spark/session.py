@@ -1,0 +1,136 @@
+"""The Spark session: made when it is needed, configured for many small jobs, with errors that say what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from runtime.core.errors import SparkError
+
+__all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "package_root", "reached", "spark_session"]
+
+LOCAL_MASTER = "local[*,4]"
+"""All cores of this machine; a task is tried four times, as on a cluster."""
+
+CONFIGURATION = {
+    # An exchange must keep its number of partitions: state belongs to them.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Workers keep the operators of the last epoch.
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    # Exchanges carry Arrow streams: few, large, and gone after the epoch.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.driver.maxResultSize": "0",
+    "spark.rdd.compress": "false",
+}
+"""What a session of ours is made with; of a session that the user gives nothing is changed."""
+
+_OLDEST_JAVA = 17
+
+
+def package_root() -> str:
+    """The folder from which this process imports the engine."""
+    return str(Path(__file__).resolve().parents[2])
+
+
+def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
+    """The session that is active in this process, or a new one.
+
+    Args:
+        master: of a new session; "" is this machine with all its cores.
+
+    Raises:
+        SparkError: E3601 pyspark is not installed; E3602 there is no Java, or one too old; E3604 the session cannot be
+            started.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkError("PySpark is not installed", code="E3601", hint="pip install 'sqlengine[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if "SPARK_CONNECT_MODE_ENABLED" not in os.environ:
+        check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    where = master or LOCAL_MASTER
+    builder = SparkSession.builder.appName("sqlengine").master(where)
+    logging = Path(__file__).with_name("log4j2.properties")
+    settings = {**CONFIGURATION, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}"}
+    if where.startswith("local"):
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    for key, value in {**settings, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise SparkError(
+            f"Spark cannot be started at {where}: {_first_line(error)}",
+            code="E3604",
+            hint="is the master there? --on spark alone runs on this machine",
+        ) from error
+    return session
+
+
+def check_java() -> None:
+    """Raises SparkError E3602 when no Java is there that Spark 4 can use."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    hint = f"install Java {_OLDEST_JAVA} or newer, and let JAVA_HOME point to it (apt install openjdk-{_OLDEST_JAVA}-jre-headless)"
+    if java is None or not os.path.exists(java):
+        found = "no java is on the PATH" if java is None else f"JAVA_HOME is {home}, where there is no bin/java"
+        raise SparkError(f"Spark needs Java, and {found}", code="E3602", hint=hint)
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if version is not None and int(version[1]) < _OLDEST_JAVA:
+        raise SparkError(f"Spark 4 needs Java {_OLDEST_JAVA}, and {java} is Java {version[1]}", code="E3602", hint=hint)
+
+
+def reached(error: Exception) -> SparkError:
+    """What went wrong in a Spark job, in words that say what to do."""
+    text = str(error)
+    missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if missing is not None:
+        module = missing[1]
+        ours = module.partition(".")[0] in ("sqlengine", "runtime", "planner", "connectors")
+        hint = (
+            "send it with `spark-submit --py-files $(sqlengine spark-package)`, or install the wheel on every executor"
+            if ours
+            else f"install it on every executor: pip install {module.partition('.')[0]}"
+        )
+        return SparkError(f"an executor lacks the Python module {module}", code="E3603", hint=hint)
+    python = re.search(r"(PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*)", text)
+    if python is not None:
+        return SparkError(
+            "executors run another version of Python than the driver",
+            code="E3603",
+            hint="set PYSPARK_PYTHON to the same version on all machines",
+        )
+    return SparkError(
+        f"a Spark job has failed: {_cause(text)}",
+        hint="the executors' logs tell more; run again with `sqlengine --traceback`",
+    )
+
+
+def _cause(text: str) -> str:
+    """The last line of the Python error in a Java error, else its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*:", line) and "py4j" not in line]
+    ours = [line for line in python if not line.startswith("org.apache")]
+    return (ours or python or lines or ["unknown"])[0][:500]
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:300]

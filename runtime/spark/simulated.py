@@ -1,0 +1,72 @@
+"""A cluster in this process that makes happen, by a seed, what happens on real ones.
+
+Tasks run again after they have done all their work, as those do whose output a machine has lost with it, or twice at a
+time, as speculative ones do; some partitions then get what the first attempt gave and some what the second gave, and the
+driver hears of either. Workers forget what they keep in memory. All that a real cluster would send is pickled.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.core.options import Options
+from runtime.spark.cluster import temporary_place
+from runtime.spark.task import Record, Stage, forget
+
+__all__ = ["SimulatedCluster"]
+
+
+class SimulatedCluster:
+    """Runs stages as Spark would (see `Cluster`). `seed` decides what goes wrong; None: nothing does."""
+
+    def __init__(self, seed: int | None) -> None:
+        self._chance = None if seed is None else random.Random(seed)
+        self.tasks = 0
+        self.repeated = 0
+
+    def partitions(self, options: Options) -> int:
+        return int(options.text("parallelism.default") or 2)
+
+    def state_place(self, options: Options) -> str:
+        return temporary_place("simulated")
+
+    def run(self, stages: Sequence[Stage], given: Sequence[Sequence[Record]]) -> list[Record]:
+        count = len(given)
+        parts: list[list[Any]] = [[list(part)] for part in given]
+        for number, stage in enumerate(stages):
+            sent: list[list[list[tuple[int, Record]]]] = [self._attempts(stage, p, parts[p]) for p in range(count)]
+            if number == len(stages) - 1:
+                return [record for attempts in sent for _, record in self._one_of(attempts)]
+            parts = [
+                [entry for attempts in sent for entry in self._one_of(attempts) if entry[0] == target]
+                for target in range(count)
+            ]
+        return []
+
+    def _attempts(self, stage: Stage, partition: int, records: list[Any]) -> list[list[tuple[int, Record]]]:
+        """What each attempt of a task gives."""
+        found: list[list[tuple[int, Record]]] = []
+        self.tasks += 1
+        while not found or (len(found) < 3 and self._happens(0.2)):
+            self.repeated += bool(found)
+            if self._happens(0.2):
+                forget(stage.order.place, stage.order.program)
+            shipped: Stage = pickle.loads(pickle.dumps(stage))
+            given = pickle.loads(pickle.dumps(records))
+            found.append(list(shipped(partition, iter(given))))
+        return found
+
+    def _one_of(self, attempts: list[list[tuple[int, Record]]]) -> list[tuple[int, Record]]:
+        return attempts[0] if self._chance is None else self._chance.choice(attempts)
+
+    def _happens(self, share: float) -> bool:
+        return self._chance is not None and self._chance.random() < share
+
+    def dumps(self, thing: Any) -> bytes:
+        return pickle.dumps(thing)
+
+    def loads(self, data: bytes) -> Any:
+        return pickle.loads(data)

@@ -1,0 +1,318 @@
+"""What a task does: open its version of the state, run the operators of one stage, write the next version.
+
+A worker process keeps the operators of the tasks it ran, as a cache: the next task for the same partition that meets
+them in just the version it must start from goes on with them; any other makes them anew from the files. Nothing depends
+on the cache: a task that is retried or runs twice finds its version in the files, and what it writes counts only if the
+driver takes it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time as wall_clock
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import SqlEngineError
+from runtime.core.key_group import key_group_range
+from runtime.core.options import Options
+from runtime.operators.operator import EpochTime, Operator
+from runtime.spark.layout import PREFIX
+from runtime.spark.program import EpochOrder, Program
+from runtime.spark.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
+from runtime.spark.wire import decode, divide, encode
+from runtime.state.backend import StateBackend
+from runtime.state.snapshot import restore_task
+from runtime.state.table import StateTable, TableChanges
+
+__all__ = ["Figures", "Record", "Rejected", "Report", "Stage", "forget", "run_stage"]
+
+
+class Record(NamedTuple):
+    """What passes between tasks and the driver.
+
+    `kind`: `edge` changes on an edge, `out` changes for the driver, `report` what a task did, `error` why it could not.
+    `number`: of the edge, or of the operator. `partition`: where it comes from. `payload`: an Arrow stream of changes,
+    a pickled `Report`, or a pickled error.
+    """
+
+    kind: Literal["edge", "out", "report", "error"]
+    number: int
+    partition: int
+    payload: bytes
+
+
+class Rejected(NamedTuple):
+    """Rows that an operator could not use."""
+
+    operator: str
+    reason: str
+    rows: pa.RecordBatch
+    watermark: int | None
+    event_time: pa.Array | None
+
+
+class Figures(NamedTuple):
+    """What is shown of an operator: rows in and out in this epoch, seconds; rows and bytes that it keeps; whether
+    nothing will come out any more."""
+
+    rows_in: int
+    rows_out: int
+    seconds: float
+    state_rows: int
+    state_bytes: int
+    complete: bool
+
+
+@dataclass(slots=True)
+class Report:
+    """What a task did. `file`: what it wrote, "" for nothing; `complete`: the file holds all its state; `warm`: it
+    found its operators in memory."""
+
+    stage: int
+    partition: int
+    file: str = ""
+    bytes: int = 0
+    complete: bool = False
+    warm: bool = True
+    figures: dict[int, Figures] = field(default_factory=dict)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+class _Rejections:
+    """Collects for the report of the epoch at hand."""
+
+    def __init__(self) -> None:
+        self.rows: list[Rejected] = []
+
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None:
+        self.rows.append(Rejected(operator, reason, rows, watermark, event_time))
+
+
+@dataclass(slots=True)
+class _Task:
+    """The operators of a stage for one partition, at the version that `token` names."""
+
+    operators: dict[int, Operator]
+    rejections: _Rejections
+    token: str
+    saved: dict[tuple[str, str], pa.RecordBatch]
+    """The figures of whole operators (`StateTable.shared`) as they were last written, by operator and table."""
+
+    def close(self) -> None:
+        for operator in self.operators.values():
+            operator.close()
+
+
+class _Cache:
+    """What this process keeps from task to task: programs, and operators by program, phase, stage and partition."""
+
+    def __init__(self) -> None:
+        self.programs: dict[tuple[str, str], Program] = {}
+        self.tasks: dict[tuple[str, str, int, int, int], _Task] = {}
+
+    def program(self, order: EpochOrder) -> Program:
+        key = (order.place, order.program)
+        found = self.programs.get(key)
+        if found is None:
+            self._forget_ended()
+            found = self.programs[key] = pickle.loads(StateFolder(order.place).read(order.program))
+        return found
+
+    def _forget_ended(self) -> None:
+        """Drop what belongs to jobs whose folder is gone."""
+        for key in list(self.programs):
+            if not StateFolder(key[0]).exists(key[1]):
+                forget(*key)
+
+
+_cache = _Cache()
+
+
+def forget(place: str, program: str) -> None:
+    """Drop all that is kept of a job."""
+    _cache.programs.pop((place, program), None)
+    for key in [k for k in _cache.tasks if k[:2] == (place, program)]:
+        _cache.tasks.pop(key).close()
+
+
+class Stage:
+    """A stage as Spark runs it: from the records of a partition to those for the next stage, each with the partition
+    that it goes to.
+
+    Args:
+        first: the records come as the driver gave them, a list for each partition.
+    """
+
+    def __init__(self, order: EpochOrder, stage: int, *, first: bool) -> None:
+        self.order = order
+        self._stage = stage
+        self._first = first
+
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Record]]:
+        records = [r for part in given for r in part] if self._first else [record for _, record in given]
+        return iter(run_stage(self.order, self._stage, partition, records))
+
+
+def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:
+    """What a task does. An error of ours is a record, so that nothing is tried again that can only fail again."""
+    program = _cache.program(order)
+    into = set(program.layout.edges_into(order.phase, stage))
+    passed: list[tuple[int, Record]] = []
+    arrived: dict[int, list[Record]] = defaultdict(list)
+    failed = False
+    for record in records:
+        if record.kind == "edge" and record.number in into:
+            arrived[record.number].append(record)
+        else:
+            passed.append((partition, record))
+            failed |= record.kind == "error"
+    if failed:
+        return passed
+    given = {
+        edge: ChangelogBatch.concat([decode(r.payload) for r in sorted(found, key=lambda r: r.partition)])
+        for edge, found in arrived.items()
+    }
+    try:
+        with np.errstate(all="ignore"):
+            return passed + _run(program, order, stage, partition, given)
+    except SqlEngineError as error:
+        return [*passed, (partition, Record("error", stage, partition, pickle.dumps(_plain(error))))]
+
+
+def _run(
+    program: Program, order: EpochOrder, stage: int, partition: int, given: dict[int, ChangelogBatch]
+) -> list[tuple[int, Record]]:
+    layout = program.layout
+    key = (order.place, order.program, order.phase, stage, partition)
+    version = order.versions[partition].get(stage, Lineage())
+    assert isinstance(version, Lineage)
+    # Nobody else finds it until the epoch is done: a task that fails half way leaves nothing in the cache.
+    task = _cache.tasks.pop(key, None)
+    warm = task is not None and task.token == version.token
+    if task is not None and not warm:
+        task.close()
+    if task is None or not warm:
+        task = _open(program, order, stage, partition, version)
+    report = Report(stage, partition, warm=warm)
+    found: list[tuple[int, Record]] = []
+    outputs: dict[int, ChangelogBatch | None] = {}
+    for number, operator in task.operators.items():
+        inputs = [
+            outputs.get(source) if edge is None else given.get(edge)
+            for source, edge in zip(program.inputs[number], layout.placed[number].inputs, strict=True)
+        ]
+        watermark, before = order.times[number]
+        time = EpochTime(order.epoch, watermark, before, order.processing_time)
+        started = wall_clock.perf_counter()
+        output = operator.step(inputs, time)
+        seconds = wall_clock.perf_counter() - started
+        output = output if output is not None and len(output) else None
+        outputs[number] = output
+        size = operator.state_size
+        rows_in = sum(len(b) for b in inputs if b is not None)
+        report.figures[number] = Figures(
+            rows_in, 0 if output is None else len(output), seconds, size.rows, size.bytes, operator.complete
+        )
+        if output is not None:
+            found += _sent(program, order, number, partition, output)
+    report.rejected, task.rejections.rows = task.rejections.rows, []
+    if stage != PREFIX:
+        _save(program, order, task, report, (stage, partition) in order.complete or not warm)
+        _cache.tasks[key] = task
+    found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
+    return found
+
+
+def _sent(
+    program: Program, order: EpochOrder, number: int, partition: int, output: ChangelogBatch
+) -> list[tuple[int, Record]]:
+    """An operator's changes, for each edge and for the driver."""
+    found: list[tuple[int, Record]] = []
+    if number in program.layout.to_driver:
+        found.append((partition, Record("out", number, partition, encode(output))))
+    for edge in program.layout.edges_from(number, order.phase):
+        division = program.layout.edges[edge].division
+        found += [
+            (target, Record("edge", edge, partition, encode(part)))
+            for target, part in divide(output, division, program.partitions, partition)
+        ]
+    return found
+
+
+def _open(program: Program, order: EpochOrder, stage: int, partition: int, version: Lineage) -> _Task:
+    """The operators of a stage as they were after the epoch before, from the files."""
+    rejections = _Rejections()
+    layout = program.layout
+    numbers = [
+        number
+        for number in layout.vertices(order.phase, stage)
+        if partition == 0 or layout.placed[number].where != "one"
+    ]
+    backend = StateBackend(Options(dict(program.options)))
+    operators = {number: program.operator(number, rejections, backend) for number in numbers}
+    folder = StateFolder(order.place)
+    based = not version.files
+    chain = [decode_changes(folder.read(name), name) for name in (version.base if based else version.files)]
+    if chain:
+        # Each file of the base is a whole task of another run; those of the task's own are one after another.
+        saved = [task_states([one]) for one in chain] if based else [task_states(chain)]
+        for number, operator in operators.items():
+            name = program.names[number]
+            states = [state[name] for state in saved if name in state]
+            if not states:
+                continue
+            by_key = based and layout.placed[number].where == "keyed"
+            restore_task(_tables(operator), states, key_group_range(partition, program.partitions) if by_key else None)
+            operator.restored()
+    return _Task(operators, rejections, version.token, {})
+
+
+def _save(program: Program, order: EpochOrder, task: _Task, report: Report, complete: bool) -> None:
+    """Write what has changed. Without any change the version stays as it is."""
+    changes: dict[str, tuple[TableChanges, ...]] = {}
+    shared: dict[tuple[str, str], pa.RecordBatch] = {}
+    moved = complete
+    for number, operator in task.operators.items():
+        name = program.names[number]
+        found: list[TableChanges] = []
+        for table in _tables(operator):
+            change = table.changes(complete)
+            found.append(change)
+            if table.shared:
+                shared[name, table.name] = change.rows
+                before = task.saved.get((name, table.name))
+                moved |= before is None or not before.equals(change.rows)
+            else:
+                moved |= change.complete or change.rows.num_rows > 0 or len(change.removed) > 0
+        if found:
+            changes[name] = tuple(found)
+    task.saved = shared
+    if not changes or not moved:
+        return
+    data = encode_changes(changes)
+    report.file = f"{order.epoch}-{order.phase}.{report.stage}-{report.partition}-{uuid.uuid4().hex[:12]}.state"
+    report.bytes = len(data)
+    report.complete = all(c.complete for tables in changes.values() for c in tables)
+    StateFolder(order.place).write(report.file, data)
+    task.token = report.file
+
+
+def _tables(operator: Operator) -> Sequence[StateTable]:
+    """The tables of an operator, guards or not."""
+    (task,) = operator.tasks
+    return task.tables
+
+
+def _plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any]]:
+    """What an error is made of."""
+    return type(error), error.message, {"code": error.code, "span": error.span, "hint": error.hint}

@@ -1,0 +1,194 @@
+"""Versions of state as tasks write and open them: immutable files, and the list of those that make up a version.
+
+    <folder>/<epoch>-<stage>-<partition>-<attempt>.state
+
+A file holds what one task's operators changed in one epoch, or all that they keep. A task writes it under a name that
+nobody else writes; the driver takes the file of one attempt and forgets the others. So a task that is retried, that runs
+twice or that goes on after it was given up changes nothing that another one reads.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+
+from runtime.core.errors import SparkError
+from runtime.spark.wire import decode_rows, encode_rows
+from runtime.state.snapshot import TaskState, merge_changes, single_batch
+from runtime.state.table import SLOT, TableChanges
+
+__all__ = ["Lineage", "StateFolder", "TaskChanges", "decode_changes", "encode_changes", "merged", "task_states"]
+
+TaskChanges = Mapping[str, tuple[TableChanges, ...]]
+"""What became of the tables of a task's operators, by operator name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The files that a version of a task's state is made of.
+
+    `base`: files of an earlier run, each of one of its tasks, of which this task needs its key groups. `files`: its own
+    since then, the first of them complete. `complete_bytes`: the size of that one, `bytes` of all.
+    """
+
+    base: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    complete_bytes: int = 0
+    bytes: int = 0
+
+    @property
+    def token(self) -> str:
+        """What a task that keeps this version in memory knows it by."""
+        return self.files[-1] if self.files else "+".join(self.base)
+
+    def then(self, file: str, size: int, complete: bool) -> Lineage:
+        """The version after another file."""
+        if complete:
+            return Lineage((), (file,), size, size)
+        return replace(self, files=(*self.files, file), bytes=self.bytes + size)
+
+
+class StateFolder:
+    """The folder of a job's state versions, which driver and tasks can reach: a path, or a URI that pyarrow knows."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._system: fs.FileSystem | None = None
+        self._root = place
+        if "://" in place:
+            self._system, self._root = fs.FileSystem.from_uri(place)
+
+    def make(self) -> None:
+        """Make the folder."""
+        if self._system is None:
+            os.makedirs(self._root, exist_ok=True)
+        else:
+            self._system.create_dir(self._root, recursive=True)
+
+    def write(self, name: str, data: bytes) -> None:
+        """A whole file, which appears at once; its name is new."""
+        if self._system is not None:
+            with self._system.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
+                stream.write(data)
+            return
+        path = os.path.join(self._root, name)
+        with open(path + ".part", "wb") as file:
+            file.write(data)
+        os.rename(path + ".part", path)
+
+    def read(self, name: str) -> bytes:
+        """Raises SparkError E3607 when it is not there."""
+        try:
+            if self._system is not None:
+                with self._system.open_input_file(f"{self._root}/{name}") as file:
+                    return file.readall()
+            with open(os.path.join(self._root, name), "rb") as file:
+                return file.read()
+        except FileNotFoundError as error:
+            raise SparkError(
+                f"{name} is not in {self.place}",
+                code="E3607",
+                hint="all machines of the cluster must see that folder: set 'sqlengine.spark.state-dir' to one they share",
+            ) from error
+
+    def exists(self, name: str) -> bool:
+        if self._system is not None:
+            return self._system.get_file_info(f"{self._root}/{name}").type is fs.FileType.File
+        return os.path.exists(os.path.join(self._root, name))
+
+    def delete(self, name: str) -> None:
+        """The file is gone; it may have been before."""
+        try:
+            if self._system is not None:
+                self._system.delete_file(f"{self._root}/{name}")
+            else:
+                os.remove(os.path.join(self._root, name))
+        except OSError:
+            pass
+
+    def remove(self) -> None:
+        """The folder is gone with all that is in it."""
+        try:
+            if self._system is not None:
+                self._system.delete_dir(self._root)
+            else:
+                shutil.rmtree(self._root, ignore_errors=True)
+        except OSError:
+            pass
+
+
+def encode_changes(changes: TaskChanges) -> bytes:
+    """What a file holds: a checksum, then the changes by operator and table."""
+    body = pickle.dumps(
+        {
+            operator: [(t.table, encode_rows(t.rows), t.removed.tobytes(), t.complete) for t in tables]
+            for operator, tables in changes.items()
+        },
+        protocol=5,
+    )
+    return zlib.crc32(body).to_bytes(4, "little") + body
+
+
+def decode_changes(data: bytes, name: str) -> TaskChanges:
+    """The changes of a file. Raises SparkError E3607 when it is not what was written."""
+    if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
+        raise SparkError(f"{name} holds other bytes than were written", code="E3607")
+    return {
+        operator: tuple(
+            TableChanges(table, decode_rows(rows), np.frombuffer(removed, np.int64), complete)
+            for table, rows, removed, complete in tables
+        )
+        for operator, tables in pickle.loads(data[4:]).items()
+    }
+
+
+def task_states(changes: Sequence[TaskChanges]) -> dict[str, TaskState]:
+    """What a chain of changes, from complete ones on, adds up to, by operator."""
+    chains: dict[str, dict[str, list[TableChanges]]] = {}
+    for entry in changes:
+        for operator, tables in entry.items():
+            for table in tables:
+                chains.setdefault(operator, {}).setdefault(table.table, []).append(table)
+    return {
+        operator: {table: merge_changes(chain) for table, chain in tables.items()}
+        for operator, tables in chains.items()
+    }
+
+
+def merged(changes: Sequence[TaskChanges]) -> dict[str, tuple[TableChanges, ...]]:
+    """A chain of changes as one, by operator: complete where one of them is."""
+    chains: dict[str, dict[str, list[TableChanges]]] = {}
+    for entry in changes:
+        for operator, tables in entry.items():
+            for table in tables:
+                chains.setdefault(operator, {}).setdefault(table.table, []).append(table)
+    return {operator: tuple(_merged(chain) for chain in tables.values()) for operator, tables in chains.items()}
+
+
+def _merged(chain: Sequence[TableChanges]) -> TableChanges:
+    """The last word on each slot."""
+    if any(c.complete for c in chain):
+        return TableChanges(chain[0].table, merge_changes(chain), np.empty(0, np.int64), True)
+    if len(chain) == 1:
+        return chain[0]
+    written = [c.rows.column(SLOT).to_numpy() for c in chain]
+    high = max((int(s.max()) + 1 for s in (*written, *(c.removed for c in chain)) if len(s)), default=0)
+    last = np.full(high, -1, np.int32)
+    gone = np.zeros(high, np.bool_)
+    for number, changes in enumerate(chain):
+        last[written[number]] = number
+        gone[written[number]] = False
+        gone[changes.removed] = True
+    parts = [
+        changes.rows.filter(pa.array((last[slots] == number) & ~gone[slots]))
+        for number, (slots, changes) in enumerate(zip(written, chain, strict=True))
+    ]
+    return TableChanges(chain[0].table, single_batch(parts), np.flatnonzero(gone).astype(np.int64), False)

@@ -1,0 +1,58 @@
+"""Where the jobs of a session run: in this process, or in the tasks of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from runtime.core.errors import OptionError
+from runtime.core.options import Options, text_option
+from runtime.local.dataflow import Dataflow
+from runtime.spark.cluster import STATE_DIR, Cluster
+from runtime.spark.dataflow import SparkDataflow
+from runtime.spark.session import spark_session
+from runtime.spark.simulated import SimulatedCluster
+
+__all__ = ["SPARK_MASTER", "TARGET", "TARGET_OPTIONS", "JobTarget", "target_options"]
+
+TARGET = text_option(
+    "execution.target",
+    "local",
+    "where jobs run: 'spark', or in this process, which is what all other targets of Flink mean here",
+)
+SPARK_MASTER = text_option(
+    "sqlengine.spark.master", "", "the master of a new Spark session; this machine with all its cores when not given"
+)
+TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR)
+
+
+class JobTarget:
+    """The target of a session's jobs."""
+
+    def __init__(self) -> None:
+        self.spark: Any = None
+        """The Spark session on which jobs run; None: the active one, or a new one when it is needed."""
+        self.cluster: Cluster | SimulatedCluster | None = None
+        """Where tasks run, once it is known; tests put a simulated one here."""
+
+    def dataflow(self, options: Options) -> Callable[..., Dataflow]:
+        """What makes the dataflows of jobs. Raises SparkError when a Spark session is needed and cannot be started."""
+        if options.get(TARGET).lower() != "spark":
+            return Dataflow
+        if self.cluster is None:
+            self.cluster = Cluster(self.spark or spark_session(options.get(SPARK_MASTER)))
+        return partial(SparkDataflow, cluster=self.cluster)
+
+
+def target_options(on: str) -> dict[str, str]:
+    """The options that `--on` stands for: `local`, `spark`, or `spark=MASTER`. Raises OptionError for anything else."""
+    name, _, master = on.partition("=")
+    if name.lower() == "local" and not master:
+        return {TARGET.key: "local"}
+    if name.lower() == "spark":
+        return {TARGET.key: "spark", **({SPARK_MASTER.key: master} if master else {})}
+    raise OptionError(
+        f"jobs cannot run on '{on}'",
+        hint="it is local, spark (this machine), or spark=MASTER, for example spark=spark://host:7077",
+    )

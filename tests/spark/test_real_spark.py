@@ -1,0 +1,94 @@
+"""The engine's operators in the tasks of a real Spark, one session for all tests (a JVM takes seconds to start)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runtime.spark.dataflow
+from runtime.core.errors import ExpressionError
+from runtime.local.job import Job
+from runtime.spark.dataflow import SparkDataflow
+from runtime.spark.session import spark_session
+from runtime.spark.task import Record, Stage
+from sqlengine.environment import TableEnvironment
+from sqlengine.testing.runner import SPARK_CUTS, run_file, spark_cuts_for
+from sqlengine.testing.show import difference_lines
+from sqlengine.testing.slt import read_slt
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+FILES = (
+    "aggregate/grouping_sets.slt",
+    "join/outer.slt",
+    "rank/top_n.slt",
+    "set/intersect.slt",
+    "join/temporal.slt",
+    "window/session.slt",
+)
+"""Files that together have the operators which are built most differently. `make spark-matrix` runs all files."""
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    session = spark_session("local[2,4]")
+    yield session
+    session.stop()
+
+
+@pytest.mark.long
+def test_golden_files(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    everything = bool(os.environ.get("SPARK_MATRIX"))
+    paths = sorted(GOLDEN.rglob("*.slt")) if everything else [GOLDEN / name for name in FILES]
+    wrong: list[str] = []
+    for number, path in enumerate(paths):
+        file = read_slt(path)
+        cuts = spark_cuts_for(file) if everything else [spark_cuts_for(file)[number % len(SPARK_CUTS)]]
+        for cut in cuts:
+            wrong += [line for d in run_file(file, cut) for line in difference_lines(d)]
+    assert not wrong, "\n".join(wrong)
+
+
+class DiesOnce(Stage):
+    """The process of a task ends when the task has written its state and sent nothing: Spark tries it again."""
+
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Record]]:
+        from pyspark import TaskContext
+
+        found = list(super().__call__(partition, given))
+        context = TaskContext.get()
+        assert context is not None
+        if context.attemptNumber() == 0 and self.order.epoch == 1 + partition:
+            os._exit(1)
+        return iter(found)
+
+
+@pytest.mark.long
+def test_tasks_that_die_are_tried_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime.spark.dataflow, "Stage", DiesOnce)
+    t_env = TableEnvironment.create({"sqlengine.epoch.max-rows": "2", "parallelism.default": "2"}, spark=spark)
+    jobs: list[Job] = []
+    t_env.session.on_job = jobs.append
+    t_env.execute_sql("CREATE TABLE t (k STRING, v BIGINT)")
+    t_env.execute_sql("INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3), ('a', 4), ('b', 5), ('a', 6), ('d', 7)")
+    result = t_env.execute_sql("SELECT k, SUM(v), COUNT(*) FROM t GROUP BY k")
+    rows = result.folded().to_pydict()
+    assert sorted(zip(*rows.values(), strict=True)) == [("a", 11, 3), ("b", 7, 2), ("c", 3, 1), ("d", 7, 1)]
+    flow = jobs[-1].dataflow
+    assert isinstance(flow, SparkDataflow)
+    assert flow.epoch >= 4
+    assert flow.cold_starts >= 3
+
+
+@pytest.mark.long
+def test_an_error_of_a_row_is_the_users_and_told_as_embedded(spark: Any) -> None:
+    t_env = TableEnvironment.create(spark=spark)
+    t_env.execute_sql("CREATE TABLE t (k STRING)")
+    t_env.execute_sql("INSERT INTO t VALUES ('1'), ('x')")
+    with pytest.raises(ExpressionError):
+        list(t_env.execute_sql("SELECT MAX(CAST(m AS INT)) FROM (SELECT MAX(k) m FROM t GROUP BY k)"))

@@ -1,0 +1,115 @@
+"""Jobs whose tasks fail, run twice and forget, on a simulated cluster; either runtime goes on from what the other saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime.core.clock import VirtualClock
+from runtime.local.job import Job
+from runtime.spark.dataflow import SparkDataflow
+from runtime.spark.simulated import SimulatedCluster
+from sqlengine.environment import TableEnvironment
+
+TABLES = """
+CREATE TABLE bid (auction BIGINT, price BIGINT, at AS TIMESTAMPADD(SECOND, CAST(auction AS INT), TIMESTAMP '2024-01-01 00:00:00'),
+  WATERMARK FOR at AS at)
+WITH ('connector' = 'datagen', 'number-of-rows' = '1500', 'seed' = '3', 'fields.auction.kind' = 'sequence', 'fields.auction.start' = '0',
+  'fields.auction.end' = '1499', 'fields.price.kind' = 'random', 'fields.price.min' = '0', 'fields.price.max' = '60');
+CREATE TABLE joined (price BIGINT, other BIGINT, n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{out}/joined', 'format' = 'json');
+CREATE TABLE counted (start_at TIMESTAMP(3), price BIGINT, n BIGINT)
+WITH ('connector' = 'filesystem', 'path' = '{out}/counted', 'format' = 'json');
+"""
+INSERTS = """EXECUTE STATEMENT SET BEGIN
+INSERT INTO counted SELECT window_start, price, COUNT(*)
+  FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(at), INTERVAL '1' MINUTE)) WHERE price < 20 GROUP BY window_start, window_end, price;
+INSERT INTO joined SELECT a.price, b.price, a.auction FROM bid a JOIN bid b
+  ON a.auction = b.auction + 7 AND a.at BETWEEN b.at AND b.at + INTERVAL '10' SECOND WHERE a.price > b.price;
+END"""
+
+
+class Stopped(Exception):
+    """What ends a run in the middle, as a crash would."""
+
+
+def run(folder: Path, cluster: SimulatedCluster | None, *, until: int | None = None, **options: Any) -> Job | None:
+    """Run the statement set, from its checkpoint on, up to an epoch or to the end."""
+    clock = VirtualClock(1)
+    config = {
+        "execution.checkpointing.dir": str(folder / "state"),
+        "execution.checkpointing.interval": "10 ms",
+        "sqlengine.epoch.max-rows": "100",
+        **options,
+    }
+    t_env = TableEnvironment.create(config, clock=clock)
+    if cluster is not None:
+        t_env.get_config().set("execution.target", "spark")
+        t_env.session.target.cluster = cluster
+    t_env.execute_script(TABLES.format(out=folder))
+    seen: list[Job] = []
+
+    def watch(job: Job) -> None:
+        seen.append(job)
+
+        def tick(job: Job) -> None:
+            clock.advance_to(clock.now() + 10)
+            if until is not None and job.dataflow.epoch >= until:
+                raise Stopped
+
+        job.on_epoch = tick
+
+    t_env.session.on_job = watch
+    if until is not None:
+        with pytest.raises(Stopped):
+            t_env.execute_sql(INSERTS)
+        return None
+    t_env.execute_sql(INSERTS)
+    t_env.close()
+    return seen[0]
+
+
+def published(folder: Path, table: str) -> list[str]:
+    files = [f for f in (folder / table).rglob("*") if f.is_file() and not f.name.startswith((".", "_"))]
+    return sorted(line for f in files for line in f.read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    folder = tmp_path_factory.mktemp("whole")
+    run(folder, None)
+    return {table: published(folder, table) for table in ("joined", "counted")}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_either_runtime_goes_on_where_the_other_stopped(
+    tmp_path: Path, expected: dict[str, list[str]], seed: int
+) -> None:
+    run(tmp_path, SimulatedCluster(seed) if seed % 2 else None, until=4, **{"parallelism.default": 3})
+    run(tmp_path, None if seed % 2 else SimulatedCluster(seed), until=8, **{"parallelism.default": 2})
+    run(tmp_path, SimulatedCluster(seed), until=11, **{"parallelism.default": 5})
+    job = run(tmp_path, SimulatedCluster(seed), **{"parallelism.default": 1})
+    assert job is not None
+    assert job.restored is not None
+    assert job.restored.epoch >= 8
+    assert len(expected["joined"]) > 100
+    assert {table: published(tmp_path, table) for table in expected} == expected
+
+
+def test_a_task_that_runs_again_does_not_change_state(tmp_path: Path, expected: dict[str, list[str]]) -> None:
+    cluster = SimulatedCluster(7)
+    job = run(tmp_path, cluster, **{"parallelism.default": 4})
+    assert job is not None
+    assert isinstance(job.dataflow, SparkDataflow)
+    assert cluster.repeated > 20
+    assert job.dataflow.cold_starts > 20
+    assert {table: published(tmp_path, table) for table in expected} == expected
+
+
+def test_operators_stay_in_memory_where_nothing_goes_wrong(tmp_path: Path) -> None:
+    job = run(tmp_path, SimulatedCluster(None), **{"parallelism.default": 2})
+    assert job is not None
+    assert isinstance(job.dataflow, SparkDataflow)
+    # The first epoch of each task makes its operators.
+    assert job.dataflow.cold_starts <= 2 * 3
