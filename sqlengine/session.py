@@ -34,7 +34,7 @@ from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode
 from runtime.spi.registry import TableRequest
 from runtime.spi.table import SinkTable, SourceTable
-from sqlengine.catalog.catalog import Catalogs
+from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,
@@ -271,6 +271,12 @@ class Session:
         path = ObjectPath(self.catalogs.current_catalog, PYTHON_DATABASE, name)
         return OpenTable(CatalogTable(path, tuple(PhysicalColumn(f.name, f.type) for f in source.schema)), source, None)
 
+    def described(self, path: tuple[str, ...], span: Span | None) -> CatalogObject:
+        """A table or view by name, those of the database `system` too."""
+        if is_system_table(path):
+            return self.system_table(path[1:], span).table
+        return self.catalogs.get(path, span)
+
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
@@ -279,6 +285,11 @@ class Session:
         contents = MemoryTable(str(at), schema, append_only=True)
         snapshot = replace(contents.snapshot(), rows=rows)
         return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+
+
+def is_system_table(path: tuple[str, ...]) -> bool:
+    """Whether a name is one of `system.<table>` or `system.state.<job>.<operator>.<table>`."""
+    return path[0] == SYSTEM_DATABASE and (len(path) == 2 or path[1:2] == ("state",))
 
 
 def _is_append_only(table: CatalogTable) -> bool:
@@ -333,7 +344,7 @@ class Binding:
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         session = self.session
-        if path[0] == SYSTEM_DATABASE and (len(path) == 2 or path[1] == "state"):
+        if is_system_table(path):
             return session.system_table(path[1:], span)
         if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
             return session.python_table(path[1])

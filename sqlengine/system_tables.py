@@ -73,6 +73,9 @@ class SystemTables:
         rejected: the rows that could not be used.
     """
 
+    NAMES = ("checkpoints", "jobs", "operators", "rejected", "state")
+    """What `open` knows, besides the tables of state."""
+
     def __init__(self, jobs: Jobs, views: Callable[[], Iterable[Job]], rejected: RejectedRows) -> None:
         self._jobs = jobs
         self._views = views
@@ -110,6 +113,7 @@ class SystemTables:
                     rejected[operator] = rejected.get(operator, 0) + count
             for vertex in job.dataflow.vertices:
                 size = None if vertex.operator is None else vertex.operator.state_size
+                lost = rejected.get(vertex.name, 0) + rejected.get(getattr(vertex.node, "name", ""), 0)
                 filters = isinstance(vertex.node, CalcExec) and vertex.node.condition is not None
                 rows.append(
                     (
@@ -117,10 +121,11 @@ class SystemTables:
                         vertex.name,
                         short_kind(vertex.node),
                         1 if vertex.operator is None else len(vertex.operator.tasks),
-                        vertex.rows_in,
+                        # What a source could not read came in, too.
+                        vertex.rows_in + (lost if vertex.operator is None else 0),
                         vertex.rows_out,
                         vertex.rows_in - vertex.rows_out if filters else 0,
-                        rejected.get(vertex.name, 0) + (rejected.get(getattr(vertex.node, "name", ""), 0)),
+                        lost,
                         0 if size is None else size.rows,
                         0 if size is None else size.bytes,
                         vertex.busy_seconds * 1000,
@@ -170,6 +175,7 @@ class SystemTables:
             saved = {
                 uid: {t: [task[t] for task in state.tasks if t in task] for task in state.tasks for t in task}
                 for uid, state in restored.operators.items()
+                if any(state.tasks)
             }
         else:
             raise BindError(

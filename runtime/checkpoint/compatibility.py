@@ -2,7 +2,7 @@
 
 State belongs to a name that says what an operator computes, all that is upstream of it included (`uids`). So whatever is
 found under its name goes on exactly, and so does what is not found by name but computes the same of the same columns
-(`match_plans`). All else is new, and whether that is right depends on its input: a new operator over sources that are new
+(`PlanMatching`). All else is new, and whether that is right depends on its input: a new operator over sources that are new
 as well sees all of their rows and is as in a run from the start; one over a source that goes on from a position has
 missed the rows before it. What goes on may also be set differently now (time to live, options of a source): then it is
 as in a run from the start only if the old setting has made no difference.
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.checkpoint.epoch_state import Restored
-from runtime.checkpoint.matching import SavedNode, match_plans, saved_nodes, source_difference
+from runtime.checkpoint.matching import PlanMatching, SavedNode, saved_nodes, source_difference
 from runtime.checkpoint.settings import changed_setting, reads_time_zone
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, bool_option
@@ -176,13 +176,14 @@ def compare(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) -> C
     def sums_fit(uid: str, call: int) -> bool:
         return uid in saved.operators and _sums_fit(saved.operators[uid], described[uid].fields["calls"][call].type)
 
-    matches = match_plans(roots, claims, list(described.values()), sums_fit)
+    matching = PlanMatching(roots, claims, list(described.values()), sums_fit)
+    matches = matching.found
     claims |= {n: m.claim for n, m in matches.items() if m.claim is not None and m.claim in saved.operators}
     unclaimed = [name for name in saved.operators if name not in set(claims.values())]
     # Parts that compute the same have the same state: whoever has one of them has all.
     bases = {_base(claim) for claim in claims.values()}
     lost = [n for n in unclaimed if _base(n) not in bases or described[n].kind == "Sink"]
-    old_sinks = {described[n].name for n in lost if described[n].kind == "Sink"}
+    old_sinks = {described[n].name: described[n] for n in lost if described[n].kind == "Sink"}
     zone = plan.get("time_zone", time_zone)
     zoned: dict[PhysicalNode, bool] = {}
     goes_on: dict[PhysicalNode, bool] = {}
@@ -202,7 +203,8 @@ def compare(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) -> C
             before = not kept and node.name in old_sinks
             if before:
                 replaced.add(node.name)
-            same = node.input in claims or (node.input in matches and None not in matches[node.input].columns)
+            inputs = old_sinks[node.name].inputs if before else ()
+            same = bool(inputs) and matching.same_rows(node.input, inputs[0])
             parts.append(_sink(node, names[node], kept, changed, before, same, goes_on[node], saved))
         else:
             state = saved.operators.get(claims.get(node, ""))

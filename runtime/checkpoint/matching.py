@@ -33,7 +33,7 @@ from runtime.plan.walk import INPUT_FIELDS, walk_all
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.table import SourceTable, SupportsWiderTypes
 
-__all__ = ["Match", "SavedNode", "match_plans", "saved_nodes", "source_difference", "widens"]
+__all__ = ["Match", "PlanMatching", "SavedNode", "saved_nodes", "source_difference", "widens"]
 
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
@@ -109,21 +109,6 @@ def _kind(entry: Mapping[str, Any]) -> str:
     return str(entry["node"]).partition("@")[0].removesuffix("Exec")
 
 
-def match_plans(
-    roots: Sequence[PhysicalNode],
-    claims: Mapping[PhysicalNode, str],
-    saved: Sequence[SavedNode],
-    sums_fit: Callable[[str, int], bool],
-) -> dict[PhysicalNode, Match]:
-    """What each node of a plan is in the saved one; nodes that are nothing there are left out.
-
-    Args:
-        claims: the nodes whose names were saved.
-        sums_fit: whether the sums of the n-th call of an aggregate have fitted into its type.
-    """
-    return _Matching(claims, saved, sums_fit).of(roots)
-
-
 def source_difference(node: SourceExec, saved: Sequence[SavedNode]) -> str | None:
     """How a source that is not found differs from the saved one of the same name; None when there is none."""
     for was in saved:
@@ -142,9 +127,17 @@ def source_difference(node: SourceExec, saved: Sequence[SavedNode]) -> str | Non
     return None
 
 
-class _Matching:
+class PlanMatching:
+    """What each node of a plan is in the saved one (`found`); nodes that are nothing there are left out.
+
+    Args:
+        claims: the nodes whose names were saved.
+        sums_fit: whether the sums of the n-th call of an aggregate have fitted into its type.
+    """
+
     def __init__(
         self,
+        roots: Sequence[PhysicalNode],
         claims: Mapping[PhysicalNode, str],
         saved: Sequence[SavedNode],
         sums_fit: Callable[[str, int], bool],
@@ -154,18 +147,21 @@ class _Matching:
         self._by_uid = {s.uid: s for s in saved}
         self._sums_fit = sums_fit
         self._places: dict[int, tuple[int, Columns]] = {}
-        self._found: dict[PhysicalNode, Match] = {}
+        self.found: dict[PhysicalNode, Match] = {}
         self._written = {
             claim for claim in claims.values() if claim in self._by_uid and self._by_uid[claim].kind == "Sink"
         }
         """Saved sinks that go on: a second one of the same writes anew."""
 
-    def of(self, roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, Match]:
         for node in walk_all(roots):
             match = self._match(node)
             if match is not None:
-                self._found[node] = match
-        return self._found
+                self.found[node] = match
+
+    def same_rows(self, node: PhysicalNode, number: int) -> bool:
+        """Whether a node gives the rows of a saved one, whole."""
+        match = self.found.get(node)
+        return match is not None and match.place == self._place(self._saved[number])
 
     def _match(self, node: PhysicalNode) -> Match | None:
         claim = self._claims.get(node)
@@ -173,9 +169,9 @@ class _Matching:
             return Match(*self._place(self._by_uid[claim]), claim)
         if isinstance(node, SourceExec):
             return self._source(node)
-        if not node.inputs or any(i not in self._found for i in node.inputs):
+        if not node.inputs or any(i not in self.found for i in node.inputs):
             return None
-        places = [self._found[i].place for i in node.inputs]
+        places = [self.found[i].place for i in node.inputs]
         if isinstance(node, CalcExec):
             return self._calc(node, places[0])
         same_kind = [s for s in self._saved if s.kind == short_kind(node) and len(s.inputs) == len(places)]

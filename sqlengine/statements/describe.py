@@ -24,7 +24,7 @@ __all__ = ["column_rows", "describe", "described_schema", "function_kind", "sign
 def describe(statement: st.Describe, session: Session) -> Result:
     match statement.kind:
         case "TABLE":
-            found = session.catalogs.get(statement.name.parts, statement.name.span)
+            found = session.described(statement.name.parts, statement.name.span)
             rows = column_rows(session, found)
             schema = described_schema(rows)
             cells = [[r[i] for r in rows] for i in range(len(schema))]

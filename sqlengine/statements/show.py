@@ -11,8 +11,9 @@ from runtime.core.types import BOOLEAN, STRING
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
-from sqlengine.session import Session
+from sqlengine.session import SYSTEM_DATABASE, Session
 from sqlengine.statements.describe import column_rows, described_schema
+from sqlengine.system_tables import SystemTables
 
 __all__ = ["show"]
 
@@ -60,6 +61,8 @@ def _database_of(statement: st.Show, session: Session) -> tuple[str, str]:
 
 def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session], Result]:
     def make(statement: st.Show, session: Session) -> Result:
+        if statement.name is not None and statement.name.parts == (SYSTEM_DATABASE,):
+            return _list(title, list(SystemTables.NAMES) if CatalogTable in kinds else [], statement)
         things = session.catalogs.objects(*_database_of(statement, session))
         return _list(title, [t.path.name for t in things if isinstance(t, kinds)], statement)
 
@@ -73,7 +76,7 @@ def _databases(statement: st.Show, session: Session) -> Result:
 
 def _columns(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
-    rows = column_rows(session, session.catalogs.get(statement.name.parts, statement.name.span))
+    rows = column_rows(session, session.described(statement.name.parts, statement.name.span))
     rows = [r for r in rows if like_matches(statement.like, str(r[0]))]
     schema = described_schema(rows)
     return Result.table(schema, [[r[i] for r in rows] for i in range(len(schema))])

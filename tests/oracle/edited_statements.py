@@ -15,7 +15,7 @@ from runtime.core.clock import VirtualClock
 from runtime.local.job import Job
 from sqlengine import TableEnvironment
 
-__all__ = ["Program", "Stopped", "edited", "environment", "folded", "program", "write_input"]
+__all__ = ["QUERIES", "Insert", "Program", "Stopped", "edited", "environment", "folded", "program", "write_input"]
 
 SHOPS = ["ann", "bob", "cat", "dan", "eve"]
 TABLES = ["t0", "t1", "t2", "added"]
@@ -191,7 +191,7 @@ def _insert(rng: random.Random, into: str, kind: str) -> Insert:
 
 EDITS = {
     "insert": ["filter", "aggregate", "names", "value", "size", "hint", "kind", "place", "sink type"],
-    "set": ["add", "remove", "order"],
+    "set": ["add", "remove", "order", "swap"],
     "source": ["note", "nulls", "wider", "wider", "reordered", "delay", "errors", "in order"],
     "session": ["ttl", "zone"],
 }
@@ -241,6 +241,10 @@ def _edited_set(inserts: tuple[Insert, ...], edit: str, rng: random.Random) -> t
     free = [t for t in TABLES if t not in {i.into for i in inserts}]
     if edit == "add" and free:
         return (*inserts[:at], _insert(rng, free[0], rng.choice(list(QUERIES))), *inserts[at:])
+    if edit == "swap" and len(inserts) > 1:
+        one, two = rng.sample(range(len(inserts)), 2)
+        targets = {one: inserts[two].into, two: inserts[one].into}
+        return tuple(replace(i, into=targets.get(n, i.into)) for n, i in enumerate(inserts))
     if edit == "remove" and len(inserts) > 1:
         return (*inserts[:at], *inserts[at + 1 :])
     return tuple(rng.sample(inserts, len(inserts)))

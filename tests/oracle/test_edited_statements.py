@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 from runtime.core.errors import CheckpointError
-from tests.oracle.edited_statements import Stopped, edited, environment, folded, program, write_input
+from tests.oracle.edited_statements import (
+    QUERIES,
+    Insert,
+    Program,
+    Stopped,
+    edited,
+    environment,
+    folded,
+    program,
+    write_input,
+)
 
 CASES = int(os.environ.get("FUZZ_CASES", "0")) // 10 or 24
 FIRST = int(os.environ.get("FUZZ_SEED") or 0)
@@ -81,3 +91,31 @@ def check(folder: Path, seed: int) -> list[tuple[str, bool]]:
 def _forget(folder: Path) -> None:
     for file in sorted(folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
+
+
+@pytest.mark.parametrize("through", ["savepoints", "checkpoints"])
+def test_rescaling(tmp_path: Path, through: str) -> None:
+    """Every kind of query as one task, then four, three and one, its keys in memory and out of it, in turn."""
+    rng = random.Random(5)
+    given = Program(tuple(Insert(f"t{n}", kind) for n, kind in enumerate(QUERIES)))
+    source = tmp_path / "in"
+    write_input(source, rng, "json")
+    path = None
+    for number, (tasks, backend) in enumerate(((1, "memory"), (4, "rocksdb"), (3, "memory"), (1, "rocksdb"))):
+        options = {"parallelism.default": str(tasks), "state.backend.type": backend, "sqlengine.state.memory": "20 kb"}
+        if path is not None:
+            options["execution.savepoint.path"] = str(path)
+        path = tmp_path / f"save{number}" if through == "savepoints" else None
+        stop = None if number == 3 else 2 * number + 3
+        with environment(given, source, tmp_path, stop_after=stop, savepoint=path, options=options) as t_env:
+            with suppress(Stopped):
+                t_env.execute_sql(given.sql())
+            if number:
+                (running,) = t_env.session.jobs.jobs.values()
+                assert running.job.restored is not None
+        if path is not None and stop is not None:
+            assert path.exists()
+            _forget(tmp_path / "state")
+    with environment(given, source, tmp_path / "fresh") as t_env:
+        t_env.execute_sql(given.sql())
+    assert folded(tmp_path, given) == folded(tmp_path / "fresh", given)

@@ -164,3 +164,22 @@ def test_another_time_zone_matters_where_it_was_read(t_env: TableEnvironment, tm
     assert outcome.startswith("refused (E3411)")
     assert "Sink changed computed in the time zone UTC until now" in parts
     assert parts[-2:] != KEPT[1:3]
+
+
+def test_statements_that_change_tables_with_each_other(t_env: TableEnvironment, tmp_path: Path) -> None:
+    """All operators are there as before, but each table would get the rows of the other."""
+    declare(t_env, tmp_path, OLD)
+    t_env.execute_sql("CREATE TABLE others (shop STRING, n BIGINT, best BIGINT) WITH ('connector' = 'blackhole')")
+    most = "INSERT INTO others SELECT shop, MAX(amount), MIN(id) FROM sales GROUP BY shop"
+    save(t_env, tmp_path, TOTALS, most)
+    parts, outcome = restored(t_env, TOTALS.replace("totals", "others"), most.replace("others", "totals"))
+    assert [part.split()[1] for part in parts] == ["kept", "kept", "changed", "kept", "changed"]
+    assert outcome == f"refused (E3411); {ALLOW}"
+
+
+def test_another_column_into_the_same_table(t_env: TableEnvironment, tmp_path: Path) -> None:
+    declare(t_env, tmp_path, OLD)
+    save(t_env, tmp_path, "INSERT INTO totals SELECT shop, amount, id FROM sales", DEAR)
+    parts, outcome = restored(t_env, "INSERT INTO totals SELECT shop, id, id FROM sales", DEAR)
+    assert parts[1].startswith("Sink changed another query")
+    assert outcome.startswith("refused (E3411)")
