@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Generic, TypeVar
@@ -70,6 +69,9 @@ class Listener(Generic[T]):
 async def iterate_async(items: Iterator[T], stop_items: Callable[[], None]) -> AsyncGenerator[T]:
     """The items of an iterator that blocks, for asyncio: each is awaited on a worker thread. Whoever leaves the
     iteration, or cancels its task, stops the query."""
+    # Loaded here: whoever only imports the engine shall not wait for it.
+    import asyncio
+
     ended = False
     try:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any
@@ -96,6 +95,9 @@ class Input:
         if self._table.has_room():
             self.push(rows, kind, timeout=timeout)
         else:
+            # Loaded here: whoever only imports the engine shall not wait for it.
+            import asyncio
+
             await asyncio.to_thread(self.push, rows, kind, timeout=timeout)
 
     def advance_watermark(self, time: dt.datetime | int) -> None:

@@ -76,6 +76,8 @@ class Result:
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
         self.locate: Callable[[SqlEngineError], SqlEngineError] = _as_it_is
         """Gives an error the text that its place points into."""
+        self.keeps: object = None
+        """What must live as long as the result: rows of Python that it reads."""
         self.time_zone = "UTC"
         """The zone in which TIMESTAMP_LTZ is shown."""
 

@@ -25,7 +25,7 @@ from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.schema import Field, Schema
-from runtime.expr.function import FunctionRegistry
+from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import builtin_functions
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
@@ -105,6 +105,8 @@ class Session:
         self.clock: Clock = clock or SystemClock()
         self.catalogs = Catalogs()
         self.functions: FunctionRegistry = builtin_functions().child()
+        self.user_functions: dict[str, AnyFunction] = {}
+        """Functions that a user has made, by name in capitals; `functions` has them, too."""
         self.registry = standard_registry()
         self.rejected = RejectedRows()
         self.memory: dict[ObjectPath, MemoryTable] = {}

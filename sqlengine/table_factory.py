@@ -23,10 +23,12 @@ from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.session import PYTHON_DATABASE, Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
+from sqlengine.statements.functions import register, unregister
 from sqlengine.statements.queries import DML_SYNC
 from sqlengine.table_api.code import Code, Mark, compose, located_in_python, name_sql, path_sql
 from sqlengine.table_api.python_data import arrow_of_frame, elements
 from sqlengine.table_api.query import Query
+from sqlengine.table_api.statement_set import StatementSet
 from sqlengine.table_api.table import Table
 
 __all__ = ["TableFactory", "located"]
@@ -139,6 +141,36 @@ class TableFactory:
     def drop_temporary_view(self, path: str) -> None:
         """Forget such a name."""
         self._engine.run(Code(f"DROP TEMPORARY VIEW {path_sql(path)}"), f'drop_temporary_view("{path}")')
+
+    # --- functions
+
+    def create_temporary_system_function(self, name: str, function: Any) -> None:
+        """Make a Python function known to SQL: what `udf`, `udtf`, `udaf` or `udtaf` has decorated, a plain function
+        whose annotations tell its types, or an object of their base classes.
+
+        Raises CatalogError E1441 for a name that a function of the engine has.
+        """
+        register(self.__session, name, function)
+
+    def create_temporary_function(self, path: str, function: Any) -> None:
+        """The same: functions are known by their name alone, in every database."""
+        register(self.__session, path.rpartition(".")[2], function)
+
+    def drop_temporary_system_function(self, name: str) -> bool:
+        """Forget a function; tells whether there was one."""
+        return unregister(self.__session, name, if_exists=True)
+
+    def drop_temporary_function(self, path: str) -> bool:
+        """The same."""
+        return unregister(self.__session, path.rpartition(".")[2], if_exists=True)
+
+    def list_user_defined_functions(self) -> list[str]:
+        """The names of functions that users have made."""
+        return sorted(name.lower() for name in self.__session.user_functions)
+
+    def create_statement_set(self) -> StatementSet:
+        """Collect INSERTs that run as one job, so that what they have in common is computed once."""
+        return StatementSet(self._engine)
 
     def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
         try:

@@ -43,8 +43,11 @@ __all__ = [
     "Value",
     "WindowFunction",
     "family",
+    "made_by_program",
     "null_scalar",
     "optional",
+    "register_everywhere",
+    "shown_name",
 ]
 
 Value = Any
@@ -180,6 +183,7 @@ class ScalarFunction:
     it.
     `monotonic`: never decreases with its first argument (keeps the order of time attributes).
     `document`: one line for SHOW FUNCTIONS and DESCRIBE FUNCTION; `syntax`: how it is written, when not `NAME(args)`.
+    `gives_rows`: a table function: it gives an array of rows, and stands only in LATERAL TABLE(..).
     """
 
     name: str
@@ -193,6 +197,7 @@ class ScalarFunction:
     can_fail: bool = False
     monotonic: bool = False
     syntax: str | None = None
+    gives_rows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +224,8 @@ class AggregateFunction:
     ignores_duplicates: bool = False
     empty: Any = None
     deterministic: bool = True
+    accumulator: Callable[[Any], Any] | None = None
+    """Makes the state of a call (an `AggregateSpec`) of a function that the engine does not know by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +256,7 @@ class FunctionRegistry:
         self.functions[key] = function
 
     def find(self, name: str) -> AnyFunction | None:
-        return self.functions.get(name.upper())
+        return self.functions.get(name.upper()) or _EVERYWHERE.get(name.upper())
 
     def get(self, name: str) -> AnyFunction:
         """The function of a name; raises BindError with near names."""
@@ -278,6 +285,32 @@ class FunctionRegistry:
 
     def __iter__(self) -> Iterator[AnyFunction]:
         return iter(self.functions.values())
+
+
+_EVERYWHERE: dict[str, AnyFunction] = {}
+"""Functions that every registry finds: those that a program has made, under names that SQL text does not use."""
+
+
+def register_everywhere(name: str, declare: Callable[[str], AnyFunction]) -> AnyFunction:
+    """Declare a function that a program has made, under a name of its own: `$NAME`, with a number behind it when another
+    one has that. A plan that runs, or was saved, knows it by that name."""
+    key = f"${name.upper()}"
+    number = 1
+    while key in _EVERYWHERE:
+        number += 1
+        key = f"${name.upper()}${number}"
+    function = _EVERYWHERE[key] = declare(key)
+    return function
+
+
+def made_by_program(name: str) -> AnyFunction | None:
+    """A function that a program has made, by the name that plans know it by."""
+    return _EVERYWHERE.get(name.upper())
+
+
+def shown_name(name: str) -> str:
+    """A function's name as its user knows it: without what tells functions of programs from others."""
+    return name.removeprefix("$").partition("$")[0].upper() if name.upper() in _EVERYWHERE else name.upper()
 
 
 def null_scalar(type_: DataType) -> pa.Scalar:

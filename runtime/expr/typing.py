@@ -23,7 +23,7 @@ from runtime.core.types import (
     RowField,
     TypeRoot,
 )
-from runtime.expr.function import AnyFunction, CallTypes, Nulls, Signature
+from runtime.expr.function import AnyFunction, CallTypes, Nulls, Signature, shown_name
 from runtime.expr.nodes import Literal
 
 __all__ = [
@@ -267,7 +267,7 @@ def resolve_call(
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
     shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
     raise TypeMismatchError(
-        f"{function.name.upper()} does not take ({shown})", code="E1301", span=span, hint=f"it takes: {takes}"
+        f"{shown_name(function.name)} does not take ({shown})", code="E1301", span=span, hint=f"it takes: {takes}"
     )
 
 
@@ -328,6 +328,7 @@ def _nullability(function: AnyFunction, args: Sequence[DataType], result: DataTy
 def signature_text(name: str, signature: Signature) -> str:
     """A signature as a person reads it: `SUBSTR(<CHARACTER>, <INTEGER> [, <INTEGER>])`, `<NUMERIC> + <NUMERIC>`."""
     shown = [f"<{a.name}>" for a in signature.args]
+    name = shown_name(name)
     if not name[0].isalpha() and len(shown) == 2:
         return f"{shown[0]} {name} {shown[1]}"
     text = ""
@@ -336,4 +337,4 @@ def signature_text(name: str, signature: Signature) -> str:
         text += f"[{separator}{spelled}]" if argument.is_optional else separator + spelled
     if signature.variadic:
         text += ", ..."
-    return f"{name.upper()}({text})"
+    return f"{name}({text})"

@@ -23,7 +23,7 @@ from runtime.core.types import (
     timestamp,
     timestamp_ltz,
 )
-from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction
+from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction, shown_name
 from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
 from runtime.expr.typing import resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
@@ -146,6 +146,13 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
 
 def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCall, span: Span | None) -> Expr:
     written = tree.expressions
+    if function.gives_rows and not binder.clause.gives_rows:
+        raise BindError(
+            f"{shown_name(tree.name)} is a table function: it gives rows, not a value",
+            code="E1204",
+            span=span,
+            hint=f"write FROM t, LATERAL TABLE({shown_name(tree.name)}(..)) AS r (a); of a Python table, join_lateral",
+        )
     if len(written) == 1 and isinstance(written[0], exp.Distinct):
         raise BindError(
             f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span, hint="leave DISTINCT out"

@@ -14,6 +14,7 @@ from planner.logical.expressions import outer_ids
 from planner.logical.nodes import DependentJoin, Filter, Join, JoinKind, LogicalNode, TemporalJoin, Unnest
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean, with_article
 from runtime.core.types import BOOLEAN, INT, TypeRoot
+from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import TRUE, Call, Case, Expr, fresh_column
 from sqlengine.bind.coerce import unify
 from sqlengine.bind.expression import ExpressionBinder
@@ -24,7 +25,7 @@ from sqlengine.bind.subquery import one_row
 from sqlengine.parse.nodes import TableFunction
 from sqlengine.parse.spans import span_of
 
-__all__ = ["bind_joins", "bind_unnest", "lateral_query"]
+__all__ = ["as_rows", "bind_joins", "bind_unnest", "lateral_query"]
 
 _KINDS = {
     None: JoinKind.INNER,
@@ -45,7 +46,7 @@ def bind_joins(rules: RelationRules, first: BoundRelation, joins: list[exp.Join]
 
 def _join(rules: RelationRules, left: BoundRelation, tree: exp.Join) -> BoundRelation:
     kind = _KINDS[tree.args.get("side") or None]
-    right = tree.this
+    right = as_rows(rules, tree.this)
     if isinstance(right, exp.Unnest):
         return _join_unnest(rules, left, tree, right, kind)
     if isinstance(right, exp.Lateral):
@@ -182,11 +183,24 @@ def _join_unnest(
     )
 
 
+def as_rows(rules: RelationRules, tree: exp.Expr) -> exp.Expr:
+    """`LATERAL TABLE(f(..)) AS t (a, b)` of a function that gives rows as an array is UNNEST of that array; any other
+    relation stays as it is."""
+    if not isinstance(tree, TableFunction):
+        return tree
+    function = rules.env.context.functions.find(tree.call.name)
+    if not isinstance(function, ScalarFunction) or not function.gives_rows:
+        return tree
+    unnest = exp.Unnest(expressions=[tree.call.copy()], offset=False, alias=tree.args.get("alias"))
+    unnest.meta.update(tree.meta)
+    return unnest
+
+
 def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, outer_join: bool) -> BoundRelation:
     """`left, UNNEST(x) [WITH ORDINALITY] AS t (..)`: a row of an array becomes its fields, a map key and value."""
     written = tree.expressions[0]
     span = span_of(tree)
-    binder = ExpressionBinder(rules.env, _seen(rules, left), Clause("UNNEST"))
+    binder = ExpressionBinder(rules.env, _seen(rules, left), Clause("UNNEST", gives_rows=True))
     collection = binder.bind(written)
     kind = collection.type
     match kind.root:

@@ -12,10 +12,11 @@ from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
+from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
 from sqlengine.bind.hints import table_options
-from sqlengine.bind.join import bind_joins, bind_unnest, lateral_query
+from sqlengine.bind.join import as_rows, bind_joins, bind_unnest, lateral_query
 from sqlengine.bind.scan import scan_table
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, BoundRelation, QueryEnv, RelationRules
@@ -49,6 +50,7 @@ class RelationBinder(RelationRules):
         return bind_joins(self, self._first(first), joins)
 
     def _first(self, tree: exp.Expr) -> BoundRelation:
+        tree = as_rows(self, tree)
         if isinstance(tree, exp.Unnest):
             start = BoundRelation(Values(((),), ()), Scope(parent=self.env.outer))
             return bind_unnest(self, start, tree, outer_join=False)
@@ -141,12 +143,16 @@ class RelationBinder(RelationRules):
             f"unknown table function {name}",
             code="E1203",
             span=span_of(call),
-            hint=did_you_mean(name, WINDOW_FUNCTIONS),
+            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *_table_functions(env)]),
         )
 
     def _argument(self, tree: exp.Expr, env: QueryEnv) -> tuple[LogicalNode, Source]:
         bound = self.relation(tree, env)
         return bound.plan, bound.scope.sources[0]
+
+
+def _table_functions(env: QueryEnv) -> list[str]:
+    return [n for n, f in env.context.functions.functions.items() if isinstance(f, ScalarFunction) and f.gives_rows]
 
 
 def _full(path: ObjectPath) -> tuple[str, ...]:

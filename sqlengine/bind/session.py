@@ -111,6 +111,7 @@ class Clause:
     """Where an expression stands, and what may stand there: aggregates, window functions, subqueries.
 
     `never_empty`: aggregates here are over groups with at least one row, so that SUM of a NOT NULL column is NOT NULL.
+    `gives_rows`: a table function may stand here.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Clause:
     windows: bool = False
     subqueries: bool = True
     never_empty: bool = False
+    gives_rows: bool = False
 
 
 class ExpressionRules(ABC):

@@ -83,8 +83,9 @@ def _columns(statement: st.Show, session: Session) -> Result:
 
 
 def _functions(statement: st.Show, session: Session) -> Result:
-    names = sorted(f.name.lower() for f in session.functions if f.name[:1].isalpha() and " " not in f.name)
-    return _list("function name", [] if statement.user else names, statement)
+    known = session.user_functions if statement.user else session.functions.functions
+    names = sorted(name.lower() for name in known if name[:1].isalpha() and " " not in name)
+    return _list("function name", names, statement)
 
 
 def _modules(statement: st.Show, session: Session) -> Result:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.core.errors import BindError
+from runtime.core.types import TypeRoot
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.expression import Expression
 from sqlengine.table_api.query import Query, listed
@@ -16,7 +17,7 @@ from sqlengine.table_api.windows import GroupWindow, OverWindow
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table
 
-__all__ = ["GroupedTable", "OverWindowedTable", "WindowGroupedTable", "WindowedTable"]
+__all__ = ["AggregatedTable", "GroupedTable", "OverWindowedTable", "WindowGroupedTable", "WindowedTable"]
 
 
 class GroupedTable:
@@ -29,6 +30,44 @@ class GroupedTable:
     def select(self, *columns: Expression | str) -> Table:
         """A row for each group: its keys, and aggregates such as `col("a").sum.alias("total")`."""
         return _grouped(self._table, self._table.query, self._keys, columns)
+
+    def aggregate(self, call: Expression) -> AggregatedTable:
+        """An aggregate of each group; `select` chooses among the keys and its columns next: the fields of a ROW, or
+        the name that `alias` gives it."""
+        text, made = self._with_call("aggregate", call)
+        kind = made.schema[len(made.schema) - 1].type
+        if kind.root is not TypeRoot.ROW:
+            return AggregatedTable(made)
+        rest = [Code(name_sql(n)) for n in made.schema.names[:-1]]
+        columns = listed([*rest, Code(f"({name_sql(made.schema.names[-1])}).*")])
+        return AggregatedTable(made._then(Query(made.query.relation, columns), text))
+
+    def flat_aggregate(self, call: Expression) -> AggregatedTable:
+        """The rows that a table aggregate function gives for each group; `select` chooses among the keys and their
+        columns next. `call.alias("a", "b")` names these."""
+        text, made = self._with_call("flat_aggregate", call, "$rows")
+        names = f" ({', '.join(map(name_sql, call.aliases))})" if call.aliases else ""
+        source = compose([made.query.relation, f" CROSS JOIN UNNEST(`$rows`) AS `flat`{names}"])
+        whole = made._then(Query(source), text)
+        kept = [Code(name_sql(n)) for n in whole.schema.names if n != "$rows"]
+        return AggregatedTable(whole._list(text, kept))
+
+    def _with_call(self, name: str, call: Expression, alias: str | None = None) -> tuple[str, Table]:
+        named = call if alias is None and call.aliases else Expression(call.code, aliases=(alias or "f0",))
+        text, _ = operation(name, call.code)
+        keys = [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in self._keys]
+        return text, _grouped(self._table, self._table.query, self._keys, [*keys, named])
+
+
+class AggregatedTable:
+    """Groups and what an aggregate function gives for them: `select` chooses the columns."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def select(self, *columns: Expression | str) -> Table:
+        """Keys of the groups and columns of the function; `"*"` is all of them."""
+        return self._table.select(*columns)
 
 
 class WindowedTable:
@@ -125,5 +164,6 @@ def _grouped(
         keys = [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in keys]
     _, by = operation("group_by", *(shown(k) for k in keys))
     text, codes = operation("select", *(shown(c) for c in columns))
-    tail = compose(["GROUP BY ", listed([*(Code(n) for n in window), *by])])
+    groups = [*(Code(n) for n in window), *by]
+    tail = compose(["GROUP BY ", listed(groups)]) if groups else None
     return table._then(replace(query.opened(), columns=items(columns, codes), tail=tail), text)

@@ -32,10 +32,11 @@ class Outcomes:
 
     def execute_insert(self, table: str, overwrite: bool = False) -> Result:
         """Write the rows into a table of the catalog, by position; `overwrite` puts them in the place of its rows."""
-        words = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
-        return self.engine.run(self._insert(table, words), f'execute_insert("{table}")')
+        return self.engine.run(self.insert_code(table, overwrite), f'execute_insert("{table}")')
 
-    def _insert(self, table: str, words: str = "INSERT INTO") -> Code:
+    def insert_code(self, table: str, overwrite: bool = False) -> Code:
+        """INSERT INTO a table as SQL."""
+        words = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
         return compose([f"{words} {path_sql(table)} ", self.query.code])
 
     def explain(self, *details: str) -> str:

@@ -16,10 +16,11 @@ from typing import Any, Protocol
 
 from runtime.core.errors import BindError, did_you_mean
 from runtime.core.schema import Schema
+from runtime.core.types import TypeRoot
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.expression import Expression, column
-from sqlengine.table_api.grouped import GroupedTable, OverWindowedTable, WindowedTable
+from sqlengine.table_api.grouped import AggregatedTable, GroupedTable, OverWindowedTable, WindowedTable
 from sqlengine.table_api.outcomes import Outcomes
 from sqlengine.table_api.query import Query, listed
 from sqlengine.table_api.select_list import items, shown
@@ -264,6 +265,34 @@ class Table(Outcomes):
         piece = ["", code] if unnested else ["LATERAL TABLE(", code, ")"]
         query = Query(compose([self.query.below().relation, f" {words} ", *piece, alias, on]))
         return self._then(query, text)
+
+    # --- functions of rows
+
+    def map(self, call: Expression) -> Table:
+        """One row for each row: the fields of the ROW that a function gives, or its value."""
+        text, (code,) = operation("map", call.code)
+        made = self._then(self.query.with_columns(compose([code, " AS f0"])), text)
+        return made._expanded(text)
+
+    def flat_map(self, call: Expression) -> Table:
+        """The rows that a table function gives for each row, without the row itself."""
+        joined = self._lateral("flat_map", "CROSS JOIN", "", call)
+        return joined._list(joined.operation, [Code(name_sql(n)) for n in joined.schema.names[len(self.schema) :]])
+
+    def aggregate(self, call: Expression) -> AggregatedTable:
+        """An aggregate over all rows; `select` comes next."""
+        return GroupedTable(self, ()).aggregate(call)
+
+    def flat_aggregate(self, call: Expression) -> AggregatedTable:
+        """The rows that a table aggregate function gives for all rows; `select` comes next."""
+        return GroupedTable(self, ()).flat_aggregate(call)
+
+    def _expanded(self, text: str) -> Table:
+        """The fields of the only column where it is a row."""
+        only = self.schema[0]
+        if only.type.root is not TypeRoot.ROW:
+            return self
+        return self._then(Query(self.query.relation, Code(f"({name_sql(only.name)}).*")), text)
 
     # --- sets
 

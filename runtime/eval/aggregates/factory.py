@@ -12,6 +12,7 @@ from runtime.eval.aggregates.ends import EndValue, RetractableEnd, SingleValue
 from runtime.eval.aggregates.extremes import extreme_accumulator
 from runtime.eval.aggregates.moments import Variance
 from runtime.eval.aggregates.sums import Counter, sum_accumulator
+from runtime.expr.function import AggregateFunction, made_by_program
 from runtime.plan.nodes import AggregateSpec
 
 __all__ = ["make_accumulator"]
@@ -59,6 +60,9 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
         case _ if name in _MOMENTS:
             return Variance(name, types[0], spec.type)
         case _:
+            made = made_by_program(name)
+            if isinstance(made, AggregateFunction) and made.accumulator is not None:
+                return made.accumulator(spec)
             raise UnsupportedError(
                 f"aggregate function {name} cannot be evaluated", hint="SHOW FUNCTIONS lists those that can"
             )

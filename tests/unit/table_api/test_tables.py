@@ -138,12 +138,12 @@ MISTAKES: dict[str, tuple[Callable[[TableEnvironment, Table], object], str]] = {
   hint: did you mean "UPPER"?""",
     ),
     "types": (
-        lambda e, o: o.where((col("id") + 1 > "x") & (col("id") < 3)),
-        """E1304 INT and CHAR(1) cannot be compared
+        lambda e, o: o.where((col("id") + 1 > True) & (col("id") < 3)),
+        """E1304 INT and BOOLEAN cannot be compared
   at 1:8
-  1 | where((col("id") + 1 > 'x') & (col("id") < 3))
-             ^^^^^^^^^^^^^^^^^^^
-  hint: CAST one of them, for example CAST(.. AS CHAR(1))""",
+  1 | where((col("id") + 1 > True) & (col("id") < 3))
+             ^^^^^^^^^^^^^^^^^^^^
+  hint: CAST one of them, for example CAST(.. AS BOOLEAN)""",
     ),
     "group": (
         lambda e, o: o.group_by("customer").select("customer", col("amount")),

@@ -1,0 +1,138 @@
+"""CREATE, ALTER and DROP FUNCTION: functions in Python, found by the path of a module and a name in it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+from runtime.core.errors import CatalogError, Span, UnsupportedError, did_you_mean
+from runtime.expr.function import AnyFunction
+from runtime.expr.library import builtin_functions
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.session import Session
+from sqlengine.udf.declare import (
+    AggregateFunction,
+    TableAggregateFunction,
+    TableFunction,
+    UserFunction,
+    udaf,
+    udf,
+    udtaf,
+    udtf,
+)
+
+__all__ = ["alter_function", "create_function", "drop_function", "register", "unregister"]
+
+
+def create_function(statement: st.CreateFunction, session: Session) -> Result:
+    """Make a Python object known by a name: `AS 'package.module.name' LANGUAGE PYTHON`."""
+    name, span = statement.name.parts[-1], statement.name.span
+    if statement.if_not_exists and name.upper() in session.user_functions:
+        return Result.ok()
+    _check_language(statement.language, statement.span)
+    if name.upper() in session.user_functions:
+        raise CatalogError(
+            f'there is a function "{name}" already',
+            code="E1440",
+            span=span,
+            hint="DROP FUNCTION first, or ALTER FUNCTION",
+        )
+    register(session, name, _load(statement.identifier, statement.identifier_span), span)
+    return Result.ok()
+
+
+def alter_function(statement: st.AlterFunction, session: Session) -> Result:
+    """Put another Python object in the place of a function; what runs keeps the old one."""
+    name = statement.name.parts[-1]
+    if name.upper() not in session.user_functions:
+        if statement.if_exists:
+            return Result.ok()
+        raise _unknown(session, name, statement.name.span)
+    _check_language(statement.language, statement.span)
+    register(session, name, _load(statement.identifier, statement.span), statement.name.span)
+    return Result.ok()
+
+
+def drop_function(statement: st.DropFunction, session: Session) -> Result:
+    """Forget a function of a user; what runs keeps it."""
+    unregister(session, statement.name.parts[-1], statement.name.span, if_exists=statement.if_exists)
+    return Result.ok()
+
+
+def register(session: Session, name: str, function: Any, span: Span | None = None) -> None:
+    """Make a function known to SQL. Raises CatalogError E1441 for a name that the engine's own functions have."""
+    if name.upper() in session.functions.functions and name.upper() not in session.user_functions:
+        raise CatalogError(
+            f"{name.upper()} is a function of the engine", code="E1441", span=span, hint="give yours another name"
+        )
+    declared: AnyFunction = _user_function(function).declaration
+    session.functions.functions[name.upper()] = declared
+    session.user_functions[name.upper()] = declared
+
+
+def unregister(session: Session, name: str, span: Span | None = None, *, if_exists: bool = False) -> bool:
+    """Forget a function; raises CatalogError E1442 when there is none. Tells whether there was one."""
+    if name.upper() not in session.user_functions:
+        if if_exists:
+            return False
+        raise _unknown(session, name, span)
+    del session.user_functions[name.upper()], session.functions.functions[name.upper()]
+    return True
+
+
+def _unknown(session: Session, name: str, span: Span | None) -> CatalogError:
+    own = builtin_functions().find(name) is not None
+    return CatalogError(
+        f'there is no function "{name}" of a user',
+        code="E1442",
+        span=span,
+        hint=f"{name.upper()} belongs to the engine and stays"
+        if own
+        else did_you_mean(name.upper(), session.user_functions) or "SHOW USER FUNCTIONS lists them",
+    )
+
+
+def _check_language(language: str | None, span: Span) -> None:
+    if language != "PYTHON":
+        raise UnsupportedError(
+            f"functions in {language or 'JAVA'} cannot be run: there is no JVM here",
+            code="E1604",
+            span=span,
+            hint="write it in Python: CREATE FUNCTION f AS 'package.module.function' LANGUAGE PYTHON",
+        )
+
+
+def _load(identifier: str, span: Span) -> Any:
+    path, _, name = identifier.rpartition(".")
+    try:
+        module = importlib.import_module(path)
+    except (ImportError, ValueError) as error:
+        raise CatalogError(
+            f"the Python module '{path}' cannot be imported: {error}",
+            code="E1443",
+            span=span,
+            hint="write 'package.module.function'; the module has to be on Python's path",
+        ) from error
+    found = getattr(module, name, None)
+    if found is None:
+        known = [n for n, thing in vars(module).items() if callable(thing) or isinstance(thing, UserFunction)]
+        raise CatalogError(
+            f"the Python module '{path}' has no '{name}'", code="E1443", span=span, hint=did_you_mean(name, known)
+        )
+    return found
+
+
+def _user_function(function: Any) -> UserFunction:
+    """What is decorated as it is; what is not, as its base class or its form says: a generator function gives rows."""
+    if isinstance(function, UserFunction):
+        return function
+    thing = function() if inspect.isclass(function) else function
+    if isinstance(thing, TableAggregateFunction):
+        return udtaf(thing)
+    if isinstance(thing, AggregateFunction):
+        return udaf(thing)
+    if isinstance(thing, TableFunction) or inspect.isgeneratorfunction(thing):
+        return udtf(thing)
+    return udf(thing)

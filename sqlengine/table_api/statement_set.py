@@ -1,0 +1,72 @@
+"""Statement sets: several INSERTs that run as one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.core.errors import UnsupportedError
+from sqlengine.parse import parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.result import Result
+from sqlengine.table_api.code import Code, Mark, compose
+from sqlengine.table_api.table import Table
+
+__all__ = ["StatementSet"]
+
+
+class StatementSet:
+    """INSERTs that run as one dataflow: what they read and compute in common is read and computed once.
+
+    inserts = t_env.create_statement_set()
+    inserts.add_insert("totals", totals).add_insert_sql("INSERT INTO big SELECT * FROM orders WHERE amount > 100")
+    inserts.execute().wait()
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._inserts: list[Code] = []
+        self._keeps: list[Any] = []
+
+    def add_insert(self, table: str, rows: Table, overwrite: bool = False) -> StatementSet:
+        """The rows of a table into one of the catalog, by position; checked when the set is explained or executed."""
+        self._inserts.append(rows.insert_code(table, overwrite))
+        self._keeps.append(rows.keeps)
+        return self
+
+    def add_insert_sql(self, statement: str) -> StatementSet:
+        """INSERT INTO as text. Raises UnsupportedError E1606 for another statement."""
+        parsed = parse_statement(statement)
+        if not isinstance(parsed, st.Insert):
+            raise UnsupportedError(
+                "a statement set holds INSERT statements only",
+                code="E1606",
+                span=parsed.span,
+                text=statement,
+                hint="execute_sql carries out others",
+            )
+        text = statement[parsed.span.start : parsed.span.end]
+        self._inserts.append(Code(text, text, (Mark(0, len(text), text, 0, len(text)),)))
+        return self
+
+    def explain(self, *details: str) -> str:
+        """The plans of all INSERTs as text."""
+        return self._engine.explain(self._code, "explain()", details)
+
+    def execute(self) -> Result:
+        """Run them, and forget them: the set may be filled anew."""
+        code, keeps = self._code, self._keeps
+        result = self._engine.run(code, "execute()")
+        # What Python has given lives as long as the job may read it.
+        result.keeps = keeps
+        self._inserts, self._keeps = [], []
+        return result
+
+    @property
+    def _code(self) -> Code:
+        parts: list[str | Code] = ["EXECUTE STATEMENT SET BEGIN "]
+        for insert in self._inserts:
+            parts += [insert, "; "]
+        return compose([*parts, "END"])
+
+    def __len__(self) -> int:
+        return len(self._inserts)

@@ -1,0 +1,34 @@
+"""Functions that users write in Python, for SQL and the Table API.
+
+declare.py       the decorators udf, udtf, udaf, udtaf and the base classes of functions with methods
+scalar.py        a row in, a value out; or whole columns in and out
+table.py         a row in, any number of rows out: an array of rows that UNNEST takes apart
+aggregate.py     the rows of a group in, a value (or rows) out
+types.py         SQL types from Python annotations
+"""
+
+from __future__ import annotations
+
+from sqlengine.udf.declare import (
+    AggregateFunction,
+    ScalarFunction,
+    TableAggregateFunction,
+    TableFunction,
+    UserFunction,
+    udaf,
+    udf,
+    udtaf,
+    udtf,
+)
+
+__all__ = [
+    "AggregateFunction",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "UserFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]

@@ -1,0 +1,170 @@
+"""State and evaluation of Python aggregate functions.
+
+Two kinds: a function with an accumulator keeps one Python object per group, and is called once a row (SQL forces that);
+a function of whole columns, or one that cannot take rows back where rows are taken back, keeps the values of each group
+and computes a changed group anew, so that its cost follows the size of the groups that change.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.errors import UnsupportedError
+from runtime.core.types import DataType
+from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, TableAccumulator
+from runtime.eval.aggregates.value_bag import ValueBag
+from runtime.plan.nodes import AggregateSpec
+from runtime.state.table import StateTable
+from sqlengine.rows import python_values
+from sqlengine.udf.scalar import VECTORS, as_column, called
+
+__all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors"]
+
+GroupFunction = Callable[[list[pa.Array]], Any]
+"""The value of a group from the columns of its rows, in order of arrival."""
+
+
+class ObjectAccumulator(ColumnAccumulator):
+    """One Python object per group, changed by `accumulate` and `retract`. It is saved by pickle."""
+
+    def __init__(self, name: str, function: Any, spec: AggregateSpec, value_of: Callable[[Any], Any]) -> None:
+        self._name = name
+        self._function = function
+        self._types = spec.arg_types
+        self._type = spec.type
+        self._value_of = value_of
+        self._objects: dict[int, Any] = {}
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        """Row after row, in order of arrival: `accumulate` may depend on it."""
+        columns = [python_values(a, t) for a, t in zip(args, self._types, strict=False)]
+        rows = zip(*columns, strict=True) if columns else iter([()] * len(slots))
+        ups = [True] * len(slots) if signs is None else (signs > 0).tolist()
+        for slot, up, row in zip(slots.tolist(), ups, rows, strict=True):
+            found = self._objects.get(slot)
+            if found is None:
+                found = self._objects[slot] = self._function.create_accumulator()
+            method = self._function.accumulate if up else self._function.retract
+            changed = called(self._name, method, (found, *row))
+            if changed is not None:
+                # Accumulators that are values (numbers, tuples) are given back changed.
+                self._objects[slot] = changed
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        values = [called(self._name, self._value_of, (self._object(slot),)) for slot in slots.tolist()]
+        return as_column(self._name, values, self._type)
+
+    def _object(self, slot: int) -> Any:
+        found = self._objects.get(slot)
+        return self._function.create_accumulator() if found is None else found
+
+    def release(self, slots: np.ndarray) -> None:
+        for slot in slots.tolist():
+            self._objects.pop(slot, None)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        """Raises UnsupportedError E1626 when the function has no `merge`."""
+        assert isinstance(other, ObjectAccumulator)
+        if not hasattr(self._function, "merge"):
+            raise UnsupportedError(
+                f"the aggregate function {self._name} has no merge, which HOP, CUMULATE and SESSION windows need",
+                code="E1626",
+                hint="define merge(self, accumulator, accumulators), or use TUMBLE",
+            )
+        for target, source in zip(targets.tolist(), sources.tolist(), strict=True):
+            if source in other._objects:
+                # The source stays as it is: what is merged is a copy of it.
+                copy = pickle.loads(pickle.dumps(other._objects[source]))
+                mine = self._objects.get(target)
+                mine = self._function.create_accumulator() if mine is None else mine
+                changed = called(self._name, self._function.merge, (mine, [copy]), shown=False)
+                self._objects[target] = mine if changed is None else changed
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(sys.getsizeof, self._objects.values()))
+
+    def columns(self) -> list[tuple[str, pa.DataType]]:
+        return [("accumulator", pa.binary())]
+
+    def save(self, slots: np.ndarray) -> list[pa.Array]:
+        saved = [pickle.dumps(self._objects[s]) if s in self._objects else None for s in slots.tolist()]
+        return [pa.array(saved, pa.binary())]
+
+    def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
+        for slot, saved in zip(slots.tolist(), columns[0].to_pylist(), strict=True):
+            if saved is not None:
+                self._objects[slot] = pickle.loads(saved)
+
+
+class ReplayedAccumulator(TableAccumulator):
+    """The values of each group; its value is computed from all of them when it is asked for."""
+
+    def __init__(self, name: str, spec: AggregateSpec, value_of: GroupFunction) -> None:
+        self._name = name
+        self._type = spec.type
+        self._value_of = value_of
+        self._width = len(spec.arg_types)
+        self._bag = ValueBag([t.arrow for t in spec.arg_types], spec.retract)
+
+    def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
+        self._bag.add(slots, signs, args[: self._width], seqs)
+
+    def result(self, slots: np.ndarray) -> pa.Array:
+        index, rows = self._bag.read(slots)
+        ends = np.cumsum(np.bincount(index, minlength=len(slots)))
+        columns = [self._bag.column(i, rows) for i in range(self._width)]
+        values = []
+        start = 0
+        for end in ends.tolist():
+            values.append(self._value_of([c.slice(start, end - start) for c in columns]))
+            start = end
+        return as_column(self._name, values, self._type)
+
+    def release(self, slots: np.ndarray) -> None:
+        self._bag.release(slots)
+
+    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
+        assert isinstance(other, ReplayedAccumulator)
+        self._bag.merge(targets, other._bag, sources)
+
+    @property
+    def nbytes(self) -> int:
+        return self._bag.nbytes
+
+    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
+        return [self._bag.keep_in(f"values of {name}", [f"value {i + 1}" for i in range(self._width)], groups)]
+
+
+def fold_rows(name: str, function: Any, types: Sequence[DataType], value_of: Callable[[Any], Any]) -> GroupFunction:
+    """A group's value by calling `accumulate` for each of its rows."""
+
+    def fold(columns: list[pa.Array]) -> Any:
+        accumulator = function.create_accumulator()
+        for row in zip(*(python_values(c, t) for c, t in zip(columns, types, strict=True)), strict=True):
+            changed = called(name, function.accumulate, (accumulator, *row))
+            accumulator = accumulator if changed is None else changed
+        return called(name, value_of, (accumulator,))
+
+    return fold
+
+
+def fold_vectors(name: str, function: Callable[..., Any], kind: str) -> GroupFunction:
+    """A group's value by one call with its columns; NULL for a group without rows."""
+    given = VECTORS[kind]
+
+    def fold(columns: list[pa.Array]) -> Any:
+        if columns and len(columns[0]) == 0:
+            return None
+        value = called(name, function, [given(c) for c in columns], shown=False)
+        if isinstance(value, pa.Scalar):
+            return value.as_py()
+        return value.item() if isinstance(value, np.generic) else value
+
+    return fold

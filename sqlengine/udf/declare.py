@@ -1,0 +1,338 @@
+"""The decorators `udf`, `udtf`, `udaf` and `udtaf`, and the base classes of functions with methods, as in PyFlink.
+
+@udf(result_type="BIGINT")
+def plus_one(n):
+    return n + 1
+
+@udf(result_type="DOUBLE", func_type="arrow")
+def scaled(values):
+    return pc.multiply(values, 1.5)
+
+table.select(plus_one(col("a")))
+t_env.create_temporary_system_function("plus_one", plus_one)       # for SQL text
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from runtime.core.errors import OptionError, did_you_mean
+from runtime.core.types import DataType, array
+from runtime.expr.function import AggregateFunction as AggregateDeclaration
+from runtime.expr.function import AnyFunction, Nulls, register_everywhere
+from runtime.expr.function import ScalarFunction as ScalarDeclaration
+from runtime.plan.nodes import AggregateSpec
+from sqlengine.table_api.expression import Expression, call_expression
+from sqlengine.udf.aggregate import ObjectAccumulator, ReplayedAccumulator, fold_rows, fold_vectors
+from sqlengine.udf.scalar import VECTORS, row_calls, vector_calls
+from sqlengine.udf.table import rows_as_structs, table_calls
+from sqlengine.udf.types import result_of, row_of, signature
+
+__all__ = [
+    "AggregateFunction",
+    "ScalarFunction",
+    "TableAggregateFunction",
+    "TableFunction",
+    "UserFunction",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+]
+
+
+class ScalarFunction:
+    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no."""
+
+    def eval(self, *values: Any) -> Any:
+        """The value for a row."""
+        raise NotImplementedError
+
+    def is_deterministic(self) -> bool:
+        """Whether the same values always give the same result."""
+        return True
+
+
+class TableFunction(ScalarFunction):
+    """Base of table functions with methods: `eval(self, *values)` returns or yields rows."""
+
+
+class AggregateFunction:
+    """Base of aggregate functions.
+
+    An accumulator is any Python object that pickle can save; a method that gives back something other than None puts
+    it in the accumulator's place, so that numbers and tuples will do.
+    """
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of a group without rows."""
+        raise NotImplementedError
+
+    def accumulate(self, accumulator: Any, *values: Any) -> Any:
+        """Take in a row."""
+        raise NotImplementedError
+
+    def get_value(self, accumulator: Any) -> Any:
+        """The value of the group."""
+        raise NotImplementedError
+
+    # `retract(accumulator, *values)` takes a row back; without it the values of each group are kept where rows may be
+    # taken back. `merge(accumulator, accumulators)` is needed by HOP, CUMULATE and SESSION windows.
+
+
+class TableAggregateFunction:
+    """Base of aggregate functions that give rows, for `flat_aggregate`: `create_accumulator` and `accumulate` as of
+    `AggregateFunction`, and `emit_value(accumulator)`, which returns or yields rows."""
+
+    def create_accumulator(self) -> Any:
+        """The accumulator of a group without rows."""
+        raise NotImplementedError
+
+    def accumulate(self, accumulator: Any, *values: Any) -> Any:
+        """Take in a row."""
+        raise NotImplementedError
+
+    def emit_value(self, accumulator: Any) -> Iterable[Any]:
+        """The rows of the group."""
+        raise NotImplementedError
+
+
+class UserFunction:
+    """A Python function that SQL can call. Called with expressions it is one: `f(col("a"))`; `function` is what was
+    decorated."""
+
+    def __init__(self, name: str, kind: str, function: Any, declare: Callable[[str], AnyFunction]) -> None:
+        self.name = name
+        self.kind = kind
+        """'scalar', 'table', 'aggregate' or 'table aggregate'."""
+        self.function = function
+        self.declaration = register_everywhere(name, declare)
+        self.__doc__ = inspect.getdoc(function)
+        self.__name__ = name
+
+    def __call__(self, *arguments: Any) -> Expression:
+        """A call, for tables and expressions."""
+        return call_expression(self.declaration.name, arguments, self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} function {self.name}>"
+
+
+def udf(
+    function: Any = None,
+    *,
+    result_type: Any = None,
+    input_types: Any = None,
+    func_type: str = "general",
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """A scalar function: a function, a callable object, or a `ScalarFunction`.
+
+    Args:
+        result_type: `DataTypes.BIGINT()` or `"BIGINT"`; not needed where the function says `-> int`.
+        input_types: likewise, of the arguments: values are cast to them implicitly. Without them any type will do.
+        func_type: 'general' is called once a row with Python values. 'arrow', 'numpy' and 'pandas' are called once a
+            batch with whole columns, and give one.
+        deterministic: whether the same values give the same result; one that does not is computed once per row.
+        name: another name than the function's.
+
+    An `async def` is awaited for all rows of a batch side by side.
+    """
+    return _decorated(function, _scalar, result_type, input_types, func_type, deterministic, name)
+
+
+def udtf(
+    function: Any = None,
+    *,
+    result_types: Any = None,
+    input_types: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """A table function: it returns or yields rows for each row, for `join_lateral` and LATERAL TABLE(..).
+
+    Args:
+        result_types: the columns of its rows: a ROW, names and types (`{"word": "STRING"}`), several types (columns
+            `f0`, `f1`, ..) or one type.
+    """
+    return _decorated(function, _table, result_types, input_types, "general", deterministic, name)
+
+
+def udaf(
+    function: Any = None,
+    *,
+    result_type: Any = None,
+    input_types: Any = None,
+    accumulator_type: Any = None,
+    func_type: str = "general",
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """An aggregate function: an `AggregateFunction`, or with `func_type` 'arrow', 'numpy' or 'pandas' a function that
+    gets the columns of all rows of a group and gives its value.
+
+    `accumulator_type` is accepted and means nothing: accumulators are Python objects.
+    """
+    del accumulator_type
+    return _decorated(function, _aggregate, result_type, input_types, func_type, deterministic, name)
+
+
+def udtaf(
+    function: Any = None,
+    *,
+    result_types: Any = None,
+    input_types: Any = None,
+    accumulator_type: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """A table aggregate function, a `TableAggregateFunction`: rows for each group, for `flat_aggregate`."""
+    del accumulator_type
+    return _decorated(function, _table_aggregate, result_types, input_types, "general", deterministic, name)
+
+
+Make = Callable[[str, Any, Any, Any, str, bool], UserFunction]
+
+
+def _decorated(
+    function: Any, make: Make, result: Any, inputs: Any, func_type: str, deterministic: bool | None, name: str | None
+) -> Any:
+    if func_type not in ("general", *VECTORS):
+        raise OptionError(
+            f"there is no func_type '{func_type}'",
+            code="E1512",
+            hint=did_you_mean(func_type, ["general", *VECTORS]),
+        )
+
+    def decorate(decorated: Any) -> UserFunction:
+        if inspect.isclass(decorated):
+            decorated = decorated()
+        called = name or getattr(decorated, "__name__", None) or type(decorated).__name__
+        called = "function" if called == "<lambda>" else called
+        known = deterministic
+        if known is None:
+            known = decorated.is_deterministic() if hasattr(decorated, "is_deterministic") else True
+        return make(called, decorated, result, inputs, func_type, known)
+
+    return decorate if function is None else decorate(function)
+
+
+def _callable_of(function: Any) -> Callable[..., Any]:
+    if hasattr(function, "eval"):
+        return function.eval
+    return function if inspect.isroutine(function) else function.__call__
+
+
+def _first_line(function: Any, kind: str) -> str:
+    text = inspect.getdoc(function) or ""
+    return text.splitlines()[0] if text else f"A {kind} function in Python."
+
+
+def _scalar(name: str, function: Any, result: Any, inputs: Any, kind: str, deterministic: bool) -> UserFunction:
+    called = _callable_of(function)
+    vector = kind != "general"
+    type_ = result_of(name, called, result)
+    evaluate = (
+        vector_calls(name, called, kind)
+        if vector
+        else row_calls(name, called, is_async=inspect.iscoroutinefunction(called))
+    )
+    shape = signature(called, inputs, type_, untyped=vector)
+
+    def declare(key: str) -> AnyFunction:
+        return ScalarDeclaration(
+            name=key,
+            signatures=(shape,),
+            document=_first_line(function, "scalar"),
+            evaluate=evaluate,
+            nulls=Nulls.MAYBE,
+            deterministic=deterministic,
+            can_fail=True,
+        )
+
+    return UserFunction(name, "scalar", function, declare)
+
+
+def _table(name: str, function: Any, result: Any, inputs: Any, kind: str, deterministic: bool) -> UserFunction:
+    del kind
+    called = _callable_of(function)
+    row = row_of(result if result is not None else result_of(name, called, None))
+    shape = signature(called, inputs, array(row))
+
+    def declare(key: str) -> AnyFunction:
+        return ScalarDeclaration(
+            name=key,
+            signatures=(shape,),
+            document=_first_line(function, "table"),
+            evaluate=table_calls(name, called, row),
+            nulls=Nulls.MAYBE,
+            deterministic=deterministic,
+            can_fail=True,
+            gives_rows=True,
+        )
+
+    return UserFunction(name, "table", function, declare)
+
+
+def _aggregate(name: str, function: Any, result: Any, inputs: Any, kind: str, deterministic: bool) -> UserFunction:
+    if kind != "general":
+        called = _callable_of(function)
+        type_ = result_of(name, called, result)
+        shape = signature(called, inputs, type_, untyped=True)
+
+        def vectors(spec: AggregateSpec) -> Any:
+            return ReplayedAccumulator(name, spec, fold_vectors(name, called, kind))
+
+        return _declared_aggregate(name, "aggregate", function, shape, vectors, deterministic)
+    type_ = result_of(name, function.get_value, result)
+    return _with_methods(name, "aggregate", function, type_, inputs, function.get_value, deterministic)
+
+
+def _table_aggregate(
+    name: str, function: Any, result: Any, inputs: Any, kind: str, deterministic: bool
+) -> UserFunction:
+    del kind
+    row = row_of(result if result is not None else result_of(name, function.emit_value, None))
+
+    def rows_of(accumulator: Any) -> list[Any]:
+        return rows_as_structs(function.emit_value(accumulator), row)
+
+    return _with_methods(name, "table aggregate", function, array(row), inputs, rows_of, deterministic)
+
+
+def _with_methods(
+    name: str,
+    kind: str,
+    function: Any,
+    type_: DataType,
+    inputs: Any,
+    value_of: Callable[[Any], Any],
+    deterministic: bool,
+) -> UserFunction:
+    shape = signature(function.accumulate, inputs, type_, skip=1)
+
+    def objects(spec: AggregateSpec) -> Any:
+        if spec.retract and not hasattr(function, "retract"):
+            return ReplayedAccumulator(name, spec, fold_rows(name, function, spec.arg_types, value_of))
+        return ObjectAccumulator(name, function, spec, value_of)
+
+    return _declared_aggregate(name, kind, function, shape, objects, deterministic)
+
+
+def _declared_aggregate(
+    name: str, kind: str, function: Any, shape: Any, accumulator: Callable[[AggregateSpec], Any], deterministic: bool
+) -> UserFunction:
+    def declare(key: str) -> AnyFunction:
+        return AggregateDeclaration(
+            name=key,
+            signatures=(shape,),
+            document=_first_line(function, kind),
+            order_sensitive=True,
+            deterministic=deterministic,
+            accumulator=accumulator,
+        )
+
+    return UserFunction(name, kind, function, declare)

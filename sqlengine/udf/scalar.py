@@ -1,0 +1,138 @@
+"""Evaluation of Python functions of one row, and of functions of whole columns.
+
+A plain function is called once a row: SQL forces that where nothing is known of a function but how to call it. Whoever
+wants speed writes a function of whole columns (`func_type="arrow"`, `"numpy"` or `"pandas"`): it is called once a batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.errors import ExpressionError, SqlEngineError
+from runtime.core.types import DataType
+from runtime.expr.columns import as_array
+from runtime.expr.function import EvalContext, Value
+from sqlengine.rows import python_values
+
+__all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
+
+
+def row_calls(name: str, function: Callable[..., Any], *, is_async: bool = False) -> Callable[..., Value]:
+    """An evaluation that calls the function with the values of each row, in order; NULL is None. The calls of an async
+    function run side by side."""
+
+    def evaluate(context: EvalContext, *args: Value) -> Value:
+        columns = columns_of(args, context.arg_types, context.num_rows)
+        rows = list(zip(*columns, strict=True)) if columns else [()] * context.num_rows
+        if is_async:
+            values = _side_by_side(name, function, rows)
+        else:
+            values = [called(name, function, row) for row in rows]
+        return as_column(name, values, context.result_type)
+
+    return evaluate
+
+
+def vector_calls(name: str, function: Callable[..., Any], kind: str) -> Callable[..., Value]:
+    """An evaluation that calls the function once, with whole columns as `kind`: arrow, numpy or pandas."""
+    given = VECTORS[kind]
+
+    def evaluate(context: EvalContext, *args: Value) -> Value:
+        if context.num_rows == 0:
+            return pa.nulls(0, context.result_type.arrow)
+        arrays = [given(as_array(a, context.num_rows, t.arrow)) for a, t in zip(args, context.arg_types, strict=True)]
+        result = called(name, function, arrays, shown=False)
+        array = as_column(name, result, context.result_type)
+        if len(array) != context.num_rows:
+            raise ExpressionError(
+                f"{name} gave {len(array)} values for {context.num_rows} rows",
+                code="E2111",
+                hint="a function of whole columns gives one value for each row",
+            )
+        return array
+
+    return evaluate
+
+
+def _numpy(array: pa.Array) -> np.ndarray:
+    return array.to_numpy(zero_copy_only=False)
+
+
+VECTORS: dict[str, Callable[[pa.Array], Any]] = {
+    "arrow": lambda array: array,
+    "numpy": _numpy,
+    "pandas": lambda array: array.to_pandas(),
+}
+"""How a column is given to a function of whole columns."""
+
+
+def columns_of(args: Sequence[Value], types: Sequence[DataType], rows: int) -> list[list[Any]]:
+    """Arguments as Python values."""
+    return [python_values(as_array(a, rows, t.arrow), t) for a, t in zip(args, types, strict=True)]
+
+
+def called(name: str, function: Callable[..., Any], row: Sequence[Any], *, shown: bool = True) -> Any:
+    """The function's result; ExpressionError E2110 when it raises, with the arguments that it was called with."""
+    try:
+        return function(*row)
+    except SqlEngineError:
+        raise
+    except Exception as error:
+        raise _failed(name, error, row if shown else None) from error
+
+
+def _failed(name: str, error: BaseException, row: Sequence[Any] | None) -> ExpressionError:
+    arguments = "" if row is None else f" for ({', '.join(map(repr, row))})"
+    return ExpressionError(
+        f"the Python function {name} failed{arguments}: {type(error).__name__}: {error}",
+        code="E2110",
+        hint="filter out such rows, or have it return None",
+    )
+
+
+def as_column(name: str, values: Any, type_: DataType) -> pa.Array:
+    """Results as a column of their declared type; ExpressionError E2111 for values that are not of it."""
+    arrow = type_.arrow
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if isinstance(values, pa.Array):
+            return values if values.type == arrow else values.cast(arrow)
+        if type(values).__module__.partition(".")[0] == "pandas":
+            return pa.array(values, arrow, from_pandas=True)
+        return pa.array(values, arrow)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        raise ExpressionError(
+            f"the Python function {name} gave values that are no {type_.with_nullable(True)}: "
+            f"{str(error).splitlines()[0]}",
+            code="E2111",
+            hint="return values of the declared result type",
+        ) from error
+
+
+def _side_by_side(name: str, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The results of an async function for all rows, awaited together on an event loop of their own."""
+    # Loaded here: whoever only imports the engine shall not wait for it.
+    import asyncio
+
+    results: list[Any] = []
+
+    async def all_rows() -> list[Any]:
+        return await asyncio.gather(*(function(*row) for row in rows), return_exceptions=True)
+
+    # A thread of its own: the thread at hand may have a running loop.
+    worker = threading.Thread(target=lambda: results.extend(asyncio.run(all_rows())))
+    worker.start()
+    worker.join()
+    for row, result in zip(rows, results, strict=True):
+        if isinstance(result, BaseException):
+            raise _failed(name, result, row) from result
+    return results
+
+
+__all__ += ["VECTORS"]
