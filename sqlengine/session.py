@@ -45,6 +45,7 @@ from sqlengine.catalog.objects import (
     PhysicalColumn,
 )
 from sqlengine.jobs import Jobs
+from sqlengine.memory_options import check_hinted, is_append_only
 from sqlengine.system_tables import SystemTables
 from sqlengine.targets import JobTarget
 from sqlengine.views import Views
@@ -226,7 +227,7 @@ class Session:
             str(table.path),
             schema,
             table.primary_key,
-            append_only=_is_append_only(table),
+            append_only=is_append_only(table),
             history=table.watermark is not None,
         )
         if self.in_epoch:
@@ -256,6 +257,7 @@ class Session:
     ) -> SinkTable:
         """The table as a sink; raises UnsupportedError when its connector cannot be written."""
         if table.connector is None:
+            check_hinted(table.path.name, "a table in memory", options, span)
             return MemorySink(self.memory_table(table), live=live)
         with pointing_at(span):
             factory = self.registry.connectors.get(table.connector)
@@ -292,15 +294,6 @@ class Session:
 def is_system_table(path: tuple[str, ...]) -> bool:
     """Whether a name is one of `system.<table>` or `system.state.<job>.<operator>.<table>`."""
     return path[0] == SYSTEM_DATABASE and (len(path) == 2 or path[1:2] == ("state",))
-
-
-def _is_append_only(table: CatalogTable) -> bool:
-    """Whether a table in memory takes inserts only."""
-    mode = table.options.get("changelog-mode")
-    if mode not in (None, "append", "retract"):
-        raise OptionError(f"option 'changelog-mode' cannot be '{mode}'", hint="it is 'append' or 'retract'")
-    # Event-time operators need an append stream, so a table with a watermark and no key is one unless told otherwise.
-    return mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
 
 
 def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
@@ -354,6 +347,7 @@ class Binding:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)
         if isinstance(found, CatalogView):
+            check_hinted(found.path.name, "a view", options, span)
             return found
         if options and not session.options.get(DYNAMIC_OPTIONS):
             raise OptionError(
@@ -363,6 +357,8 @@ class Binding:
             session.views.check(found.path)
         if isinstance(found, MaterializedView) or found.connector is None:
             session.views.check(found.path)
+            what = "a materialized view" if isinstance(found, MaterializedView) else "a table in memory"
+            check_hinted(found.path.name, what, options, span)
             contents = session.memory_table(found)
             table = (
                 found

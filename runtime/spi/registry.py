@@ -138,5 +138,6 @@ def check_options(options: Mapping[str, str], known: set[str], where: str, prefi
             raise OptionError(
                 f"unknown option '{key}' for {where}",
                 code="E1503",
-                hint=did_you_mean(key, known) or "it takes: " + ", ".join(sorted(known)),
+                hint=did_you_mean(key, known)
+                or ("it takes: " + ", ".join(sorted(known)) if known else "it takes none"),
             )

@@ -13,11 +13,11 @@ from sqlglot import exp
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal
-from runtime.expr.typing import explicit_cast
+from runtime.expr.typing import explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.operators import comparison
 from sqlengine.bind.session import ExpressionRules
-from sqlengine.parse.nodes import MapConstructor
+from sqlengine.parse.nodes import Assigned, MapConstructor
 from sqlengine.parse.spans import span_of
 
 __all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of"]
@@ -176,6 +176,19 @@ def _cast(binder: ExpressionRules, tree: exp.Cast) -> Expr:
     return cast_explicitly(value, tree.args["to"].data_type, isinstance(tree, exp.TryCast), span_of(tree))
 
 
+def _assigned(binder: ExpressionRules, tree: Assigned) -> Expr:
+    """What UPDATE gives a column: without CAST only what INSERT takes, too."""
+    value, wanted = binder.bind(tree.this), tree.args["to"].data_type
+    if value.type.root is not TypeRoot.NULL and not implicit_cast(value.type.materialized(), wanted):
+        raise TypeMismatchError(
+            f'the column "{tree.args["column"]}" is {wanted}, and its new value {value.type.materialized().with_nullable(True)}',
+            code="E1313",
+            span=span_of(tree.this),
+            hint=f"CAST(.. AS {wanted})",
+        )
+    return cast_to(value, wanted)
+
+
 def _case(binder: ExpressionRules, tree: exp.Case) -> Expr:
     span = span_of(tree)
     operand = binder.bind(tree.this) if tree.this is not None else None
@@ -212,6 +225,7 @@ CONSTRUCTS: dict[type[exp.Expr], Callable[..., Expr]] = {
     MapConstructor: _map,
     exp.Cast: _cast,
     exp.TryCast: _cast,
+    Assigned: _assigned,
     exp.Case: _case,
     exp.Star: _subscript_star,
     exp.Var: _unit,

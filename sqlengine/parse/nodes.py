@@ -176,6 +176,12 @@ class JsonFunction(FunctionCall):
     }
 
 
+class Assigned(exp.Expression, exp.Condition):
+    """A value `this` on its way into the column named `column`, of the type `to`, in UPDATE."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "to": True, "column": True}
+
+
 class NamedArg(exp.Expression):
     """`name => value`: `this` an Identifier, `expression` the value."""
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from runtime.core.schema import Schema
 from sqlengine.parse import statement_nodes as st
-from sqlengine.parse.nodes import TypeSpec
+from sqlengine.parse.nodes import Assigned, TypeSpec
 
 __all__ = ["Tree", "delete_query", "select_all", "update_query", "where_equal"]
 
@@ -35,13 +35,14 @@ def delete_query(statement: st.Delete, path: tuple[str, str, str], schema: Schem
 
 
 def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schema) -> exp.Select:
-    """`SELECT old columns, new columns FROM table WHERE condition`; new values are cast to their column's type."""
+    """`SELECT old columns, new columns FROM table WHERE condition`; new values become their column's type, as in INSERT."""
     new = {name.text: value.expression for name, value in statement.assignments}
     selected: list[exp.Expr] = [_column(name) for name in schema.names]
     for field in schema:
         value: exp.Expr = _column(field.name)
         if field.name in new:
-            value = exp.Cast(this=new[field.name].copy(), to=TypeSpec(this=field.type.with_nullable(True)))
+            given = new[field.name].copy()
+            value = Assigned(this=given, to=TypeSpec(this=field.type.with_nullable(True)), column=field.name)
         selected.append(exp.Alias(this=value, alias=exp.to_identifier(f"new {field.name}", quoted=True)))
     return _selected(selected, path, statement.alias, statement.where)
 

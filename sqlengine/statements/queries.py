@@ -237,11 +237,15 @@ def _shortened(text: str) -> str:
 def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable]:
     found = session.catalogs.get(name.parts, name.span)
     if not isinstance(found, CatalogTable) or found.connector is not None:
+        view = "a materialized view" if isinstance(found, MaterializedView) else "a view"
+        what = "not one" if isinstance(found, CatalogTable) else view
         raise UnsupportedError(
-            f'{verb} works on tables in memory; "{found.path.name}" is not one',
+            f'{verb} works on tables in memory; "{found.path.name}" is {what}',
             code="E1607",
             span=name.span,
-            hint="a table without the option 'connector' lives in memory",
+            hint="a table without the option 'connector' lives in memory"
+            if isinstance(found, CatalogTable)
+            else f"{verb} the rows of the tables that it reads",
         )
     contents = session.memory_table(found)
     if contents.append_only:

@@ -28,6 +28,7 @@ from sqlengine.catalog.objects import (
     TableColumn,
     Watermark,
 )
+from sqlengine.memory_options import check_memory_table
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import check_declaration, query_schema
@@ -230,6 +231,8 @@ def checked_table(table: CatalogTable, session: Session, statement: st.CreateTab
         for c in table.columns
     )
     table = replace(table, columns=columns)
+    with pointing_at(statement.name.span if statement is not None else None):
+        check_memory_table(table)
     with pointing_at(_place_of_watermark(statement)):
         check_declaration(session, table)
     return table
