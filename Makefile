@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz bench wheel clean
+.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -50,6 +50,11 @@ SEED := $(shell date +%s)
 fuzz: $(READY)   ## N generated queries against DuckDB (N=10000), others each time (SEED=...: those again)
 	@echo "seed $(SEED)"
 	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py
+
+KILLS ?= 50
+faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
+	@echo "seed $(SEED)"
+	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s tests/faults
 
 EVENTS ?= 1000000 10000000
 bench: $(READY)  ## every Nexmark query, events/s, memory, ratio to DuckDB

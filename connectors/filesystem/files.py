@@ -55,9 +55,7 @@ def list_files(
     try:
         found = _find(path)
     except OSError as error:
-        raise ConnectorError(
-            f"cannot list {path}: {error.strerror}", code="E3102", hint="check the permissions of the folder"
-        ) from error
+        raise _cannot_list(path, error) from error
     if found is None:
         if may_be_missing:
             return []
@@ -80,8 +78,16 @@ def list_files(
             status = os.stat(name)
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise _cannot_list(path, error) from error
         entries.append(FileEntry(name, status.st_size, status.st_mtime_ns // 1_000_000, _partition(name, partitions)))
     return entries
+
+
+def _cannot_list(path: str, error: OSError) -> ConnectorError:
+    return ConnectorError(
+        f"cannot list {path}: {error.strerror}", code="E3102", hint="check the permissions of the folder"
+    )
 
 
 def _find(path: str) -> list[str] | None:

@@ -224,7 +224,9 @@ class StagedFiles:
                 path = os.path.join(at, name)
                 if name.startswith(self._prefix) and not name.startswith(self._prefix + self._run):
                     if os.path.relpath(path, self._root) not in self._prepared:
-                        remove_file(path)
+                        # What cannot be removed now stays hidden, and the next run removes it.
+                        with suppress(OSError):
+                            remove_file(path)
 
     def adopt(self, files: Iterable[Sequence[str]]) -> None:
         """Take on what an earlier run has prepared: it is part of what is prepared next."""
@@ -242,9 +244,10 @@ class StagedFiles:
         for opened in self._open.values():
             with suppress(OSError):
                 opened.file.close()
-            remove_file(os.path.join(self._root, opened.staged))
-        for staged, _ in self._closed:
-            remove_file(os.path.join(self._root, staged))
+        for staged in (*(o.staged for o in self._open.values()), *(staged for staged, _ in self._closed)):
+            # What cannot be removed now stays hidden, and the next run removes it.
+            with suppress(OSError):
+                remove_file(os.path.join(self._root, staged))
         self._open, self._closed = {}, []
         for folder in reversed(self._made_folders):
             with suppress(OSError):

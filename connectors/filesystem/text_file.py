@@ -67,7 +67,11 @@ class TextFile:
         self._path = path
         self._packed = _unpacking(path)
         self._raw = self._opened()
-        self.stamp = FileStamp(path, os.fstat(self._raw.fileno()))
+        try:
+            self.stamp = FileStamp(path, os.fstat(self._raw.fileno()))
+        except OSError as error:
+            self._raw.close()
+            raise self._failure(error) from error
         self._begin()
 
     def _opened(self) -> IO[bytes]:

@@ -23,6 +23,8 @@ class EpochState:
         sources: the position of each source, a JSON value by uid.
         sinks: what each sink has prepared, a JSON value by uid.
         finished: the input had ended.
+        counts: figures that go on counting, a JSON value: rows in and out by operator (`rows`), and rejected ones
+            (`rejected`).
     """
 
     epoch: int
@@ -32,6 +34,7 @@ class EpochState:
     sources: Mapping[str, Any]
     sinks: Mapping[str, Any]
     finished: bool
+    counts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Restored:
     finished: bool
     path: str
     problems: list[str] = field(default_factory=list)
+    counts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class ImageWriter:
             state.sources,
             state.sinks,
             {path: sizes[path] for path in needed},
+            state.counts,
         )
         data = encode_manifest(manifest)
         self._published = True
@@ -161,4 +162,5 @@ def read_image(storage: Storage, manifest: Manifest) -> Restored:
         manifest.sinks,
         manifest.finished,
         f"{storage.place}/{manifest.folder}",
+        counts=manifest.counts,
     )

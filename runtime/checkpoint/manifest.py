@@ -63,6 +63,7 @@ class Manifest:
     sources: Mapping[str, Any]
     sinks: Mapping[str, Any]
     files: Mapping[str, int]
+    counts: Mapping[str, Any]
 
     @property
     def path(self) -> str:
@@ -114,6 +115,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "written": manifest.written,
         "sources": manifest.sources,
         "sinks": manifest.sinks,
+        "counts": manifest.counts,
         "files": [[posixpath.relpath(path, manifest.folder), size] for path, size in manifest.files.items()],
         "plan": segment(manifest.plan),
         "operators": [
@@ -189,4 +191,5 @@ def decode_manifest(data: bytes, folder: str) -> Manifest:
         body["sources"],
         body["sinks"],
         files,
+        body.get("counts", {}),
     )

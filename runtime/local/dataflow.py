@@ -35,6 +35,7 @@ from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.distribution import distribution
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
+from runtime.spi.table import RejectedRow
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
@@ -47,7 +48,8 @@ PARALLELISM = int_option("parallelism.default", 1, "into how many tasks keyed op
 class SourceInput:
     """What a source gives in one epoch. `finished`: nothing will come any more; `idle`: it holds back nobody's
     watermark now; `watermark`: the source's own, where it has one; `splits`: which of them gave the rows, where there
-    are several; `reached`: where reading stands after it; `seconds`: how long reading took."""
+    are several; `reached`: where reading stands after it; `seconds`: how long reading took; `refused`: records that
+    could not be decoded."""
 
     batch: ChangelogBatch | None
     finished: bool = False
@@ -56,6 +58,7 @@ class SourceInput:
     splits: SplitRows | None = None
     reached: Reached | None = None
     seconds: float = 0.0
+    refused: tuple[RejectedRow, ...] = ()
 
 
 @dataclass(slots=True)
@@ -230,6 +233,15 @@ class Dataflow:
                 groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
                 restore_task(task.tables, state.tasks, groups)
             vertex.operator.restored()
+
+    def row_counts(self) -> dict[str, list[int]]:
+        """Rows that came in and went out by operator, to be saved: a JSON value."""
+        return {vertex.name: [vertex.rows_in, vertex.rows_out] for vertex in self.vertices}
+
+    def restore_row_counts(self, counts: Mapping[str, Sequence[int]]) -> None:
+        """Go on counting from what was saved."""
+        for vertex in self.vertices:
+            vertex.rows_in, vertex.rows_out = counts.get(vertex.name, (0, 0))
 
     def renew(self, saved: Mapping[str, SavedState]) -> None:
         """Makes all operators but sinks anew, and restores them: what a restart does, without one. Between epochs."""

@@ -68,6 +68,8 @@ class Job:
         self._roots = tuple(roots)
         self._settings = settings
         self._savepoint = savepoint
+        self._plan = ""
+        self._rejections = settings.rejected.for_job(name, settings.time_zone)
         self._cancelled = threading.Event()
         self._ended = False
         self._published = False
@@ -91,13 +93,15 @@ class Job:
             restored = resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
-        rejections = settings.rejected.for_job(self.name, settings.time_zone)
+        counts: Mapping[str, Any] = {} if restored is None else restored.counts
+        if restored is not None or self.attempts:
+            self._rejections.go_back(0 if restored is None else restored.epoch, counts.get("rejected", ()))
         self.dataflow = settings.dataflow(
             self._roots,
             settings.options,
             settings.functions,
             settings.time_zone,
-            rejections,
+            self._rejections,
             checked=settings.checked,
             job=self.name if self.checkpoints is None else self.checkpoints.job,
         )
@@ -108,12 +112,13 @@ class Job:
         try:
             if restored is not None:
                 self.dataflow.restore(restored.epoch, restored.operators)
+                self.dataflow.restore_row_counts(counts.get("rows", {}))
                 self.dataflow.recover(restored.sinks)
             elif self.checkpoints is not None:
                 self.dataflow.recover({})
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
-                    context = SourceContext(settings.time_zone, vertex.node.name, rejections)
+                    context = SourceContext(settings.time_zone, vertex.node.name, self._rejections)
                     position = None if restored is None else restored.sources.get(vertex.name)
                     rate = settings.options.get(MAX_ROWS_PER_SECOND)
                     self._sources.append(
@@ -307,14 +312,16 @@ class Job:
 
     def _state(self, operators: Sequence[Any], sinks: Mapping[str, Any], finished: bool) -> EpochState:
         names = {v.node: v.name for v in self.dataflow.vertices}
+        self._plan = self._plan or plan_json(self._roots, self._settings.time_zone)
         return EpochState(
             self.dataflow.epoch,
             self._settings.clock.now(),
-            plan_json(self._roots, self._settings.time_zone),
+            self._plan,
             operators,
             {names[s.node]: s.position() for s in self._sources},
             sinks,
             finished,
+            {"rows": self.dataflow.row_counts(), "rejected": self._rejections.saved(self.dataflow.epoch)},
         )
 
     def _write_savepoint(self, path: str, *, stop: bool, drain: bool) -> CheckpointInfo:
@@ -358,11 +365,14 @@ class Job:
                 raise error
             self.attempts += 1
             self._note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
-            self._close_sources()
+            # What cannot be closed cleanly now is no reason not to go on: it is the failure, seen once more.
+            with suppress(Exception):
+                self._close_sources()
             if self.checkpoints is not None:
-                with suppress(SqlEngineError):
+                with suppress(Exception):
                     self.checkpoints.give_up(self)
-            self.dataflow.abort()
+            with suppress(Exception):
+                self.dataflow.abort()
             self.status = "RESTARTING"
             if self._cancelled.wait(pause / 1000):
                 raise error

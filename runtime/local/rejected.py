@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ class RejectedRows:
     def __init__(self, *, limit: int = KEPT_ROWS) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._kept: list[pa.RecordBatch] = []
+        self._kept: list[tuple[str, pa.RecordBatch]] = []
         self._rows = 0
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """Rejected rows by (job, operator, reason)."""
@@ -93,13 +93,33 @@ class RejectedRows:
                 batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(
                     0, room
                 )
-                self._kept.append(batch)
+                self._kept.append((job, batch))
                 self._rows += batch.num_rows
 
     def rows(self) -> pa.Table:
         """What is kept, with the columns of `REJECTED_SCHEMA`."""
         with self._lock:
-            return pa.Table.from_batches(self._kept, schema=REJECTED_SCHEMA.arrow)
+            return pa.Table.from_batches([batch for _, batch in self._kept], schema=REJECTED_SCHEMA.arrow)
+
+    def of(self, job: str) -> tuple[list[tuple[str, str, int]], int]:
+        """What a job has rejected: operator, reason and number of rows, and how many of them are kept."""
+        with self._lock:
+            counts = [(operator, reason, n) for (of, operator, reason), n in self.counts.items() if of == job]
+            return counts, sum(batch.num_rows for of, batch in self._kept if of == job)
+
+    def go_back(self, job: str, counts: Iterable[tuple[str, str, int]], kept: int) -> None:
+        """A job has rejected so many rows, and all that it rejects comes again after its first `kept` kept ones."""
+        with self._lock:
+            self.counts = Counter({key: n for key, n in self.counts.items() if key[0] != job})
+            self.counts.update({(job, operator, reason): n for operator, reason, n in counts})
+            before, self._kept = self._kept, []
+            for of, batch in before:
+                if of == job:
+                    batch = batch.slice(0, kept)
+                    kept -= batch.num_rows
+                if batch.num_rows:
+                    self._kept.append((of, batch))
+            self._rows = sum(batch.num_rows for _, batch in self._kept)
 
 
 class JobRejections:
@@ -109,6 +129,21 @@ class JobRejections:
         self._rows = rows
         self.job = job
         self._time_zone = time_zone
+        self._marks: list[tuple[int, int]] = [(0, 0)]
+        """How many rows were kept at the end of epochs that were saved; one for each change of that number."""
+
+    def saved(self, epoch: int) -> list[tuple[str, str, int]]:
+        """The figures at the end of an epoch, for a checkpoint: operator, reason, rows."""
+        counts, kept = self._rows.of(self.job)
+        if kept != self._marks[-1][1]:
+            self._marks.append((epoch, kept))
+        return counts
+
+    def go_back(self, epoch: int, counts: Iterable[tuple[str, str, int]]) -> None:
+        """The job goes on after an epoch at whose end these were the figures: what it rejected since comes again."""
+        while self._marks[-1][0] > epoch:
+            self._marks.pop()
+        self._rows.go_back(self.job, counts, self._marks[-1][1])
 
     def reject(
         self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as wall_clock
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -16,7 +16,7 @@ from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import FollowsStatements, ReadContext, RejectedRow, SourceReader, Split, TellsTime
+from runtime.spi.table import FollowsStatements, RejectedRow, SourceReader, Split, TellsTime
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
 
@@ -28,14 +28,22 @@ FIRST_ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What the readers of one source may ask of their job."""
+    """What the readers of one source may ask of their job. Rows that they refuse wait in `refused` until the rows that
+    were read with them are given to an epoch: what was read ahead and is dropped was not refused."""
 
     time_zone: str
     source: str
     rejections: JobRejections
+    refused: list[RejectedRow] = field(default_factory=list)
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
-        self.rejections.reject_raw(self.source, rows)
+        self.refused.extend(rows)
+
+    def take_refused(self) -> tuple[RejectedRow, ...]:
+        """What waits, which waits no more. Only by whoever reads."""
+        taken = tuple(self.refused)
+        self.refused.clear()
+        return taken
 
 
 _Taken = tuple[str, list[ChangelogBatch]]
@@ -103,7 +111,7 @@ class SourceInputs:
     def __init__(
         self,
         node: SourceExec,
-        context: ReadContext,
+        context: SourceContext,
         clock: Clock,
         position: Any = None,
         *,
@@ -143,6 +151,8 @@ class SourceInputs:
         given = self._read(max_rows, until) if ahead is None else ahead.result()
         self._finished = given.finished
         self._reached = given.reached or self._reached
+        if given.refused:
+            self._context.rejections.reject_raw(self._context.source, given.refused)
         return given
 
     def read_ahead(self, max_rows: int, worker: ThreadPoolExecutor) -> None:
@@ -233,6 +243,7 @@ class SourceInputs:
             self._split_rows(pieces),
             self._reach(),
             wall_clock.perf_counter() - started,
+            self._context.take_refused(),
         )
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:

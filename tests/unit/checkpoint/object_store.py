@@ -11,13 +11,17 @@ from pyarrow import fs
 class MemoryObjects(fs.FileSystemHandler):
     """A file system without folders. Reading, writing and listing are operations, counted from 0.
 
+    Args:
+        partial: an object that could not be written whole is there in part; otherwise it is not there.
+
     Attributes:
         objects: content by path.
         count: operations so far.
         failing: which operations fail, by number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, partial: bool = True) -> None:
+        self.partial = partial
         self.objects: dict[str, bytes] = {}
         self.count = 0
         self.failing: range | None = None
@@ -93,12 +97,14 @@ class _Upload:
         self._store = store
         self._path = path
         self._parts: list[bytes] = []
+        self._whole = True
         self.closed = False
 
     def write(self, data: bytes) -> int:
         try:
             self._store.operation()
         except OSError:
+            self._whole = False
             self._parts.append(bytes(data[: len(data) // 2]))
             raise
         self._parts.append(bytes(data))
@@ -109,5 +115,6 @@ class _Upload:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            self._store.objects[self._path] = b"".join(self._parts)
+            if self._whole or self._store.partial:
+                self._store.objects[self._path] = b"".join(self._parts)
             self._store.operation()

@@ -1,0 +1,41 @@
+"""How much of the fault suite is run: little of everything in CI, `make faults` for more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.inputs import make_inputs
+from tests.faults.processes import WarmProcess
+
+SEEDS = int(os.environ.get("FAULT_SEEDS", "2000"))
+KILLS = int(os.environ.get("FAULT_KILLS", "2"))
+FIRST_SEED = int(os.environ.get("FAULT_FIRST_SEED", "0"))
+MANY_KILLS = 10
+
+
+@pytest.fixture(scope="session")
+def few_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs for jobs that run very often."""
+    folder = tmp_path_factory.mktemp("few_rows")
+    make_inputs(folder, 40)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def many_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs for jobs that are to live long enough to be killed so often."""
+    folder = tmp_path_factory.mktemp("many_rows")
+    make_inputs(folder, 800 if KILLS <= MANY_KILLS else 4000)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmProcess]:
+    """Starts processes quickly."""
+    process = WarmProcess()
+    yield process
+    process.close()
