@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+from planner.advice import advice
 from planner.cost.cost import Estimate, estimate
 from planner.logical import nodes as n
 from planner.logical.display import explain as explain_logical
 from planner.logical.nodes import LogicalNode
 from planner.lower.lowering import LowerContext
-from planner.traits.boundedness import unbounded_nodes
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
-from planner.traits.determinism import non_deterministic_updates
 from planner.traits.keys import upsert_keys
-from planner.traits.naming import describe
 from runtime.core.errors import UserError, did_you_mean
 from runtime.plan.explain import explain as explain_physical
 from runtime.plan.explain import order_text
@@ -55,7 +53,7 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext, 
         ("Physical Plan", _physical([p for _, _, p in plans], details, order, context)),
     ]
     if "PLAN_ADVICE" in details:
-        sections.append(("Advice", _advice([best for _, best, _ in plans], traits)))
+        sections.append(("Advice", "\n".join(advice([best for _, best, _ in plans], traits)) or "nothing to say"))
     if "JSON_EXECUTION_PLAN" in details:
         sections.append(("JSON Execution Plan", plan_json([p for _, _, p in plans])))
     return "\n\n".join(f"== {title} ==\n{text}" for title, text in sections)
@@ -100,16 +98,3 @@ def _cost(cost: Estimate) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.3g}" if value >= 1e6 else f"{value:.0f}"
-
-
-def _advice(plans: Sequence[LogicalNode], traits: TraitContext) -> str:
-    lines: list[str] = []
-    for plan in plans:
-        lines.extend(
-            f"state without bound: {describe(node)} keeps all rows; SET 'table.exec.state.ttl' or join within a window or an interval"
-            for node in unbounded_nodes(plan, traits)
-        )
-        lines.extend(
-            f"updates that may not cancel: {finding.message}" for finding in non_deterministic_updates(plan, traits)
-        )
-    return "\n".join(dict.fromkeys(lines)) or "nothing to say"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from connectors.memory import MemorySink, MemoryTable
+from planner.advice import warnings
 from planner.logical.nodes import Aggregate, AssignWatermark, LogicalNode, Project, Scan, Sink, Sort
 from planner.logical.shared import holds_shared, map_shared
 from planner.lower import LowerContext, lower, lower_statement_set
@@ -185,6 +186,7 @@ def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Seque
         plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
     sink = Sink(plan, MemorySink(contents, live=True), contents.name)
     optimized, trace = _optimize(session, sink, displayed=False, batch=False)
+    _note(session, [optimized])
     return Planned(sink, optimized, lower(optimized, lower_context(session)), trace)
 
 
@@ -192,6 +194,7 @@ def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *,
     """Plan INSERT INTO."""
     sink = _bound_insert(session, statement, target, live=live)
     optimized, trace = _optimize(session, sink, displayed=False, batch=Binding(session, live).batch)
+    _note(session, [optimized])
     physical = lower(optimized, lower_context(session))
     _check_overwrite(statement, physical)
     return Planned(sink, optimized, physical, trace)
@@ -205,6 +208,7 @@ def plan_statement_set(
     traces = [Trace() for _ in bound]
     context = RuleContext(session.functions, session.options, session.time_zone, False)
     optimized = optimize_set(bound, context, traces)
+    _note(session, optimized)
     if Binding(session, live).batch:
         optimized = [_everywhere(plan, _at_its_end) for plan in optimized]
     physical = lower_statement_set(optimized, lower_context(session))
@@ -235,6 +239,12 @@ def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, 
     binding = Binding(session, session.inserts_follow)
     bound = bind_insert(statement, target, sink, binding)
     return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
+
+
+def _note(session: Session, plans: Sequence[LogicalNode]) -> None:
+    """What may be wrong with plans that run for long is said with the result of their statement."""
+    traits = TraitContext(session.functions, session.options)
+    session.notes += [note for plan in plans for note in warnings(plan, traits)]
 
 
 def _optimize(session: Session, plan: LogicalNode, *, displayed: bool, batch: bool) -> tuple[LogicalNode, Trace]:

@@ -136,6 +136,8 @@ class Session:
         """What takes the place of a table that is created: tests put tables in memory in the place of connectors."""
         self.declared: dict[ObjectPath, CatalogTable] = {}
         """Tables with a stand-in as they were declared."""
+        self.notes: list[tuple[str, Span | None]] = []
+        """What the statement at hand may have got wrong, with the place in its text."""
         self.inserts_follow = False
         """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
         self.target = JobTarget()

@@ -16,6 +16,7 @@ from runtime.core.schema import Schema
 from runtime.spi.table import SourceTable
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.advice import advice, noted
 from sqlengine.planning import query_schema
 from sqlengine.python_input import Input
 from sqlengine.python_inputs import InputOptions, create_input
@@ -173,6 +174,7 @@ class TableFactory:
         return StatementSet(self._engine)
 
     def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
+        self.__session.notes.clear()
         try:
             result = execute(statement, self.__session)
         except SqlEngineError as error:
@@ -184,6 +186,8 @@ class TableFactory:
                 text=text,
                 hint="name parts of it with WITH or CREATE VIEW",
             ) from None
+        notes = [*advice(statement, text), *self.__session.notes]
+        result.warnings = (*result.warnings, *dict.fromkeys(noted(note, span, text) for note, span in notes))
         for message in result.warnings:
             warnings.warn(message, SqlEngineWarning, stacklevel=4)
         result.locate = locate

@@ -229,6 +229,7 @@ class WindowTable(Unary):
     start: Column
     end: Column
     window_time: Column
+    span: Span | None = field(default=None, compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:

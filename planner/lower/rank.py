@@ -197,6 +197,9 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
     return run.restored(current, plan.columns)
 
 
+_FOLLOWING = (FrameBound.FOLLOWING, FrameBound.UNBOUNDED_FOLLOWING)
+
+
 def _over(
     run: Lowering,
     source: Lowered,
@@ -214,6 +217,12 @@ def _over(
     source, _, aggregates = aggregate_input(run, source, (), plain, not appends)
     rowtime = by_time and order[0].expr.type.is_rowtime
     proctime = by_time and order[0].expr.type.is_proctime
+    if (rowtime or proctime) and frame is not None and frame.upper in _FOLLOWING:
+        raise UnsupportedError(
+            "a frame over a time attribute cannot end after the current row",
+            span=calls[0][1].span,
+            hint="end it with CURRENT ROW: a stream cannot be asked for rows that have not come",
+        )
     columns = [c for c, _ in calls]
     schema = Schema((*source.node.schema.fields, *schema_of(columns).fields))
     mode = APPEND if rowtime or proctime else RETRACT

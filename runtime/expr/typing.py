@@ -266,9 +266,27 @@ def resolve_call(
                 return coerced, _nullability(function, coerced, result)
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
     shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
+    advice = _advice(function.name.upper(), arg_types)
     raise TypeMismatchError(
-        f"{shown_name(function.name)} does not take ({shown})", code="E1301", span=span, hint=f"it takes: {takes}"
+        f"{shown_name(function.name)} does not take ({shown})",
+        code="E1301",
+        span=span,
+        hint=f"{advice}it takes: {takes}",
     )
+
+
+def _advice(name: str, types: Sequence[DataType]) -> str:
+    """What was meant, where that is known."""
+    if name == "+" and any(t.is_character for t in types):
+        return "texts are joined with ||, and CAST makes a number of a text; "
+    times = any(t.is_timestamp or t.root is TypeRoot.DATE for t in types)
+    if name in ("+", "-") and times and any(t.is_numeric for t in types):
+        return "add or take away an interval, such as INTERVAL '5' MINUTE; "
+    if name in ("||", "CONCAT", "CONCAT_WS") and not all(t.is_character for t in types):
+        return "make texts of the others with CAST(.. AS STRING); "
+    if name in ("COALESCE", "IFNULL", "NULLIF", "GREATEST", "LEAST", "IF") and len(types) > 1:
+        return "its values are of one type: CAST the others; "
+    return ""
 
 
 def _match(signature: Signature, given: CallTypes, exact: bool) -> tuple[tuple[DataType, ...], DataType] | None:

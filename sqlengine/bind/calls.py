@@ -7,6 +7,7 @@ CASE where the library has no such function.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
@@ -28,6 +29,7 @@ from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
 from runtime.expr.typing import resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.construct import row_of
+from sqlengine.bind.habits import FUNCTIONS
 from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, JsonFunction, ModelArg, NamedArg, TableArg
@@ -57,7 +59,15 @@ def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyF
         return binder.env.context.functions.get(name)
     except BindError as error:
         error.span = error.span or span
+        known = difflib.get_close_matches(name.upper(), FUNCTIONS, n=1, cutoff=0.8)
+        error.hint = FUNCTIONS[known[0]] if known else error.hint
         raise
+
+
+_AGGREGATE_HINTS = {
+    "WHERE": "filter groups with HAVING",
+    "GROUP BY": "group by columns; HAVING filters groups, ORDER BY sorts them",
+}
 
 
 class AggregateParts:
@@ -281,7 +291,7 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
             f"the aggregate {parts.name} cannot stand in {clause.name}",
             code="E1210",
             span=parts.span,
-            hint="filter groups with HAVING" if clause.name == "WHERE" else None,
+            hint=_AGGREGATE_HINTS.get(clause.name, "compute it in a query in FROM, and use its column here"),
         )
     inner = Clause(f"the arguments of {parts.name}")
     args, result = resolved_arguments(binder, parts, function, inner)

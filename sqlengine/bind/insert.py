@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import DataType
+from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
@@ -181,12 +181,17 @@ class _Insertion:
 
     def _mismatch(self, name: str, found: DataType, wanted: DataType, span: Span | None) -> TypeMismatchError:
         plain = wanted.with_nullable(True)
+        hint = f"CAST(.. AS {plain})"
+        if found.is_character and plain.root in (TypeRoot.DATE, TypeRoot.TIMESTAMP, TypeRoot.TIME):
+            hint = f"write {plain.root.name} '..', or {hint}"
+        elif name in self.query.names:
+            hint += "; columns go by position, not by name"
         return TypeMismatchError(
             f'the column "{name}" of {self.table} is {plain}, and the query gives '
             f"{found.materialized().with_nullable(True)}{self.schemas()}",
             code="E1313",
             span=span,
-            hint=f"CAST(.. AS {plain})",
+            hint=hint,
         )
 
     def schemas(self) -> str:

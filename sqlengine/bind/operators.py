@@ -75,7 +75,7 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
             f"{shown[0]} and {shown[1]} cannot be compared",
             code="E1304",
             span=span,
-            hint=f"CAST one of them, for example CAST(.. AS {_to_cast_to(left.type, right.type)})",
+            hint=_how_to_compare(left, right),
         )
     nullable = operator not in _NEVER_NULL and (left.type.nullable or right.type.nullable)
     return Call(operator, (_side(left, common), _side(right, common)), BOOLEAN.with_nullable(nullable), span=span)
@@ -87,6 +87,19 @@ def _number_of_text(left: DataType, right: DataType) -> DataType | None:
     if left.is_numeric and right.is_character:
         return left
     return right if left.is_character and right.is_numeric else None
+
+
+def _how_to_compare(left: Expr, right: Expr) -> str:
+    """What to write where two values cannot be compared."""
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Literal) and one.type.is_character and other.type.is_numeric:
+            text = str(one.value)
+            if text.replace(".", "", 1).lstrip("-").isdigit():
+                return f"a number stands without quotes: {text}"
+            return "CAST the number: CAST(.. AS STRING), or compare it with a number"
+        if isinstance(one, Literal) and one.type.is_numeric and other.type.is_character:
+            return f"a text stands in quotes: '{one.value}'; or CAST it AS {one.type.with_nullable(True)}"
+    return f"CAST one of them, for example CAST(.. AS {_to_cast_to(left.type, right.type)})"
 
 
 def _to_cast_to(left: DataType, right: DataType) -> DataType:

@@ -178,10 +178,17 @@ def _project(
 
 def _rowtime_type(type_: DataType, name: str, table: CatalogTable) -> DataType:
     if not type_.is_timestamp or type_.precision > 3:
+        hint = "WATERMARK FOR takes a TIMESTAMP or TIMESTAMP_LTZ column with a precision of at most 3"
+        if type_.is_integer:
+            hint += f"; add a column AS TO_TIMESTAMP_LTZ({name}, 3) for milliseconds since 1970"
+        elif type_.is_character:
+            hint += f"; add a column AS TO_TIMESTAMP({name})"
+        elif type_.is_timestamp:
+            hint += f"; add a column AS CAST({name} AS TIMESTAMP(3))"
         raise TypeMismatchError(
             f'the rowtime column "{name}" of {table.path.name} is {with_article(type_.materialized().with_nullable(True))}',
             code="E1312",
-            hint="WATERMARK FOR takes a TIMESTAMP or TIMESTAMP_LTZ column with a precision of at most 3",
+            hint=hint,
         )
     if type_.is_proctime:
         raise TypeMismatchError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, ColumnRef, Expr, OuterRef, transform
+from sqlengine.bind.habits import COLUMNS
 
 __all__ = ["Found", "Scope", "Source", "outer"]
 
@@ -155,7 +156,13 @@ class Scope:
                 hint=did_you_mean(parts[0], names) or "a relation is named in FROM",
             )
         columns = [c.name for s in self.everywhere() for c in s.columns]
-        return BindError(f'unknown column "{parts[0]}"', code="E1201", span=span, hint=did_you_mean(parts[0], columns))
+        hint = COLUMNS.get(parts[0].upper())
+        tables = [s.name for s in self.everywhere() if s.name == parts[0]]
+        if hint is None and tables:
+            hint = f'"{parts[0]}" is a relation of FROM: name one of its columns, such as {_example(self, parts[0])}'
+        return BindError(
+            f'unknown column "{parts[0]}"', code="E1201", span=span, hint=hint or did_you_mean(parts[0], columns)
+        )
 
     def everywhere(self) -> Iterator[Source]:
         """The relations of this scope and of all around it."""
@@ -163,6 +170,12 @@ class Scope:
         while scope is not None:
             yield from scope.sources
             scope = scope.parent
+
+
+def _example(scope: Scope, name: str) -> str:
+    """A column of a relation, as it is written."""
+    source = next(s for s in scope.everywhere() if s.name == name)
+    return f"{name}.{source.columns[0].name}" if source.columns else f"{name}.*"
 
 
 def outer(expr: Expr) -> Expr:

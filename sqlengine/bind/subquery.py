@@ -73,7 +73,7 @@ def in_query(binder: ExpressionRules, written: exp.Expr, tree: exp.Expr, span: S
     query = bound_subquery(binder, tree)
     if len(query.names) != len(operands):
         raise BindError(
-            f"the query of IN has {len(query.names)} columns for {len(operands)} values",
+            f"the query of IN has {len(query.names)} columns for {len(operands)} value{'' if len(operands) == 1 else 's'}",
             code="E1220",
             span=span_of(tree),
             hint="write as many values as columns: (a, b) IN (SELECT x, y ..)",

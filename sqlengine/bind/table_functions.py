@@ -105,6 +105,17 @@ def bind_window_function(call: FunctionCall, env: QueryEnv, relation: RelationOf
     return window_table(plan, found[0].ref(), window, partition, span_of(named), name, batch=env.context.batch)
 
 
+_LENGTHS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000), ("SECOND", 1000))
+
+
+def _spoken(milliseconds: int) -> str:
+    """A length as an interval is written, in the largest unit that has it whole."""
+    for unit, length in _LENGTHS:
+        if milliseconds and milliseconds % length == 0:
+            return f"INTERVAL '{milliseconds // length}' {unit}"
+    return f"INTERVAL '{milliseconds / 1000:g}' SECOND"
+
+
 def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSpec:
     """The window assigner of lengths in milliseconds; E1232 when they do not fit together, E1234 when each row falls
     in more than `MAX_WINDOWS` windows: it would come out once for each of them."""
@@ -112,7 +123,7 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
     for parameter, length in lengths.items():
         if parameter != "OFFSET" and length <= 0:
             raise BindError(
-                f"{parameter.lower()} of {name} must be positive, and is {length} ms",
+                f"{parameter.lower()} of {name} must be positive, and is {_spoken(length)}",
                 code="E1232",
                 span=span,
                 hint="for example INTERVAL '5' MINUTE",
@@ -120,10 +131,10 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
     size = lengths.get("SIZE", 0)
     if name != "SESSION" and abs(offset) >= size:
         raise BindError(
-            f"the offset of {name} must be smaller than its size, and is {offset} ms of {size} ms",
+            f"the offset of {name} must be smaller than its size, and is {_spoken(offset)} of {_spoken(size)}",
             code="E1232",
             span=span,
-            hint=f"an offset of {offset % size} ms means the same",
+            hint=f"an offset of {_spoken(offset % size)} means the same",
         )
     match name:
         case "TUMBLE":
@@ -132,7 +143,7 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
             slide = lengths["SLIDE"]
             if size % slide:
                 raise BindError(
-                    f"the size of HOP must be a multiple of its slide, and they are {size} ms and {slide} ms",
+                    f"the size of HOP must be a multiple of its slide, and they are {_spoken(size)} and {_spoken(slide)}",
                     code="E1232",
                     span=span,
                     hint="the slide stands before the size",
@@ -143,7 +154,7 @@ def window_of(name: str, lengths: dict[str, int], span: Span | None) -> WindowSp
             step = lengths["STEP"]
             if size % step:
                 raise BindError(
-                    f"the size of CUMULATE must be a multiple of its step, and they are {size} ms and {step} ms",
+                    f"the size of CUMULATE must be a multiple of its step, and they are {_spoken(size)} and {_spoken(step)}",
                     code="E1232",
                     span=span,
                     hint="the step stands before the size",
@@ -201,6 +212,7 @@ def window_table(
         fresh_column("window_start", bound),
         fresh_column("window_end", bound),
         fresh_column("window_time", time_type),
+        span,
     )
 
 

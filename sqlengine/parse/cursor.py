@@ -11,7 +11,8 @@ from typing import NoReturn, TypeVar
 
 from sqlglot import exp
 
-from runtime.core.errors import Span, SqlSyntaxError
+from runtime.core.errors import Span, SqlSyntaxError, did_you_mean
+from sqlengine.parse.habits import syntax_hint
 from sqlengine.parse.lexer import END, QUOTED, STRING, UNICODE, WORD, Token, decode_unicode, scan
 
 __all__ = ["RESERVED", "Cursor"]
@@ -214,6 +215,7 @@ class Cursor:
         message = f"unexpected {describe(token)}"
         if expected:
             message += "; expected " + _alternatives(expected)
+        hint = syntax_hint(self.tokens, self.index, expected, self.text) or hint or _misspelt(token, expected)
         raise SqlSyntaxError(message, span=_visible(token, self.text), hint=hint, text=self.text)
 
     def refuse(self, message: str, start: Token | Span | None = None, hint: str | None = None) -> NoReturn:
@@ -223,6 +225,13 @@ class Cursor:
         else:
             span = start if isinstance(start, Span) else self.span_from(start)
         raise SqlSyntaxError(message, span=span, hint=hint, text=self.text)
+
+
+def _misspelt(token: Token, expected: tuple[str, ...]) -> str | None:
+    """Which of the expected words was meant, if one is near."""
+    words = [word for word in expected if word.isupper() and word.isalpha()]
+    near = did_you_mean(token.upper, words) if token.kind is WORD and words else None
+    return near if near is not None and near.startswith("did you mean") else None
 
 
 def describe(token: Token) -> str:

@@ -176,7 +176,10 @@ def _unscannable(text: str, position: int) -> SqlSyntaxError:
     rest = text[position:]
     span = Span(position, position + 1)
     if rest.startswith("'") or re.match(r"(?:[uU]&|[eExX])'", rest):
-        return SqlSyntaxError("a text is not closed", span=span, hint="close it with a single quote", text=text)
+        hint = "close it with a single quote"
+        if text[:position][-1:].isalnum():
+            hint += "; a quote inside a text is written twice, as in 'it''s'"
+        return SqlSyntaxError("a text is not closed", span=span, hint=hint, text=text)
     if rest.startswith("`"):
         return SqlSyntaxError("an identifier is not closed", span=span, hint="close it with a back-tick", text=text)
     if rest.startswith("/*"):
@@ -189,4 +192,7 @@ def _unscannable(text: str, position: int) -> SqlSyntaxError:
             text=text,
             hint="identifiers stand in `back-ticks`, texts in 'single quotes'",
         )
-    return SqlSyntaxError(f"the character {rest[0]!r} does not belong here", span=span, text=text)
+    hint = {"#": "a comment begins with --", "\\": "commands with a backslash are for the prompt of sqlengine shell"}
+    return SqlSyntaxError(
+        f"the character '{rest[0]}' does not belong here", span=span, text=text, hint=hint.get(rest[0])
+    )

@@ -71,7 +71,7 @@ class RelationGrammar(ExpressionGrammar):
         at = self.token
         if not self.at("ON", "CONFLICT", "DO") and self.match("ON"):
             if natural or kind == "CROSS":
-                self.refuse(f"a {'NATURAL' if natural else 'CROSS'} JOIN takes no ON", at)
+                self.refuse(f"a {'NATURAL' if natural else 'CROSS'} JOIN takes no ON", at, "write JOIN .. ON")
             tree.set("on", self.expression())
         elif self.match("USING"):
             if natural or kind == "CROSS":
@@ -80,7 +80,9 @@ class RelationGrammar(ExpressionGrammar):
             tree.set("using", self.comma_separated(lambda: self.identifier("a column name")))
             self.expect(")")
         elif not natural and kind != "CROSS":
-            self.fail("ON", "USING", hint="to join all pairs of rows, write CROSS JOIN")
+            self.fail(
+                "ON", "USING", hint="say which rows meet: ON a.x = b.y; to join all pairs of rows, write CROSS JOIN"
+            )
         return self.place(tree, start)
 
     # Relations

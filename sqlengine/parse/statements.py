@@ -7,6 +7,7 @@ END belong to the set. Statements with queries or expressions in them are read h
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from sqlglot import exp
 
 from runtime.core.errors import Span, UnsupportedError, did_you_mean
 from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
+from sqlengine.parse.habits import FOREIGN
 from sqlengine.parse.lexer import END, WORD, Token, scan
 from sqlengine.parse.statement_nodes import (
     Call,
@@ -55,6 +57,7 @@ STARTERS = (
     "CALL",
     *sorted(UTILITY_WORDS),
 )
+_BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
 _CLAUSES = (
     "FROM",
     "WHERE",
@@ -134,7 +137,7 @@ class StatementGrammar(TableGrammar):
             return QueryStatement(self.query_text())
         if self.token.kind is WORD:
             near = did_you_mean(self.token.text, STARTERS)
-            hint = near if near and near.startswith("did you mean") else None
+            hint = FOREIGN.get(self.token.upper) or (near if near and near.startswith("did you mean") else None)
             self.refuse(f'no statement starts with "{self.token.text}"', hint=hint)
         self.fail("a statement")
 
@@ -374,11 +377,12 @@ class StatementGrammar(TableGrammar):
         token, before = self.token, self.previous
         if token.kind is WORD and token.upper in STARTERS and token.upper != "WITH":
             self.fail(";", hint="statements are separated by semicolons")
-        for word in (token, before):
+        names_table = self.tokens[max(self.index - 2, 0)].upper in _BEFORE_TABLE
+        for word in (token,) if names_table else (before, token):
             if word.kind is WORD and word.upper not in _CLAUSES:
-                near = did_you_mean(word.upper, _CLAUSES)
-                if near and near.startswith("did you mean"):
-                    self.fail("the end of the statement", hint=f'{near[:-1]} where it says "{word.text}"?')
+                near = difflib.get_close_matches(word.upper, _CLAUSES, n=1, cutoff=0.7)
+                if near:
+                    self.fail("the end of the statement", hint=f'did you mean "{near[0]}" where it says "{word.text}"?')
         self.fail("the end of the statement")
 
 

@@ -209,7 +209,7 @@ class TableGrammar(QueryGrammar):
         if self.at("WATERMARK", "FOR"):
             found.watermarks.append(self._watermark())
             if len(found.watermarks) > 1:
-                self.refuse("a table has one watermark", start)
+                self.refuse("a table has one watermark", start, "keep the one of its event time")
         elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
             self._keep_key(found, self._table_key(), start)
         elif self.at("UNIQUE", "("):
@@ -219,7 +219,7 @@ class TableGrammar(QueryGrammar):
         else:
             column, key = self._column()
             if any(other.name.text == column.name.text for other in found.columns):
-                self.refuse(f'the column "{column.name}" is there twice', column.name.span)
+                self.refuse(f'the column "{column.name}" is there twice', column.name.span, "give it another name")
             found.columns.append(column)
             if key is not None:
                 self._keep_key(found, key, start)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from runtime.core import types
-from runtime.core.errors import UnsupportedError, did_you_mean
+from runtime.core.errors import UnsupportedError
 from runtime.core.types import STRING_LENGTH, DataType, RowField, TypeRoot
 from sqlengine.parse.cursor import Cursor
+from sqlengine.parse.habits import type_hint
 from sqlengine.parse.lexer import END, NUMBER, STRING, WORD
 from sqlengine.parse.nodes import TypeSpec
 
@@ -136,7 +137,8 @@ class TypeGrammar(Cursor):
             self._unsupported(_LATER[word], start.start)
         plain = _PLAIN.get(word)
         if plain is None:
-            self.refuse(f'there is no type "{start.text}"', start, did_you_mean(start.text, _KNOWN))
+            before = self.tokens[max(self.tokens.index(start) - 1, 0)]
+            self.refuse(f'there is no type "{start.text}"', start, type_hint(start, before, _KNOWN))
         return plain
 
     def _size(self, what: str, low: int, high: int, default: int) -> int:

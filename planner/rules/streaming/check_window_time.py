@@ -21,6 +21,7 @@ def check_window_time(node: WindowTable, context: RuleContext) -> LogicalNode | 
         return None
     raise PlanningError(
         f'the window function needs a time attribute, but "{node.time.name}" is {node.time.type.materialized()} here',
+        span=node.span,
         hint="regular joins and aggregates make time attributes plain timestamps; "
         "use window_time, an interval join or a window join before the window",
     )
