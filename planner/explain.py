@@ -5,7 +5,7 @@
 | CHANGELOG_MODE | the upsert keys of each updating node of the optimized plan (row kinds always stand in the physical
 plan) |
 | ESTIMATED_COST | rows, changes and state of each node of the optimized plan |
-| STATE | the state tables of each operator and what bounds them |
+| STATE | the state tables of each operator and what bounds them; how large they will be |
 | JSON_EXECUTION_PLAN | the physical plan as JSON |
 | PLAN_ADVICE | what in the plan may surprise: state without bound, updates that may not cancel |
 """
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from planner.advice import advice
 from planner.cost.cost import Estimate, estimate
+from planner.explain_state import state_text, tables_of
 from planner.logical import nodes as n
 from planner.logical.display import explain as explain_logical
 from planner.logical.nodes import LogicalNode
@@ -24,6 +25,7 @@ from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
 from runtime.core.errors import UserError, did_you_mean
+from runtime.local.job_settings import EPOCH_MAX_ROWS
 from runtime.plan.explain import explain as explain_physical
 from runtime.plan.explain import order_text
 from runtime.plan.json import plan_json
@@ -52,6 +54,9 @@ def explain_text(plans: Plans, details: Collection[str], context: LowerContext, 
         ("Optimized Logical Plan", "\n\n".join(explain_logical(best, _note(details, traits)) for _, best, _ in plans)),
         ("Physical Plan", _physical([p for _, _, p in plans], details, order, context)),
     ]
+    if "STATE" in details:
+        tables = tables_of([best for _, best, _ in plans])
+        sections.append(("State", state_text([q for _, _, q in plans], tables, context.options.get(EPOCH_MAX_ROWS))))
     if "PLAN_ADVICE" in details:
         sections.append(("Advice", "\n".join(advice([best for _, best, _ in plans], traits)) or "nothing to say"))
     if "JSON_EXECUTION_PLAN" in details:

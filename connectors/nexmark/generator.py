@@ -19,7 +19,17 @@ import pyarrow.compute as pc
 
 from connectors.random_words import Numbers, RandomWords, text_pool
 
-__all__ = ["AUCTION", "BID", "KINDS", "PERSON", "Columns", "EventTimes", "Nexmark"]
+__all__ = [
+    "ACTIVE_PEOPLE",
+    "AUCTION",
+    "AUCTIONS_IN_FLIGHT",
+    "BID",
+    "KINDS",
+    "PERSON",
+    "Columns",
+    "EventTimes",
+    "Nexmark",
+]
 
 PERSON, AUCTION, BID = 0, 1, 2
 KINDS = ("person", "auction", "bid")
@@ -27,7 +37,7 @@ Columns = dict[str, pa.Array]
 
 _FIRST_ID = 1000
 _FIRST_CATEGORY, _CATEGORIES = 10, 5
-_ACTIVE_PEOPLE, _AUCTIONS_IN_FLIGHT = 1000, 100
+ACTIVE_PEOPLE, AUCTIONS_IN_FLIGHT = 1000, 100
 _PERSON_LEAD, _AUCTION_LEAD = 10, 10
 _HOT_EVERY = 100
 """One auction, seller or bidder in so many is the hot one of its time."""
@@ -119,6 +129,12 @@ class Nexmark:
     def field_names(self, kind: int) -> tuple[str, ...]:
         return tuple(self._fields[kind])
 
+    def pool_size(self, kind: str, name: str) -> int | None:
+        """How many texts a column is drawn from, None for one that is no draw of texts."""
+        extra = f"extra {KINDS.index(kind)}"
+        pool = {"itemName": "item", "url": "url", "extra": extra, "channel": "channel"}.get(name, name)
+        return len(self._pools[pool]) if pool in self._pools else None
+
     # --- ids ---------------------------------------------------------------------------------------------------------------
 
     def _last_person(self, events: Numbers) -> Numbers:
@@ -136,12 +152,12 @@ class Nexmark:
     def _some_person(self, events: Numbers, stream: int) -> Numbers:
         """A recent person, or one of the next few."""
         people = self._last_person(events) + 1
-        active = np.minimum(people, _ACTIVE_PEOPLE)
+        active = np.minimum(people, ACTIVE_PEOPLE)
         return people - active + self._random.below(events, stream, active + _PERSON_LEAD)
 
     def _some_auction(self, events: Numbers, stream: int) -> Numbers:
         last = self._last_auction(events)
-        first = np.maximum(last - _AUCTIONS_IN_FLIGHT, 0)
+        first = np.maximum(last - AUCTIONS_IN_FLIGHT, 0)
         return first + self._random.below(events, stream, np.maximum(last - first, -1) + 1 + _AUCTION_LEAD)
 
     def _hot(self, events: Numbers, stream: int, ratio: int) -> np.ndarray:
@@ -209,7 +225,7 @@ class Nexmark:
 
     def _expires(self, events: Numbers) -> pa.Array:
         """An auction ends within about twice the time in which as many auctions begin as are in flight."""
-        ahead = _AUCTIONS_IN_FLIGHT * self.period // max(1, self.proportions[AUCTION])
+        ahead = AUCTIONS_IN_FLIGHT * self.period // max(1, self.proportions[AUCTION])
         starts = self.times.of(events)
         horizon = np.maximum(2 * (self.times.of(events + ahead) - starts), 1)
         return pa.array((starts + 1 + self._random.below(events, 34, horizon)) * 1000).view(pa.timestamp("us"))

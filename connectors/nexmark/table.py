@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.nexmark.generator import KINDS, EventTimes, Nexmark
+from connectors.nexmark.statistics import column_statistics
 from connectors.options import TableOptions, physical_part
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import OptionError, did_you_mean
@@ -100,7 +101,9 @@ class NexmarkSource:
         return self.events if self.kind is None else self.generator.count(self.kind, self.events)
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=self.rows)
+        if self.kind is None or not self.rows:
+            return TableStatistics(rows=self.rows)
+        return TableStatistics(self.rows, column_statistics(self.generator, self.kind, self.events))
 
     def splits(self) -> list[Split]:
         return [Split("events", endless=not self.bounded)]

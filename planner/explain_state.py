@@ -1,0 +1,93 @@
+"""How large the state of a plan will be: the section `State` of EXPLAIN STATE, and what to do about state without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from planner.cost.column_facts import statistics_of
+from planner.cost.row_facts import RowFacts, row_facts
+from planner.cost.state_size import TableSize, state_sizes
+from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
+from runtime.plan import nodes as p
+from runtime.plan.identity import uids
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.walk import walk, walk_all
+from runtime.spi.table import TableStatistics
+
+__all__ = ["state_text", "tables_of"]
+
+_ADVICE: Mapping[type[PhysicalNode], str] = {
+    p.HashJoinExec: "SET 'table.exec.state.ttl', hint STATE_TTL for a side, or join within an interval or a window",
+    p.TemporalJoinExec: "join rows that only come: then versions before the watermark go",
+    p.GroupAggregateExec: "SET 'table.exec.state.ttl', or aggregate in windows",
+    p.TopNExec: "SET 'table.exec.state.ttl', or rank in windows",
+    p.OverAggregateExec: "SET 'table.exec.state.ttl', or give the frame an interval of event time",
+    p.DeduplicateExec: "SET 'table.exec.state.ttl'",
+    p.SinkMaterializeExec: "SET 'table.exec.state.ttl', or write by the key of the query",
+}
+_OTHER_ADVICE = "aggregate or join in windows, or limit the input"
+
+
+def tables_of(plans: Sequence[LogicalNode]) -> dict[str, TableStatistics]:
+    """What is known of the tables that plans read, by name."""
+    found: dict[str, TableStatistics] = {}
+    waiting = list(plans)
+    while waiting:
+        plan = waiting.pop()
+        if isinstance(plan, n.Scan) and plan.table is not None:
+            found[plan.name] = statistics_of(plan)
+        waiting += [plan.plan] if isinstance(plan, n.Shared) else plan.inputs
+    return found
+
+
+def state_text(plans: Sequence[PhysicalNode], tables: Mapping[str, TableStatistics], epoch_rows: int) -> str:
+    """A line for each table of each operator: its rows, keys and bytes when the input has been read, how it grows, and what
+    to do when nothing bounds it. Of tables whose size nobody knows only the bytes of a row."""
+    names = uids(plans)
+    facts: dict[PhysicalNode, RowFacts] = {}
+    lines: list[str] = []
+    total, known = 0.0, True
+    for node in walk_all(plans):
+        inputs = [row_facts(source, tables, epoch_rows, facts) for source in node.inputs]
+        sure = all(i.known for i in inputs)
+        for size in state_sizes(node, inputs):
+            lines.append(f"{names[node]} {size.name}: {'; '.join(_parts(node, size, sure))}")
+            total += size.bytes
+            known &= sure
+    if not lines:
+        return "nothing is kept"
+    if known:
+        lines.append(f"all: about {_size(total)}")
+    return "\n".join(lines)
+
+
+def _parts(node: PhysicalNode, size: TableSize, known: bool) -> Iterator[str]:
+    each = size.bytes / max(size.rows, 1.0)
+    if known:
+        rows, keys = round(size.rows), round(size.keys)
+        of = f" of {_counted(keys, 'key')}" if keys < rows else ""
+        yield f"about {_counted(rows, 'row')}{of}, {_size(size.bytes)}"
+    else:
+        yield f"{_size(each)} a row, how many is not known (ANALYZE TABLE)"
+    if not size.growing:
+        yield f"bounded by {size.bound}"
+    elif _ends(node):
+        yield "bounded by its input"
+    else:
+        yield f"nothing bounds it: grows by {_size(each)} a row for ever; {_ADVICE.get(type(node), _OTHER_ADVICE)}"
+
+
+def _ends(node: PhysicalNode) -> bool:
+    return all(source.table.bounded for source in walk(node) if isinstance(source, p.SourceExec))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _size(size: float) -> str:
+    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= length:
+            return f"{size / length:.1f} {unit}"
+    return f"{size:.0f} B"

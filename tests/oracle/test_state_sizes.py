@@ -1,0 +1,45 @@
+"""EXPLAIN STATE against the state that the queries of Nexmark have when their input is read: within a factor of two."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.cost.row_facts import RowFacts, row_facts
+from planner.cost.state_size import state_sizes
+from runtime.core.clock import VirtualClock
+from runtime.plan.nodes import PhysicalNode
+from sqlengine import TableEnvironment
+from tests.benchmarks.nexmark_events import COLUMNS
+from tests.benchmarks.nexmark_run import statements
+
+EVENTS = 200_000
+SMALL = 1 << 19
+"""Bytes of which less is not looked at: an index has its least size."""
+STATEFUL = ("q3", "q4", "q5", "q6", "q7", "q8", "q9", "q11", "q12", "q15", "q16", "q17", "q18", "q19", "q20")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("query", STATEFUL)
+def test_state_is_as_large_as_it_was_expected(query: str) -> None:
+    with TableEnvironment.create(clock=VirtualClock()) as environment:
+        for kind, columns in COLUMNS.items():
+            environment.execute_sql(
+                f"CREATE TABLE {kind} ({columns}, WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) "
+                f"WITH ('connector' = 'nexmark', 'nexmark.table' = '{kind}', 'events.num' = '{EVENTS}')"
+            )
+        declarations, insert = statements(query, "WITH ('connector' = 'blackhole')")
+        environment.execute_script(declarations)
+        environment.execute_sql(insert).wait()
+        flow = list(environment.session.jobs.jobs.values())[-1].job.dataflow
+        facts: dict[PhysicalNode, RowFacts] = {}
+        measured = []
+        for vertex in flow.vertices:
+            inputs = [row_facts(source, {}, 131_072, facts) for source in vertex.node.inputs]
+            sizes = state_sizes(vertex.node, inputs)
+            if sizes and vertex.operator is not None:
+                expected = sum(size.bytes for size in sizes)
+                measured.append((vertex.name, expected, vertex.operator.state_size.bytes))
+        assert measured
+        for name, expected, found in measured:
+            ratio = max(expected, SMALL) / max(found, SMALL)
+            assert 0.5 <= ratio <= 2, f"{name}: {expected:,.0f} bytes were expected, {found:,} are there"
