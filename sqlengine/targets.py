@@ -9,7 +9,7 @@ from typing import Any
 from runtime.core.errors import OptionError
 from runtime.core.options import Options, text_option
 from runtime.local.dataflow import Dataflow
-from runtime.spark.cluster import STATE_DIR, Cluster
+from runtime.spark.cluster import RESIDENT, STATE_DIR, Cluster
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.session import spark_session
 from runtime.spark.simulated import SimulatedCluster
@@ -24,7 +24,7 @@ TARGET = text_option(
 SPARK_MASTER = text_option(
     "sqlengine.spark.master", "", "the master of a new Spark session; this machine with all its cores when not given"
 )
-TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR)
+TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT)
 
 
 class JobTarget:

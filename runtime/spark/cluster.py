@@ -12,16 +12,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
-from runtime.core.options import Options, text_option
+from runtime.core.options import Options, bool_option, text_option
 from runtime.spark.session import package_root, reached
-from runtime.spark.task import Record, Stage
+from runtime.spark.stage import Stage
+from runtime.spark.task import Record
 
-__all__ = ["STATE_DIR", "Cluster", "raised", "temporary_place"]
+__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "raised", "temporary_place"]
 
 STATE_DIR = text_option(
     "sqlengine.spark.state-dir",
     "",
     "the folder (or URI) for versions of state between epochs; driver and executors must reach it",
+)
+RESIDENT = bool_option(
+    "sqlengine.spark.resident",
+    True,
+    "whether each partition has a process on its executor that keeps state in memory from epoch to epoch",
 )
 _CHECKPOINT_DIR = "execution.checkpointing.dir"
 
@@ -62,6 +68,10 @@ class Cluster:
         given = options.text("parallelism.default")
         count = int(given) if given is not None else int(self._context.defaultParallelism)
         return max(1, min(128, count))
+
+    def resident(self, options: Options) -> bool:
+        """Whether processes beside the workers keep operators."""
+        return options.get(RESIDENT) and os.name == "posix"
 
     def state_place(self, options: Options) -> str:
         """The folder in which jobs make folders for their versions of state.

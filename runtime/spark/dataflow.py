@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,10 @@ from runtime.spark.clock import follows_clock
 from runtime.spark.cluster import Cluster, raised
 from runtime.spark.layout import PREFIX, Layout, lay_out, place_of
 from runtime.spark.program import EpochOrder, Program, own_functions, without_tables
+from runtime.spark.remote import RemoteOperator
 from runtime.spark.simulated import SimulatedCluster
-from runtime.spark.task import Record, Report, Stage
+from runtime.spark.stage import Stage
+from runtime.spark.task import Record, Report
 from runtime.spark.versions import (
     Lineage,
     StateFolder,
@@ -53,64 +56,6 @@ class _Part:
 
     lineage: Lineage
     unsaved: tuple[str, ...] | None = None
-
-
-class RemoteOperator(Operator):
-    """Stands in the driver for an operator that tasks run: knows what they reported, and computes its watermark.
-
-    Args:
-        inner: the operator, which is never stepped unless it is stateless.
-    """
-
-    def __init__(self, inner: Operator) -> None:
-        self.inner = inner
-        self.sizes: dict[int, StateSize] = {}
-        self._complete: dict[int, bool] = {}
-        self.flow: SparkDataflow | None = None
-        self.name = ""
-
-    def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
-        return self.inner.step(inputs, time)
-
-    def output_watermark(self, time: EpochTime) -> int:
-        return self.inner.output_watermark(time)
-
-    @property
-    def state_size(self) -> StateSize:
-        return StateSize(sum(s.rows for s in self.sizes.values()), sum(s.bytes for s in self.sizes.values()))
-
-    @property
-    def tasks(self) -> Sequence[Operator]:
-        """One operator that holds what all tasks keep, opened when somebody looks into its tables."""
-        return (_Opened(self),)
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._complete) and all(self._complete.values())
-
-    def reported(self, partition: int, size: StateSize, complete: bool) -> None:
-        """What a task said of its part."""
-        self.sizes[partition] = size
-        self._complete[partition] = complete
-
-    def close(self) -> None:
-        self.inner.close()
-
-
-class _Opened(Operator):
-    """All of an operator's state, for whoever reads it with SQL."""
-
-    def __init__(self, remote: RemoteOperator) -> None:
-        self._remote = remote
-
-    @property
-    def state_size(self) -> StateSize:
-        return self._remote.state_size
-
-    @property
-    def tables(self) -> Sequence[StateTable]:
-        assert self._remote.flow is not None
-        return self._remote.flow.opened(self._remote.name)
 
 
 class SparkDataflow(Dataflow):
@@ -160,7 +105,7 @@ class SparkDataflow(Dataflow):
             RemoteOperator(self._shadow(node, name)) if place_of(node)[0] != "driver" else super()._operator(node, name)
         )
         if isinstance(operator, RemoteOperator):
-            operator.flow, operator.name = self, name
+            operator.opened = partial(self.opened, name)
             self._remote[name] = operator
         return operator
 
@@ -280,6 +225,7 @@ class SparkDataflow(Dataflow):
                 for p in range(self.partitions)
             ],
             frozenset(whole),
+            self._cluster.resident(self._options),
         )
         return [Stage(order, stage, first=number == 0) for number, stage in enumerate(stages)]
 

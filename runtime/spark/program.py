@@ -64,6 +64,7 @@ class EpochOrder:
         program: the name of the file that holds the `Program`, in `place`.
         times: by operator the watermark, and that of the epoch before.
         versions: for each partition how the state of each stage is made up: `Lineage` by stage.
+        resident: processes beside the workers keep operators (`runtime/spark/resident.py`).
         complete: (stage, partition) of tasks that are to write all their state, not only what changed.
     """
 
@@ -75,6 +76,7 @@ class EpochOrder:
     times: Mapping[int, tuple[int, int]]
     versions: Sequence[Mapping[int, object]]
     complete: frozenset[tuple[int, int]]
+    resident: bool = False
 
 
 def own_functions(functions: FunctionRegistry) -> dict[str, AnyFunction]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from runtime.core.options import Options
 from runtime.spark.cluster import temporary_place
-from runtime.spark.task import Record, Stage, forget
+from runtime.spark.stage import Stage
+from runtime.spark.task import Record, forget
 
 __all__ = ["SimulatedCluster"]
 
@@ -29,6 +30,9 @@ class SimulatedCluster:
 
     def partitions(self, options: Options) -> int:
         return int(options.text("parallelism.default") or 2)
+
+    def resident(self, options: Options) -> bool:
+        return False
 
     def state_place(self, options: Options) -> str:
         return temporary_place("simulated")

@@ -12,7 +12,7 @@ import pickle
 import time as wall_clock
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -32,7 +32,7 @@ from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import StateTable, TableChanges
 
-__all__ = ["Figures", "Record", "Rejected", "Report", "Stage", "forget", "run_stage"]
+__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "run_stage"]
 
 
 class Record(NamedTuple):
@@ -143,24 +143,6 @@ def forget(place: str, program: str) -> None:
     _cache.programs.pop((place, program), None)
     for key in [k for k in _cache.tasks if k[:2] == (place, program)]:
         _cache.tasks.pop(key).close()
-
-
-class Stage:
-    """A stage as Spark runs it: from the records of a partition to those for the next stage, each with the partition
-    that it goes to.
-
-    Args:
-        first: the records come as the driver gave them, a list for each partition.
-    """
-
-    def __init__(self, order: EpochOrder, stage: int, *, first: bool) -> None:
-        self.order = order
-        self._stage = stage
-        self._first = first
-
-    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Record]]:
-        records = [r for part in given for r in part] if self._first else [record for _, record in given]
-        return iter(run_stage(self.order, self._stage, partition, records))
 
 
 def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:

@@ -14,7 +14,8 @@ from runtime.core.errors import ExpressionError
 from runtime.local.job import Job
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.session import spark_session
-from runtime.spark.task import Record, Stage
+from runtime.spark.stage import Stage
+from runtime.spark.task import Record
 from sqlengine.environment import TableEnvironment
 from sqlengine.testing.runner import SPARK_CUTS, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines

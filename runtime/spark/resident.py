@@ -1,0 +1,144 @@
+"""A process beside the workers of an executor that keeps the operators of a partition from epoch to epoch.
+
+Spark gives a task to any worker that is free, so that a worker which kept operators would often be asked for another
+partition. A worker therefore hands the work on to the resident process of the partition on its machine, which it starts
+when there is none. It is a cache and nothing else: a resident that has gone, that hangs on the state of an attempt which
+did not count, or that cannot be started costs time, because the state is then opened from its files.
+
+A resident ends with the executor that it belongs to, or when nobody has asked it for ten minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing.connection import Client, Connection, Listener
+
+from runtime.spark.program import EpochOrder
+from runtime.spark.task import Record, run_stage
+
+__all__ = ["run_in_resident", "serve"]
+
+_START_SECONDS = 30.0
+_IDLE_SECONDS = 600.0
+_WATCH_SECONDS = 2.0
+
+Work = tuple[EpochOrder, int, int, list[Record]]
+"""Order, stage, partition, records: what `run_stage` takes."""
+
+_connections: dict[str, Connection] = {}
+
+
+class LostTask(RuntimeError):
+    """A resident could not do the work, for a reason that is no error of ours: Spark tries again."""
+
+
+def run_in_resident(order: EpochOrder, stage: int, partition: int, records: list[Record]) -> list[tuple[int, Record]]:
+    """What `run_stage` gives, from the resident of the partition if there is one or one can be started."""
+    address = _address(partition)
+    connection = _connected(address)
+    if connection is None:
+        return run_stage(order, stage, partition, records)
+    try:
+        connection.send_bytes(pickle.dumps((order, stage, partition, records), protocol=5))
+        done, found = pickle.loads(connection.recv_bytes())
+    except (EOFError, OSError):
+        # It has gone. What it may have written counts for nobody.
+        with suppress(OSError):
+            _connections.pop(address).close()
+        return run_stage(order, stage, partition, records)
+    if not done:
+        raise LostTask(found)
+    return found
+
+
+def _address(partition: int) -> str:
+    """The socket of a partition's resident: of this user, this executor, and not more of them than make sense."""
+    number = partition % (2 * (os.cpu_count() or 1))
+    folder = os.path.join(tempfile.gettempdir(), f"sqlengine-resident-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    code = hashlib.blake2b(repr((os.getppid(), sys.path)).encode(), digest_size=6).hexdigest()
+    return os.path.join(folder, f"{code}-{number}")
+
+
+def _connected(address: str) -> Connection | None:
+    """A connection to the resident, started if need be; None when that does not work."""
+    known = _connections.get(address)
+    if known is not None:
+        return known
+    process: subprocess.Popen[bytes] | None = None
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        with suppress(OSError):
+            connection = Client(address, "AF_UNIX")
+            _connections[address] = connection
+            return connection
+        if process is None:
+            with suppress(OSError):
+                os.unlink(address)
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+            process = subprocess.Popen(
+                [sys.executable, "-m", "runtime.spark.resident", address, str(os.getppid())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        elif process.poll() is not None:
+            return None
+        time.sleep(0.02)
+    return None
+
+
+def serve(address: str, parent: int) -> None:
+    """Be a resident, until `parent` has ended."""
+    last = [time.monotonic()]
+    lock = threading.Lock()
+    threading.Thread(target=_watch, args=(address, parent, last), daemon=True).start()
+    with Listener(address, "AF_UNIX") as listener:
+        while True:
+            with suppress(OSError, EOFError):
+                connection = listener.accept()
+                threading.Thread(target=_answer, args=(connection, lock, last), daemon=True).start()
+
+
+def _answer(connection: Connection, lock: threading.Lock, last: list[float]) -> None:
+    """Do what one worker asks for, a stage at a time whoever asks."""
+    with suppress(OSError, EOFError):
+        while True:
+            data = connection.recv_bytes()
+            with lock:
+                last[0] = time.monotonic()
+                answer: tuple[bool, object]
+                try:
+                    work: Work = pickle.loads(data)
+                    answer = True, run_stage(*work)
+                except BaseException:
+                    answer = False, traceback.format_exc()
+                last[0] = time.monotonic()
+            connection.send_bytes(pickle.dumps(answer, protocol=5))
+
+
+def _watch(address: str, parent: int, last: list[float]) -> None:
+    while time.monotonic() - last[0] < _IDLE_SECONDS:
+        time.sleep(_WATCH_SECONDS)
+        try:
+            os.kill(parent, 0)
+        except OSError:
+            break
+    with suppress(OSError):
+        os.unlink(address)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))

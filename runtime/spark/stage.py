@@ -1,0 +1,32 @@
+"""A stage as Spark runs it: a function of a partition's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from runtime.spark.layout import PREFIX
+from runtime.spark.program import EpochOrder
+from runtime.spark.resident import run_in_resident
+from runtime.spark.task import Record, run_stage
+
+__all__ = ["Stage"]
+
+
+class Stage:
+    """A stage as Spark runs it: from the records of a partition to those for the next stage, each with the partition
+    that it goes to.
+
+    Args:
+        first: the records come as the driver gave them, a list for each partition.
+    """
+
+    def __init__(self, order: EpochOrder, stage: int, *, first: bool) -> None:
+        self.order = order
+        self._stage = stage
+        self._first = first
+
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Record]]:
+        records = [r for part in given for r in part] if self._first else [record for _, record in given]
+        run = run_in_resident if self.order.resident and self._stage != PREFIX else run_stage
+        return iter(run(self.order, self._stage, partition, records))
