@@ -29,6 +29,7 @@ for _package in ("planner", "runtime", "connectors"):
 
 from runtime.core.errors import SqlEngineError  # noqa: E402
 from sqlengine.environment import TableEnvironment  # noqa: E402
+from sqlengine.ipython_extension import load_ipython_extension  # noqa: E402, F401
 from sqlengine.result import Result, SqlEngineWarning  # noqa: E402
 from sqlengine.rows import Row  # noqa: E402
 from sqlengine.table_api.constructors import (  # noqa: E402

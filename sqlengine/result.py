@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -20,6 +21,7 @@ from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from sqlengine.following import Listener, iterate_async
+from sqlengine.notebook import LiveTable, batch_html, show_live
 from sqlengine.rows import Row, python_values
 
 __all__ = ["Result", "SqlEngineWarning", "fold"]
@@ -63,6 +65,8 @@ class Result:
         self._visible = len(schema) if visible is None else visible
         self._batches = batches if is_query else list(batches)
         self._read_to_end = False
+        self._kept_rows: pa.RecordBatch | None = None
+        self._live: LiveTable | None = None
         self._waiter = waiter
         self._stopper = stopper
         self.job = job
@@ -198,6 +202,8 @@ class Result:
 
     def folded(self) -> pa.RecordBatch:
         """`to_arrow` as one record batch."""
+        if self._kept_rows is not None:
+            return self._kept_rows
         if self.is_query and not self.bounded:
             raise UnsupportedError(
                 "the input of this query has no end, so its final rows never come",
@@ -215,6 +221,23 @@ class Result:
         if self.order:
             rows = rows.take(pa.array(_sorted_positions(rows, self.order)))
         return rows.select(list(range(self._visible)))
+
+    def _repr_html_(self) -> str:
+        """Its rows in a notebook: those of a query that ends are read, and kept for `to_arrow`. A statement's summary
+        where it has one."""
+        if self.summary is not None and not self.is_query:
+            return f"<pre>{html.escape(self.summary)}</pre>"
+        if self.is_query and self.bounded:
+            self._kept_rows = self.folded()
+        return batch_html(self.folded(), self.schema)
+
+    def _ipython_display_(self) -> None:
+        """In a notebook: rows, or, for a query whose input has no end, a table that follows it until `cancel`."""
+        if self.is_query and not self.bounded:
+            self._live = self._live or show_live(self)
+            return
+        display = importlib.import_module("IPython.display").display
+        display({"text/html": self._repr_html_(), "text/plain": str(self.to_arrow())}, raw=True)
 
     def wait(self, timeout: float | None = None) -> Result:
         """Until the statement has done its work; raises what made it fail. A query's rows are read and dropped.

@@ -1,0 +1,1181 @@
+"""The functions of SQL for expressions. Written by `python -m sqlengine.table_api.stubs`."""
+
+from typing import Any
+
+from sqlengine.table_api.expression import Expression
+
+Operand = Any
+"""An expression, or a Python value that is a literal."""
+
+def count_star() -> Expression:
+    """COUNT(*): the number of rows."""
+
+def json_object(*keys_and_values: Operand) -> Expression:
+    """JSON_OBJECT: keys and values in turn as a JSON object."""
+
+def json_objectagg(key: Operand, value: Operand) -> Expression:
+    """JSON_OBJECTAGG: the keys and values of a group as a JSON object."""
+
+def abs(numeric: Operand, /) -> Expression:
+    """The magnitude.
+
+    SQL: ABS(<NUMERIC>)
+    """
+
+def acos(double: Operand, /) -> Expression:
+    """The arc cosine.
+
+    SQL: ACOS(<DOUBLE>)
+    """
+
+def approx_count_distinct(any: Operand, /) -> Expression:
+    """The number of different values that are not NULL; this engine counts them exactly.
+
+    SQL: APPROX_COUNT_DISTINCT(<ANY>)
+    """
+
+def array_agg(any: Operand, /) -> Expression:
+    """The values in order of arrival, NULLs too, as an array.
+
+    SQL: ARRAY_AGG(<ANY>)
+    """
+
+def array_append(array: Operand, any: Operand, /) -> Expression:
+    """The array with one more element at its end.
+
+    SQL: ARRAY_APPEND(<ARRAY>, <ANY>)
+    """
+
+def array_concat(array: Operand, array2: Operand = ..., /) -> Expression:
+    """The arrays one after the other; NULL when one is NULL.
+
+    SQL: ARRAY_CONCAT(<ARRAY>[, <ARRAY>])
+    """
+
+def array_contains(array: Operand, any: Operand, /) -> Expression:
+    """Whether a value, NULL too, is an element.
+
+    SQL: ARRAY_CONTAINS(<ARRAY>, <ANY>)
+    """
+
+def array_distinct(array: Operand, /) -> Expression:
+    """The array without repeated elements, in the order of the first ones.
+
+    SQL: ARRAY_DISTINCT(<ARRAY>)
+    """
+
+def array_except(array: Operand, array2: Operand, /) -> Expression:
+    """The distinct elements of the first array that are not in the second.
+
+    SQL: ARRAY_EXCEPT(<ARRAY>, <ARRAY>)
+    """
+
+def array_intersect(array: Operand, array2: Operand, /) -> Expression:
+    """The distinct elements that are in both arrays.
+
+    SQL: ARRAY_INTERSECT(<ARRAY>, <ARRAY>)
+    """
+
+def array_join(array_character: Operand, character: Operand, character2: Operand = ..., /) -> Expression:
+    """The elements with a separator between; NULLs are left out, or written as the third argument.
+
+    SQL: ARRAY_JOIN(<ARRAY<CHARACTER>>, <CHARACTER>[, <CHARACTER>])
+    """
+
+def array_max(array_comparable: Operand, /) -> Expression:
+    """The greatest element that is not NULL.
+
+    SQL: ARRAY_MAX(<ARRAY<COMPARABLE>>)
+    """
+
+def array_min(array_comparable: Operand, /) -> Expression:
+    """The least element that is not NULL.
+
+    SQL: ARRAY_MIN(<ARRAY<COMPARABLE>>)
+    """
+
+def array_position(array: Operand, any: Operand, /) -> Expression:
+    """Where a value first stands in the array, from 1; 0 when it does not.
+
+    SQL: ARRAY_POSITION(<ARRAY>, <ANY>)
+    """
+
+def array_prepend(array: Operand, any: Operand, /) -> Expression:
+    """The array with one more element at its start.
+
+    SQL: ARRAY_PREPEND(<ARRAY>, <ANY>)
+    """
+
+def array_remove(array: Operand, any: Operand, /) -> Expression:
+    """The array without the elements that equal a value.
+
+    SQL: ARRAY_REMOVE(<ARRAY>, <ANY>)
+    """
+
+def array_reverse(array: Operand, /) -> Expression:
+    """The array back to front.
+
+    SQL: ARRAY_REVERSE(<ARRAY>)
+    """
+
+def array_slice(array: Operand, integer: Operand, integer2: Operand = ..., /) -> Expression:
+    """The elements from a place to another, both included, from 1; negative places count from the end.
+
+    SQL: ARRAY_SLICE(<ARRAY>, <INTEGER>[, <INTEGER>])
+    """
+
+def array_sort(array_comparable: Operand, boolean: Operand = ..., boolean2: Operand = ..., /) -> Expression:
+    """The array in order: ascending unless FALSE is given; NULLs first when ascending, unless a third argument says.
+
+    SQL: ARRAY_SORT(<ARRAY<COMPARABLE>>[, <BOOLEAN>][, <BOOLEAN>])
+    """
+
+def array_union(array: Operand, array2: Operand, /) -> Expression:
+    """The distinct elements of both arrays.
+
+    SQL: ARRAY_UNION(<ARRAY>, <ARRAY>)
+    """
+
+def ascii(character: Operand, /) -> Expression:
+    """The first byte of a text as a signed number; 0 for ''.
+
+    SQL: ASCII(<CHARACTER>)
+    """
+
+def asin(double: Operand, /) -> Expression:
+    """The arc sine.
+
+    SQL: ASIN(<DOUBLE>)
+    """
+
+def atan(double: Operand, /) -> Expression:
+    """The arc tangent.
+
+    SQL: ATAN(<DOUBLE>)
+    """
+
+def atan2(double: Operand, double2: Operand, /) -> Expression:
+    """The angle of the point (x, y), given y and x.
+
+    SQL: ATAN2(<DOUBLE>, <DOUBLE>)
+    """
+
+def avg(numeric: Operand, /) -> Expression:
+    """The average of the values that are not NULL, in their own type: of integers an integer, cut toward zero.
+
+    SQL: AVG(<NUMERIC>)
+    """
+
+def bin(bigint: Operand, /) -> Expression:
+    """The binary digits of an integer (two's complement).
+
+    SQL: BIN(<BIGINT>)
+    """
+
+def btrim(character: Operand, character2: Operand = ..., /) -> Expression:
+    """The text without spaces, or characters of a set, at its ends.
+
+    SQL: BTRIM(<CHARACTER>[, <CHARACTER>])
+    """
+
+def cardinality(array_or_map: Operand, /) -> Expression:
+    """The number of elements, or of entries.
+
+    SQL: CARDINALITY(<ARRAY or MAP>)
+    """
+
+def ceil(numeric_or_datetime: Operand, unit: str = ..., /) -> Expression:
+    """The least whole number not below a number; a point in time rounded up to a unit.
+
+    SQL: CEIL(number), CEIL(point TO unit)
+    """
+
+def char_length(character: Operand, /) -> Expression:
+    """The number of characters.
+
+    SQL: CHAR_LENGTH(<CHARACTER>)
+    """
+
+def character_length(character: Operand, /) -> Expression:
+    """The number of characters.
+
+    SQL: CHARACTER_LENGTH(<CHARACTER>)
+    """
+
+def chr(bigint: Operand, /) -> Expression:
+    """The character of a number modulo 256; '' for a negative number.
+
+    SQL: CHR(<BIGINT>)
+    """
+
+def coalesce(any: Operand, any2: Operand = ..., /) -> Expression:
+    """The first argument that is not NULL.
+
+    SQL: COALESCE(<ANY>[, <ANY>])
+    """
+
+def collect(any: Operand, /) -> Expression:
+    """The values that are not NULL, as a multiset.
+
+    SQL: COLLECT(<ANY>)
+    """
+
+def concat(character: Operand, /, *more: Operand) -> Expression:
+    """The texts one after the other; NULL when one is NULL.
+
+    SQL: CONCAT(<CHARACTER>, ...)
+    """
+
+def concat_ws(character: Operand, character2: Operand, /, *more: Operand) -> Expression:
+    """The texts that are not NULL, with a separator between.
+
+    SQL: CONCAT_WS(<CHARACTER>, <CHARACTER>, ...)
+    """
+
+def convert_tz(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """A time `yyyy-MM-dd HH:mm:ss` of one time zone in another.
+
+    SQL: CONVERT_TZ(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def cos(double: Operand, /) -> Expression:
+    """The cosine.
+
+    SQL: COS(<DOUBLE>)
+    """
+
+def cosh(double: Operand, /) -> Expression:
+    """The hyperbolic cosine.
+
+    SQL: COSH(<DOUBLE>)
+    """
+
+def cot(double: Operand, /) -> Expression:
+    """The cotangent.
+
+    SQL: COT(<DOUBLE>)
+    """
+
+def count(any: Operand, /, *more: Operand) -> Expression:
+    """The number of rows, or of rows in which no argument is NULL.
+
+    SQL: COUNT(); COUNT(<ANY>, ...)
+    """
+
+def cume_dist() -> Expression:
+    """The share of rows that come not after this one.
+
+    SQL: CUME_DIST()
+    """
+
+def current_database() -> Expression:
+    """The name of the current database.
+
+    SQL: CURRENT_DATABASE()
+    """
+
+def current_date() -> Expression:
+    """The date in the session's time zone.
+
+    SQL: CURRENT_DATE
+    """
+
+def current_row_timestamp() -> Expression:
+    """The time now.
+
+    SQL: CURRENT_ROW_TIMESTAMP()
+    """
+
+def current_timestamp() -> Expression:
+    """The time now.
+
+    SQL: CURRENT_TIMESTAMP()
+    """
+
+def current_watermark(rowtime: Operand, /) -> Expression:
+    """The watermark before this epoch, of a rowtime column; NULL when there is none yet.
+
+    SQL: CURRENT_WATERMARK(<ROWTIME>)
+    """
+
+def date_format(timestamp: Operand, character: Operand, /) -> Expression:
+    """A point in time as text, by a pattern of Java's DateTimeFormatter.
+
+    SQL: DATE_FORMAT(<TIMESTAMP>, <CHARACTER>); DATE_FORMAT(<CHARACTER>, <CHARACTER>)
+    """
+
+def dayofmonth(datetime: Operand, /) -> Expression:
+    """The day of the month, 1 to 31.
+
+    SQL: DAYOFMONTH(<DATETIME>)
+    """
+
+def dayofweek(datetime: Operand, /) -> Expression:
+    """The day of the week, 1 on Sunday to 7.
+
+    SQL: DAYOFWEEK(<DATETIME>)
+    """
+
+def dayofyear(datetime: Operand, /) -> Expression:
+    """The day of the year, 1 to 366.
+
+    SQL: DAYOFYEAR(<DATETIME>)
+    """
+
+def decode(binary: Operand, character: Operand, /) -> Expression:
+    """The text whose bytes are given in a charset.
+
+    SQL: DECODE(<BINARY>, <CHARACTER>)
+    """
+
+def degrees(double: Operand, /) -> Expression:
+    """Radians in degrees.
+
+    SQL: DEGREES(<DOUBLE>)
+    """
+
+def dense_rank() -> Expression:
+    """1 + the number of different values before.
+
+    SQL: DENSE_RANK()
+    """
+
+def e() -> Expression:
+    """The number e.
+
+    SQL: E()
+    """
+
+def element(array: Operand, /) -> Expression:
+    """The only element; NULL of an empty array, an error when there are more.
+
+    SQL: ELEMENT(<ARRAY>)
+    """
+
+def elt(integer: Operand, character: Operand, character2: Operand = ..., /) -> Expression:
+    """The n-th of the texts, from 1; NULL when there is none.
+
+    SQL: ELT(<INTEGER>, <CHARACTER>[, <CHARACTER>])
+    """
+
+def encode(character: Operand, character2: Operand, /) -> Expression:
+    """The text's bytes in a charset.
+
+    SQL: ENCODE(<CHARACTER>, <CHARACTER>)
+    """
+
+def endswith(character: Operand, character2: Operand, /) -> Expression:
+    """Whether a text, or bytes, end with others.
+
+    SQL: ENDSWITH(<CHARACTER>, <CHARACTER>); ENDSWITH(<BINARY>, <BINARY>)
+    """
+
+def exp(double: Operand, /) -> Expression:
+    """e to the power of a.
+
+    SQL: EXP(<DOUBLE>)
+    """
+
+def extract(unit: str, datetime: Operand, /) -> Expression:
+    """A field of a point in time or of an interval.
+
+    SQL: EXTRACT(unit FROM point)
+    """
+
+def first_value(any: Operand, /) -> Expression:
+    """The first value, in order of arrival, that is not NULL.
+
+    SQL: FIRST_VALUE(<ANY>)
+    """
+
+def floor(numeric_or_datetime: Operand, unit: str = ..., /) -> Expression:
+    """The greatest whole number not above a number; the start of the unit of a point in time.
+
+    SQL: FLOOR(number), FLOOR(point TO unit)
+    """
+
+def from_base64(character: Operand, /) -> Expression:
+    """The text whose bytes are given in Base64.
+
+    SQL: FROM_BASE64(<CHARACTER>)
+    """
+
+def from_unixtime(bigint: Operand, character: Operand = ..., /) -> Expression:
+    """Seconds since 1970 as a text of the session's time zone, by a pattern of Java's SimpleDateFormat.
+
+    SQL: FROM_UNIXTIME(<BIGINT>[, <CHARACTER>])
+    """
+
+def greatest(any: Operand, any2: Operand = ..., /) -> Expression:
+    """The greatest argument; NULL when one is NULL, NaN when the first is.
+
+    SQL: GREATEST(<ANY>[, <ANY>])
+    """
+
+def hex(bigint: Operand, /) -> Expression:
+    """An integer, or the bytes of a text, in hexadecimal digits.
+
+    SQL: HEX(<BIGINT>); HEX(<CHARACTER>)
+    """
+
+def hour(datetime: Operand, /) -> Expression:
+    """The hour, 0 to 23.
+
+    SQL: HOUR(<DATETIME>)
+    """
+
+def if_(boolean: Operand, any: Operand, any2: Operand, /) -> Expression:
+    """The second argument where the first is TRUE, else the third.
+
+    SQL: IF(<BOOLEAN>, <ANY>, <ANY>)
+    """
+
+def ifnull(any: Operand, any2: Operand, /) -> Expression:
+    """The first argument, or the second where that is NULL.
+
+    SQL: IFNULL(<ANY>, <ANY>)
+    """
+
+def inet_aton(character: Operand, /) -> Expression:
+    """An IPv4 address as a number; the short forms of MySQL too; NULL when it is none.
+
+    SQL: INET_ATON(<CHARACTER>)
+    """
+
+def inet_ntoa(bigint: Operand, /) -> Expression:
+    """A number as an IPv4 address; NULL outside 0 to 2^32 - 1.
+
+    SQL: INET_NTOA(<BIGINT>)
+    """
+
+def initcap(character: Operand, /) -> Expression:
+    """The first letter of each word in upper case, the others in lower case.
+
+    SQL: INITCAP(<CHARACTER>)
+    """
+
+def instr(character: Operand, character2: Operand, integer: Operand = ..., integer2: Operand = ..., /) -> Expression:
+    """Where a text occurs in another for the n-th time, from a position on (negative: backwards); 0 when it does not.
+
+    SQL: INSTR(<CHARACTER>, <CHARACTER>[, <INTEGER>][, <INTEGER>])
+    """
+
+def is_alpha(character: Operand, /) -> Expression:
+    """Whether all characters are letters; FALSE for NULL and ''.
+
+    SQL: IS_ALPHA(<CHARACTER>)
+    """
+
+def is_decimal(character: Operand, /) -> Expression:
+    """Whether the text reads as a number; FALSE for NULL.
+
+    SQL: IS_DECIMAL(<CHARACTER>)
+    """
+
+def is_digit(character: Operand, /) -> Expression:
+    """Whether all characters are digits; FALSE for NULL and ''.
+
+    SQL: IS_DIGIT(<CHARACTER>)
+    """
+
+def is_valid_utf8(binary: Operand, /) -> Expression:
+    """Whether the bytes are UTF-8.
+
+    SQL: IS_VALID_UTF8(<BINARY>)
+    """
+
+def json_array(any: Operand = ..., /) -> Expression:
+    """A JSON array of values.
+
+    SQL: JSON_ARRAY([value, ...] [{NULL|ABSENT} ON NULL])
+    """
+
+def json_arrayagg(any: Operand, /) -> Expression:
+    """A JSON array of the values in order of arrival; NULLs are left out.
+
+    SQL: JSON_ARRAYAGG(<ANY>)
+    """
+
+def json_exists(character: Operand, character2: Operand, /) -> Expression:
+    """Whether a path finds something in a JSON text.
+
+    SQL: JSON_EXISTS(text, path [{TRUE|FALSE|UNKNOWN|ERROR} ON ERROR])
+    """
+
+def json_query(character: Operand, character2: Operand, /) -> Expression:
+    """The object or array that a path finds in a JSON text.
+
+    SQL: JSON_QUERY(text, path [RETURNING type] [{WITHOUT|WITH [CONDITIONAL|UNCONDITIONAL]} WRAPPER] [.. ON EMPTY] [.. ON ERROR])
+    """
+
+def json_quote(character: Operand, /) -> Expression:
+    """A text as a JSON string.
+
+    SQL: JSON_QUOTE(<CHARACTER>)
+    """
+
+def json_string(any: Operand, /) -> Expression:
+    """A value as JSON text.
+
+    SQL: JSON_STRING(<ANY>)
+    """
+
+def json_unquote(character: Operand, /) -> Expression:
+    """The text of a JSON string; what is no JSON string stays as it is.
+
+    SQL: JSON_UNQUOTE(<CHARACTER>)
+    """
+
+def json_value(character: Operand, character2: Operand, /) -> Expression:
+    """The scalar that a path finds in a JSON text.
+
+    SQL: JSON_VALUE(text, path [RETURNING type] [{NULL|ERROR|DEFAULT e} ON EMPTY] [.. ON ERROR])
+    """
+
+def lag(any: Operand, integer: Operand = ..., any2: Operand = ..., /) -> Expression:
+    """The value n rows before (1 when not given), else the default.
+
+    SQL: LAG(<ANY>[, <INTEGER>][, <ANY>])
+    """
+
+def last_value(any: Operand, /) -> Expression:
+    """The last value, in order of arrival, that is not NULL.
+
+    SQL: LAST_VALUE(<ANY>)
+    """
+
+def lead(any: Operand, integer: Operand = ..., any2: Operand = ..., /) -> Expression:
+    """The value n rows after (1 when not given), else the default.
+
+    SQL: LEAD(<ANY>[, <INTEGER>][, <ANY>])
+    """
+
+def least(any: Operand, any2: Operand = ..., /) -> Expression:
+    """The least argument; NULL when one is NULL, NaN when the first is.
+
+    SQL: LEAST(<ANY>[, <ANY>])
+    """
+
+def left(character: Operand, integer: Operand, /) -> Expression:
+    """The first n characters.
+
+    SQL: LEFT(<CHARACTER>, <INTEGER>)
+    """
+
+def listagg(character: Operand, character2: Operand = ..., /) -> Expression:
+    """The values that are not NULL in order of arrival, joined by a separator (a comma when not given).
+
+    SQL: LISTAGG(<CHARACTER>[, <CHARACTER>])
+    """
+
+def ln(double: Operand, /) -> Expression:
+    """The natural logarithm.
+
+    SQL: LN(<DOUBLE>)
+    """
+
+def localtime() -> Expression:
+    """The time of day in the session's time zone.
+
+    SQL: LOCALTIME
+    """
+
+def localtimestamp() -> Expression:
+    """The time in the session's time zone.
+
+    SQL: LOCALTIMESTAMP
+    """
+
+def locate(character: Operand, character2: Operand, integer: Operand = ..., /) -> Expression:
+    """Where a text first occurs in another, at a position or behind it; 0 when it does not.
+
+    SQL: LOCATE(<CHARACTER>, <CHARACTER>[, <INTEGER>])
+    """
+
+def log(double: Operand, double2: Operand = ..., /) -> Expression:
+    """The natural logarithm of x, or with two arguments that of x to base b: LOG(b, x).
+
+    SQL: LOG(<DOUBLE>); LOG(<DOUBLE>, <DOUBLE>)
+    """
+
+def log10(double: Operand, /) -> Expression:
+    """The logarithm to base 10.
+
+    SQL: LOG10(<DOUBLE>)
+    """
+
+def log2(double: Operand, /) -> Expression:
+    """The logarithm to base 2.
+
+    SQL: LOG2(<DOUBLE>)
+    """
+
+def lower(character: Operand, /) -> Expression:
+    """The text in lower case.
+
+    SQL: LOWER(<CHARACTER>)
+    """
+
+def lpad(character: Operand, integer: Operand, character2: Operand, /) -> Expression:
+    """The text padded on the left, or cut, to a length.
+
+    SQL: LPAD(<CHARACTER>, <INTEGER>, <CHARACTER>)
+    """
+
+def ltrim(character: Operand, character2: Operand = ..., /) -> Expression:
+    """The text without leading spaces, or without leading characters of a set.
+
+    SQL: LTRIM(<CHARACTER>[, <CHARACTER>])
+    """
+
+def make_valid_utf8(binary: Operand, /) -> Expression:
+    """The bytes as text; what is not UTF-8 becomes U+FFFD.
+
+    SQL: MAKE_VALID_UTF8(<BINARY>)
+    """
+
+def map_entries(map: Operand, /) -> Expression:
+    """The entries as rows (key, value).
+
+    SQL: MAP_ENTRIES(<MAP>)
+    """
+
+def map_from_arrays(array: Operand, array2: Operand, /) -> Expression:
+    """A map of an array of keys and one of values, of one length.
+
+    SQL: MAP_FROM_ARRAYS(<ARRAY>, <ARRAY>)
+    """
+
+def map_keys(map: Operand, /) -> Expression:
+    """The keys.
+
+    SQL: MAP_KEYS(<MAP>)
+    """
+
+def map_union(map: Operand, map2: Operand = ..., /) -> Expression:
+    """The entries of all maps, later ones before earlier ones; NULL when one is NULL.
+
+    SQL: MAP_UNION(<MAP>[, <MAP>])
+    """
+
+def map_values(map: Operand, /) -> Expression:
+    """The values.
+
+    SQL: MAP_VALUES(<MAP>)
+    """
+
+def max(comparable: Operand, /) -> Expression:
+    """The greatest value that is not NULL; NaN is greater than all numbers.
+
+    SQL: MAX(<COMPARABLE>)
+    """
+
+def md5(character: Operand, /) -> Expression:
+    """The MD5 digest.
+
+    SQL: MD5(<CHARACTER>)
+    """
+
+def min(comparable: Operand, /) -> Expression:
+    """The least value that is not NULL.
+
+    SQL: MIN(<COMPARABLE>)
+    """
+
+def minute(datetime: Operand, /) -> Expression:
+    """The minute, 0 to 59.
+
+    SQL: MINUTE(<DATETIME>)
+    """
+
+def month(datetime: Operand, /) -> Expression:
+    """The month, 1 to 12.
+
+    SQL: MONTH(<DATETIME>)
+    """
+
+def now() -> Expression:
+    """The time now.
+
+    SQL: NOW()
+    """
+
+def ntile(integer: Operand, /) -> Expression:
+    """The number of the row's part of n equal parts.
+
+    SQL: NTILE(<INTEGER>)
+    """
+
+def nullif(any: Operand, any2: Operand, /) -> Expression:
+    """The first argument, NULL where it equals the second.
+
+    SQL: NULLIF(<ANY>, <ANY>)
+    """
+
+def object_of(class_: Operand, name: Operand, any: Operand, /) -> Expression:
+    """A structured object of a class name and pairs of a field's name and value.
+
+    SQL: OBJECT_OF(<CLASS>, <NAME>, <ANY>)
+    """
+
+def object_update(row: Operand, name: Operand, any: Operand, /) -> Expression:
+    """A structured object with other values in some fields.
+
+    SQL: OBJECT_UPDATE(<ROW>, <NAME>, <ANY>)
+    """
+
+def overlay(character: Operand, character2: Operand, integer: Operand, integer2: Operand = ..., /) -> Expression:
+    """The text with n characters from a position on replaced by another text.
+
+    SQL: OVERLAY(text PLACING other FROM start [FOR length])
+    """
+
+def parse_url(character: Operand, character2: Operand, character3: Operand = ..., /) -> Expression:
+    """A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, AUTHORITY, FILE, USERINFO; with a key, a parameter of the query.
+
+    SQL: PARSE_URL(<CHARACTER>, <CHARACTER>[, <CHARACTER>])
+    """
+
+def percent_rank() -> Expression:
+    """(RANK - 1) / (rows of the partition - 1).
+
+    SQL: PERCENT_RANK()
+    """
+
+def percentile(numeric: Operand, fraction: Operand, integer: Operand = ..., /) -> Expression:
+    """The value below which a fraction of the values lies, interpolated; the third argument counts a value several times.
+
+    SQL: PERCENTILE(<NUMERIC>, <FRACTION>[, <INTEGER>])
+    """
+
+def pi() -> Expression:
+    """The number pi.
+
+    SQL: PI()
+    """
+
+def position(character: Operand, character2: Operand, integer: Operand = ..., /) -> Expression:
+    """Where a text first occurs in another, from 1; 0 when it does not.
+
+    SQL: POSITION(part IN text)
+    """
+
+def power(double: Operand, double2: Operand, /) -> Expression:
+    """a to the power of b.
+
+    SQL: POWER(<DOUBLE>, <DOUBLE>)
+    """
+
+def printf(character: Operand, any: Operand, /, *more: Operand) -> Expression:
+    """The arguments in a format of java.util.Formatter.
+
+    SQL: PRINTF(<CHARACTER>, ...); PRINTF(<CHARACTER>, <ANY>, ...)
+    """
+
+def proctime() -> Expression:
+    """The time at which a row is processed; as a column, a time attribute.
+
+    SQL: PROCTIME()
+    """
+
+def quarter(datetime: Operand, /) -> Expression:
+    """The quarter, 1 to 4.
+
+    SQL: QUARTER(<DATETIME>)
+    """
+
+def radians(double: Operand, /) -> Expression:
+    """Degrees in radians.
+
+    SQL: RADIANS(<DOUBLE>)
+    """
+
+def rand(int: Operand = ..., /) -> Expression:
+    """A random number in [0, 1); with a seed, of a sequence that repeats.
+
+    SQL: RAND([<INT>])
+    """
+
+def rand_integer(int: Operand, int2: Operand = ..., /) -> Expression:
+    """A random integer in [0, bound), or with two arguments RAND_INTEGER(seed, bound).
+
+    SQL: RAND_INTEGER(<INT>); RAND_INTEGER(<INT>, <INT>)
+    """
+
+def rank() -> Expression:
+    """1 + the number of rows that come before all equal ones.
+
+    SQL: RANK()
+    """
+
+def regexp(character: Operand, character2: Operand, /) -> Expression:
+    """Whether the expression matches somewhere; FALSE for a wrong or empty one.
+
+    SQL: REGEXP(text, pattern)
+    """
+
+def regexp_count(character: Operand, character2: Operand, /) -> Expression:
+    """The number of matches.
+
+    SQL: REGEXP_COUNT(<CHARACTER>, <CHARACTER>)
+    """
+
+def regexp_extract(character: Operand, character2: Operand, integer: Operand = ..., /) -> Expression:
+    """A group of the first match, 0 (the default) for all of it.
+
+    SQL: REGEXP_EXTRACT(<CHARACTER>, <CHARACTER>[, <INTEGER>])
+    """
+
+def regexp_extract_all(character: Operand, character2: Operand, integer: Operand = ..., /) -> Expression:
+    """A group (1) of all matches.
+
+    SQL: REGEXP_EXTRACT_ALL(<CHARACTER>, <CHARACTER>[, <INTEGER>])
+    """
+
+def regexp_instr(character: Operand, character2: Operand, /) -> Expression:
+    """Where the first match begins, from 1; 0 when there is none.
+
+    SQL: REGEXP_INSTR(<CHARACTER>, <CHARACTER>)
+    """
+
+def regexp_replace(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The text with every match replaced by a plain text.
+
+    SQL: REGEXP_REPLACE(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def regexp_substr(character: Operand, character2: Operand, /) -> Expression:
+    """The first match.
+
+    SQL: REGEXP_SUBSTR(<CHARACTER>, <CHARACTER>)
+    """
+
+def repeat(character: Operand, integer: Operand, /) -> Expression:
+    """The text n times.
+
+    SQL: REPEAT(<CHARACTER>, <INTEGER>)
+    """
+
+def replace(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The text with each occurrence of a part replaced.
+
+    SQL: REPLACE(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def reverse(character: Operand, /) -> Expression:
+    """The text back to front.
+
+    SQL: REVERSE(<CHARACTER>)
+    """
+
+def right(character: Operand, integer: Operand, /) -> Expression:
+    """The last n characters.
+
+    SQL: RIGHT(<CHARACTER>, <INTEGER>)
+    """
+
+def round(numeric: Operand, int: Operand = ..., /) -> Expression:
+    """The number rounded half up to d digits after the point (0).
+
+    SQL: ROUND(<NUMERIC>[, <INT>])
+    """
+
+def row(any: Operand = ..., /) -> Expression:
+    """A row of values.
+
+    SQL: ROW([<ANY>])
+    """
+
+def row_number() -> Expression:
+    """The position of the row in its partition, from 1.
+
+    SQL: ROW_NUMBER()
+    """
+
+def rpad(character: Operand, integer: Operand, character2: Operand, /) -> Expression:
+    """The text padded on the right, or cut, to a length.
+
+    SQL: RPAD(<CHARACTER>, <INTEGER>, <CHARACTER>)
+    """
+
+def rtrim(character: Operand, character2: Operand = ..., /) -> Expression:
+    """The text without trailing spaces, or without trailing characters of a set.
+
+    SQL: RTRIM(<CHARACTER>[, <CHARACTER>])
+    """
+
+def second(datetime: Operand, /) -> Expression:
+    """The second, 0 to 59.
+
+    SQL: SECOND(<DATETIME>)
+    """
+
+def sha1(character: Operand, /) -> Expression:
+    """The SHA-1 digest.
+
+    SQL: SHA1(<CHARACTER>)
+    """
+
+def sha2(character: Operand, integer: Operand, /) -> Expression:
+    """The SHA-2 digest of 224, 256, 384 or 512 bits.
+
+    SQL: SHA2(<CHARACTER>, <INTEGER>)
+    """
+
+def sha224(character: Operand, /) -> Expression:
+    """The SHA-224 digest.
+
+    SQL: SHA224(<CHARACTER>)
+    """
+
+def sha256(character: Operand, /) -> Expression:
+    """The SHA-256 digest.
+
+    SQL: SHA256(<CHARACTER>)
+    """
+
+def sha384(character: Operand, /) -> Expression:
+    """The SHA-384 digest.
+
+    SQL: SHA384(<CHARACTER>)
+    """
+
+def sha512(character: Operand, /) -> Expression:
+    """The SHA-512 digest.
+
+    SQL: SHA512(<CHARACTER>)
+    """
+
+def sign(numeric: Operand, /) -> Expression:
+    """-1, 0 or 1, in the argument's type.
+
+    SQL: SIGN(<NUMERIC>)
+    """
+
+def sin(double: Operand, /) -> Expression:
+    """The sine.
+
+    SQL: SIN(<DOUBLE>)
+    """
+
+def single_value(any: Operand, /) -> Expression:
+    """The value of the only row; more than one row is an error. What a scalar subquery becomes.
+
+    SQL: SINGLE_VALUE(<ANY>)
+    """
+
+def sinh(double: Operand, /) -> Expression:
+    """The hyperbolic sine.
+
+    SQL: SINH(<DOUBLE>)
+    """
+
+def source_watermark() -> Expression:
+    """In WATERMARK FOR only: the source gives the watermark.
+
+    SQL: SOURCE_WATERMARK()
+    """
+
+def split(character: Operand, character2: Operand, /) -> Expression:
+    """The parts of a text between separators; with an empty separator its characters.
+
+    SQL: SPLIT(<CHARACTER>, <CHARACTER>)
+    """
+
+def split_index(character: Operand, character2: Operand, integer: Operand, /) -> Expression:
+    """The n-th part, from 0, of a text split at a separator; NULL when there is none.
+
+    SQL: SPLIT_INDEX(<CHARACTER>, <CHARACTER>, <INTEGER>); SPLIT_INDEX(<CHARACTER>, <INTEGER>, <INTEGER>)
+    """
+
+def sqrt(double: Operand, /) -> Expression:
+    """The square root.
+
+    SQL: SQRT(<DOUBLE>)
+    """
+
+def startswith(character: Operand, character2: Operand, /) -> Expression:
+    """Whether a text, or bytes, start with others.
+
+    SQL: STARTSWITH(<CHARACTER>, <CHARACTER>); STARTSWITH(<BINARY>, <BINARY>)
+    """
+
+def stddev(numeric: Operand, /) -> Expression:
+    """The same as STDDEV_SAMP.
+
+    SQL: STDDEV(<NUMERIC>)
+    """
+
+def stddev_pop(numeric: Operand, /) -> Expression:
+    """The population standard deviation.
+
+    SQL: STDDEV_POP(<NUMERIC>)
+    """
+
+def stddev_samp(numeric: Operand, /) -> Expression:
+    """The sample standard deviation; NULL for fewer than two values.
+
+    SQL: STDDEV_SAMP(<NUMERIC>)
+    """
+
+def str_to_map(character: Operand, character2: Operand = ..., character3: Operand = ..., /) -> Expression:
+    """A map read from a text: entries between `,`, keys before `=`; the two delimiters are regular expressions.
+
+    SQL: STR_TO_MAP(<CHARACTER>[, <CHARACTER>][, <CHARACTER>])
+    """
+
+def substring(character: Operand, integer: Operand, integer2: Operand = ..., /) -> Expression:
+    """The characters from a position on (from 1, negative from the end), at most n of them.
+
+    SQL: SUBSTRING(text FROM start [FOR length])
+    """
+
+def sum(numeric: Operand, /) -> Expression:
+    """The sum of the values that are not NULL; NULL when there is none. Integers wrap around in their own type.
+
+    SQL: SUM(<NUMERIC>)
+    """
+
+def sum0(numeric: Operand, /) -> Expression:
+    """The sum of the values that are not NULL; 0 when there is none.
+
+    SQL: SUM0(<NUMERIC>)
+    """
+
+def tan(double: Operand, /) -> Expression:
+    """The tangent.
+
+    SQL: TAN(<DOUBLE>)
+    """
+
+def tanh(double: Operand, /) -> Expression:
+    """The hyperbolic tangent.
+
+    SQL: TANH(<DOUBLE>)
+    """
+
+def timestampadd(unit: str, integer: Operand, datetime: Operand, /) -> Expression:
+    """A point in time moved by a number of units.
+
+    SQL: TIMESTAMPADD(unit, number, point)
+    """
+
+def timestampdiff(unit: str, datetime: Operand, datetime2: Operand, /) -> Expression:
+    """The whole units from one point in time to another.
+
+    SQL: TIMESTAMPDIFF(unit, from, to)
+    """
+
+def to_base64(character: Operand, /) -> Expression:
+    """The text's bytes in Base64.
+
+    SQL: TO_BASE64(<CHARACTER>)
+    """
+
+def to_date(character: Operand, character2: Operand = ..., /) -> Expression:
+    """A text as a date, by a pattern of Java's SimpleDateFormat.
+
+    SQL: TO_DATE(<CHARACTER>[, <CHARACTER>])
+    """
+
+def to_timestamp(character: Operand, character2: Operand = ..., /) -> Expression:
+    """A text as a TIMESTAMP, by a pattern of Java's DateTimeFormatter.
+
+    SQL: TO_TIMESTAMP(<CHARACTER>[, <CHARACTER>])
+    """
+
+def to_timestamp_ltz(character: Operand, character2: Operand = ..., character3: Operand = ..., /) -> Expression:
+    """A number of units (10^-p seconds, p is 3 when left out) since 1970, or a text, as a point in time.
+
+    SQL: TO_TIMESTAMP_LTZ(<NUMERIC>[, <INT>]); TO_TIMESTAMP_LTZ(<CHARACTER>[, <CHARACTER>][, <CHARACTER>])
+    """
+
+def translate(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
+    """The text with each character of one list replaced by that at the same place of another, or left out.
+
+    SQL: TRANSLATE(<CHARACTER>, <CHARACTER>, <CHARACTER>)
+    """
+
+def trim(character: Operand, character2: Operand = ..., character3: Operand = ..., /) -> Expression:
+    """The text without spaces, or without the given characters, at its ends.
+
+    SQL: TRIM([BOTH|LEADING|TRAILING] [chars] FROM text)
+    """
+
+def truncate(numeric: Operand, int: Operand = ..., /) -> Expression:
+    """The number cut off after d digits after the point (0).
+
+    SQL: TRUNCATE(<NUMERIC>[, <INT>])
+    """
+
+def typeof(any: Operand, boolean: Operand = ..., /) -> Expression:
+    """The type of an expression, as DDL would write it.
+
+    SQL: TYPEOF(<ANY>[, <BOOLEAN>])
+    """
+
+def unhex(character: Operand, /) -> Expression:
+    """The bytes of hexadecimal digits; NULL when they are none.
+
+    SQL: UNHEX(<CHARACTER>)
+    """
+
+def unix_timestamp(character: Operand = ..., character2: Operand = ..., /) -> Expression:
+    """Seconds since 1970, now or of a text in the session's time zone.
+
+    SQL: UNIX_TIMESTAMP(); UNIX_TIMESTAMP(<CHARACTER>[, <CHARACTER>])
+    """
+
+def upper(character: Operand, /) -> Expression:
+    """The text in upper case.
+
+    SQL: UPPER(<CHARACTER>)
+    """
+
+def url_decode(character: Operand, /) -> Expression:
+    """A text out of a query string; NULL when an escape is wrong.
+
+    SQL: URL_DECODE(<CHARACTER>)
+    """
+
+def url_encode(character: Operand, /) -> Expression:
+    """A text as in a query string: application/x-www-form-urlencoded, UTF-8.
+
+    SQL: URL_ENCODE(<CHARACTER>)
+    """
+
+def uuid() -> Expression:
+    """A random identifier of 36 characters (version 4).
+
+    SQL: UUID()
+    """
+
+def var_pop(numeric: Operand, /) -> Expression:
+    """The population variance.
+
+    SQL: VAR_POP(<NUMERIC>)
+    """
+
+def var_samp(numeric: Operand, /) -> Expression:
+    """The sample variance; NULL for fewer than two values.
+
+    SQL: VAR_SAMP(<NUMERIC>)
+    """
+
+def variance(numeric: Operand, /) -> Expression:
+    """The same as VAR_SAMP.
+
+    SQL: VARIANCE(<NUMERIC>)
+    """
+
+def week(datetime: Operand, /) -> Expression:
+    """The week of the year by ISO 8601, 1 to 53.
+
+    SQL: WEEK(<DATETIME>)
+    """
+
+def year(datetime: Operand, /) -> Expression:
+    """The year of a point in time.
+
+    SQL: YEAR(<DATETIME>)
+    """
