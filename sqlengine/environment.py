@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from runtime.core.clock import Clock
+from sqlengine.information_schema import InformationSchema
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.planning import object_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.statements.settings import set_value
@@ -31,6 +34,9 @@ class TableEnvironment(TableFactory):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._session = session
+        session.information = InformationSchema(
+            session.catalogs, session.functions, functools.partial(object_schema, session)
+        )
 
     @staticmethod
     def create(

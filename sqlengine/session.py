@@ -44,6 +44,7 @@ from sqlengine.catalog.objects import (
     OpenTable,
     PhysicalColumn,
 )
+from sqlengine.information_schema import INFORMATION_SCHEMA, InformationSchema
 from sqlengine.jobs import Jobs
 from sqlengine.memory_options import check_hinted, is_append_only
 from sqlengine.system_tables import SystemTables
@@ -129,6 +130,8 @@ class Session:
         self.job_options: dict[str, str] = {}
         self.cut: EpochCut | None = None
         self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
+        self.information: InformationSchema | None = None
+        """Set by the environment, which knows how columns are bound."""
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
         that a prompt comes back at once."""
@@ -281,16 +284,31 @@ class Session:
         """A table or view by name, those of the database `system` too."""
         if is_system_table(path):
             return self.system_table(path[1:], span).table
-        return self.catalogs.get(path, span)
+        information = self.information_table(path, span)
+        return self.catalogs.get(path, span) if information is None else information.table
+
+    def information_table(self, path: tuple[str, ...], span: Span | None, here: str | None = None) -> OpenTable | None:
+        """A table of `information_schema`, of the catalog `here` when the path names none; None for another path, also
+        where a database of the user's has that name."""
+        if self.information is None or len(path) not in (2, 3) or path[-2] != INFORMATION_SCHEMA:
+            return None
+        if self.catalogs.find(self.catalogs.qualify(path)) is not None:
+            return None
+        catalog = path[0] if len(path) == 3 else here or self.catalogs.current_catalog
+        schema, rows = self.information.open(catalog, path[-1], span)
+        return _finished(ObjectPath(catalog, INFORMATION_SCHEMA, path[-1]), schema, rows)
 
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
         schema, rows = system.open(path, span)
-        at = ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1])
-        contents = MemoryTable(str(at), schema, append_only=True)
-        snapshot = replace(contents.snapshot(), rows=rows)
-        return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
+        return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
+
+
+def _finished(at: ObjectPath, schema: Schema, rows: pa.Table) -> OpenTable:
+    """A table of rows that are all there."""
+    snapshot = replace(MemoryTable(str(at), schema, append_only=True).snapshot(), rows=rows)
+    return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
 
 
 def is_system_table(path: tuple[str, ...]) -> bool:
@@ -345,6 +363,9 @@ class Binding:
             return session.system_table(path[1:], span)
         if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
             return session.python_table(path[1])
+        information = session.information_table(path, span, self.current[0] if self.current is not None else None)
+        if information is not None:
+            return information
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)

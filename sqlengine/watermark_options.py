@@ -13,7 +13,7 @@ from runtime.core.options import Options, bool_option, duration_option, text_opt
 from runtime.plan.parts import Alignment
 from sqlengine.catalog.objects import CatalogTable
 
-__all__ = ["IDLE_TIMEOUT", "WatermarkOptions", "is_watermark_option"]
+__all__ = ["IDLE_TIMEOUT", "WATERMARK_OPTIONS", "WatermarkOptions", "is_watermark_option"]
 
 IDLE_TIMEOUT = duration_option(
     "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
@@ -37,7 +37,8 @@ _IN_ORDER = bool_option(
     False,
     "whether the files of the table, by name, are in order of time: those that were not begun then do not hold back time",
 )
-_KNOWN = {o.key: o for o in (_IDLE, _GROUP, _DRIFT, _INTERVAL, _STRATEGY, _GAP, _IN_ORDER)}
+WATERMARK_OPTIONS = (_IDLE, _GROUP, _DRIFT, _INTERVAL, _STRATEGY, _GAP, _IN_ORDER)
+_KNOWN = {o.key: o for o in WATERMARK_OPTIONS}
 
 
 def is_watermark_option(key: str) -> bool:

@@ -158,4 +158,6 @@ def _source(request: TableRequest) -> DatagenSource:
     return replace(source, rows=rows, per_second=options.get(PER_SECOND) if paced else None)
 
 
-DATAGEN = ConnectorFactory(name="datagen", document="rows of random values and sequences", source=_source)
+DATAGEN = ConnectorFactory(
+    name="datagen", document="rows of random values and sequences", source=_source, options=_OPTIONS
+)

@@ -274,4 +274,5 @@ FILESYSTEM = ConnectorFactory(
     source=_source,
     sink=_sink,
     metadata=METADATA,
+    options=_OPTIONS,
 )

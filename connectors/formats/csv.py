@@ -118,4 +118,4 @@ def _unescape(text: str) -> str:
     return text.encode("utf-8").decode("unicode_escape") if text.startswith("\\") and len(text) > 1 else text
 
 
-CSV = FormatFactory(name="csv", document="comma-separated values", create=_create)
+CSV = FormatFactory(name="csv", document="comma-separated values", create=_create, options=_OPTIONS)

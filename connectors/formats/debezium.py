@@ -144,5 +144,8 @@ def _create(options: Mapping[str, str]) -> DebeziumFormat:
 
 
 DEBEZIUM_JSON = FormatFactory(
-    name="debezium-json", document="change events of Debezium: the row before and after", create=_create
+    name="debezium-json",
+    document="change events of Debezium: the row before and after",
+    create=_create,
+    options=_OPTIONS,
 )

@@ -87,4 +87,4 @@ def _create(options: Mapping[str, str]) -> JsonFormat:
     return JsonFormat(standard, read.get(FAIL_ON_MISSING), read.get(IGNORE), spelling)
 
 
-JSON = FormatFactory(name="json", document="JSON, one object a line", create=_create)
+JSON = FormatFactory(name="json", document="JSON, one object a line", create=_create, options=JSON_OPTIONS)

@@ -141,4 +141,4 @@ def _create(options: Mapping[str, str]) -> ParquetFormat:
     return ParquetFormat("none" if compression == "uncompressed" else compression)
 
 
-PARQUET = FormatFactory(name="parquet", document="Parquet files", create=_create)
+PARQUET = FormatFactory(name="parquet", document="Parquet files", create=_create, options=(COMPRESSION, UTC))

@@ -77,4 +77,5 @@ LOOKUP_JSONL = ConnectorFactory(
     name="lookup-jsonl",
     document="a file of JSON lines that can only be looked up, by equality on any columns",
     lookup=_lookup,
+    options=(PATH, FORMAT),
 )

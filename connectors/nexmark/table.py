@@ -293,5 +293,8 @@ def _check_events(schema: Schema, generator: Nexmark) -> None:
 
 
 NEXMARK = ConnectorFactory(
-    name="nexmark", document="the events of the Nexmark benchmark: people, auctions, bids", source=_source
+    name="nexmark",
+    document="the events of the Nexmark benchmark: people, auctions, bids",
+    source=_source,
+    options=_OPTIONS,
 )

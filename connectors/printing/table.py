@@ -23,6 +23,7 @@ STANDARD_ERROR = bool_option(
     "standard-error", False, "true or false: write to standard error instead of standard output"
 )
 PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
+_OPTIONS = (IDENTIFIER, STANDARD_ERROR, PARALLELISM)
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,13 @@ class PrintWriter:
 
 
 def _sink(request: TableRequest) -> PrintSink:
-    options = TableOptions(request.options, "connector 'print'", (IDENTIFIER, STANDARD_ERROR, PARALLELISM))
+    options = TableOptions(request.options, "connector 'print'", _OPTIONS)
     return PrintSink(request.schema, request.primary_key, options.get(IDENTIFIER), options.get(STANDARD_ERROR))
 
 
-PRINT = ConnectorFactory(name="print", document="every change as a line on standard output", sink=_sink)
+PRINT = ConnectorFactory(
+    name="print",
+    document="every change as a line on standard output",
+    sink=_sink,
+    options=_OPTIONS,
+)

@@ -138,5 +138,8 @@ def _source(request: TableRequest) -> ValuesSource:
 
 
 VALUES = ConnectorFactory(
-    name="values", document="rows written into the options of the table, for tests", source=_source
+    name="values",
+    document="rows written into the options of the table, for tests",
+    source=_source,
+    options=(DATA, BOUNDED, MODE),
 )

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
 from runtime.core.errors import OptionError, did_you_mean
-from runtime.core.options import Options
+from runtime.core.options import Option, Options
 from runtime.core.schema import Schema
 from runtime.spi.format import Format
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
@@ -44,7 +44,7 @@ class TableRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFactory:
     """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable
-    metadata keys and types."""
+    metadata keys and types; `options` what WITH takes, for editors and documentation."""
 
     name: str
     document: str
@@ -52,16 +52,18 @@ class ConnectorFactory:
     sink: Callable[[TableRequest], SinkTable] | None = None
     lookup: Callable[[TableRequest], LookupTable] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[Option[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatFactory:
     """A format: `create(options)` gets the options under the format's own prefix, with the prefix taken off
-    (`csv.header` -> `header`)."""
+    (`csv.header` -> `header`); `options` are declared without it, too."""
 
     name: str
     document: str
     create: Callable[[Mapping[str, str]], Format]
+    options: tuple[Option[Any], ...] = ()
 
 
 F = TypeVar("F", ConnectorFactory, FormatFactory)

@@ -31,12 +31,15 @@ class Database:
 
 @dataclass(slots=True)
 class Catalog:
-    """A set of databases. `options['type']` is `generic_in_memory` for ours."""
+    """A set of databases. `options['type']` is `generic_in_memory`, or `file` for one whose definitions are kept in a
+    `file`."""
 
     name: str
     comment: str | None = None
     options: dict[str, str] = field(default_factory=lambda: {"type": "generic_in_memory"})
     databases: dict[str, Database] = field(default_factory=lambda: {"default": Database("default")})
+    file: object | None = None
+    """What keeps the definitions; known to the statements that do so."""
 
 
 class Catalogs:
@@ -174,14 +177,16 @@ class Catalogs:
             )
         return databases[name]
 
-    def create_catalog(self, catalog: Catalog, *, if_not_exists: bool = False, span: Span | None = None) -> None:
+    def create_catalog(self, catalog: Catalog, *, if_not_exists: bool = False, span: Span | None = None) -> bool:
+        """Add a catalog; False when it is there already and `if_not_exists`."""
         if catalog.name in self._catalogs:
             if if_not_exists:
-                return
+                return False
             raise CatalogError(
                 f'catalog "{catalog.name}" exists already', code="E1401", span=span, hint="use IF NOT EXISTS"
             )
         self._catalogs[catalog.name] = catalog
+        return True
 
     def drop_catalog(self, name: str, *, if_exists: bool = False, span: Span | None = None) -> None:
         if name not in self._catalogs and if_exists:

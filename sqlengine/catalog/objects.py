@@ -134,6 +134,8 @@ class CatalogView:
     columns: tuple[str, ...] = ()
     comment: str | None = None
     temporary: bool = False
+    column_comments: tuple[str | None, ...] = ()
+    """As many as `columns`, or none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ files:
                                                                        with a space
 
 examples:
+  sqlengine shell --catalog work.sql        tables and views that are defined are there the next time
   sqlengine shell -i tables.sql             starts with a file of definitions
   echo "SELECT 1" | sqlengine shell
 
@@ -181,6 +182,9 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
         help="run a file instead of a prompt (may be repeated)",
     )
     shell.add_argument("-i", "--init", metavar="FILE", help="run a file first; '' for none at all")
+    shell.add_argument(
+        "-c", "--catalog", metavar="FILE", help="keep definitions in this file: a catalog, in use from the start"
+    )
     shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' for nowhere")
     _options_argument(shell)
     shell.set_defaults(run=_run_shell)
@@ -190,7 +194,7 @@ def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
     # By name, so that the other commands need nothing of the shell's.
     arguments = pkgutil.resolve_name("sqlengine.shell.command:ShellArguments")
     command = pkgutil.resolve_name("sqlengine.shell.command:shell_command")
-    return command(arguments(args.execute, args.file, args.init, args.history), options)
+    return command(arguments(args.execute, args.file, args.init, args.catalog, args.history), options)
 
 
 def _parser(make: object, description: str, epilog: str, **more: object) -> argparse.ArgumentParser:

@@ -7,6 +7,7 @@ method reads one construct from the current place and returns its tree. A method
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NoReturn, TypeVar
 
 from sqlglot import exp
@@ -89,6 +90,9 @@ would be ambiguous are reserved here, so every text that Flink takes is taken.""
 class Cursor:
     """The tokens of a text and the current place in them."""
 
+    unfinished = False
+    """Whether more is to follow the text: its last word is then not the name that it could be."""
+
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text
         self.tokens = scan(text) if tokens is None else tokens
@@ -161,6 +165,9 @@ class Cursor:
         if word is None:
             self.fail(*words)
         return word
+
+    def offered(self, words: Callable[[], Iterable[str]]) -> None:
+        """A grammar elsewhere would take these words here; whoever completes what is typed wants to know them."""
 
     # Names and texts
 

@@ -74,6 +74,7 @@ def read_utility(cursor: Cursor) -> nodes.Statement:
         token = cursor.token
         choices = machine.choices()
         if token.kind is END or token.upper == ";":
+            cursor.offered(lambda machine=machine: machine.accepts())
             if "$END" not in choices:
                 _fail(cursor, machine.accepts())
             return _Builder(cursor).build(machine.feed_eof().children[0])
@@ -99,7 +100,7 @@ def _fits(machine: Any, leaf: Any) -> bool:
 def _terminal(cursor: Cursor, token: Token, choices: Any) -> str | None:
     """What a token is for the grammar here, or None if it fits nothing."""
     if token.kind is WORD:
-        last = cursor.peek().kind is END or cursor.peek().upper == ";"
+        last = not cursor.unfinished and (cursor.peek().kind is END or cursor.peek().upper == ";")
         if token.upper in choices and not (last and "NAME" in choices):
             return token.upper
         return "NAME" if "NAME" in choices else None

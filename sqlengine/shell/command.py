@@ -16,6 +16,8 @@ from sqlengine.shell.executor import Executor
 from sqlengine.shell.meta import Leave
 from sqlengine.shell.reader import pieces, pieces_of_lines
 from sqlengine.shell.screen import Screen
+from sqlengine.statements.create_text import literal, quoted
+from sqlengine.statements.file_catalog import catalog_name
 
 __all__ = ["ShellArguments", "default_history", "default_init", "shell_command"]
 
@@ -25,12 +27,13 @@ class ShellArguments:
     """What the command line says.
 
     `texts` and `files` run instead of a prompt; `init` is the file to run first (None: the user's own, if there is
-    one; empty: none); `history` where lines are remembered (empty: nowhere).
+    one; empty: none); `catalog` a file that keeps definitions; `history` where lines are remembered (empty: nowhere).
     """
 
     texts: Sequence[str] = ()
     files: Sequence[str] = ()
     init: str | None = None
+    catalog: str | None = None
     history: str | None = None
 
 
@@ -55,6 +58,10 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
     screen = Screen(interactive=interactive)
     with TableEnvironment.create(options) as environment:
         executor = Executor(environment, screen)
+        if arguments.catalog is not None:
+            name = quoted(catalog_name(arguments.catalog))
+            path = literal(str(Path(arguments.catalog).expanduser()))
+            executor.run_text(f"CREATE CATALOG {name} WITH ('type' = 'file', 'path' = {path}); USE CATALOG {name}")
         init = default_init() if arguments.init is None else Path(arguments.init) if arguments.init else None
         try:
             if init is not None and (interactive or arguments.init is not None):

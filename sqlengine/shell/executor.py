@@ -46,12 +46,20 @@ Row = tuple[str | None, ...]
 
 
 class Rows:
-    """A result that is complete: its columns, and its rows as texts. `kinds` are row kinds where they are shown."""
+    """A result that is complete: its columns, and its rows as texts. `kinds` are row kinds where they are shown; `total`
+    is how many there were when the first are not among `rows`."""
 
-    def __init__(self, columns: Sequence[GridColumn], rows: Sequence[Row], kinds: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[GridColumn],
+        rows: Sequence[Row],
+        kinds: Sequence[str] | None = None,
+        total: int | None = None,
+    ) -> None:
         self.columns = columns
         self.rows = rows
         self.kinds = kinds
+        self.total = len(rows) if total is None else total
 
 
 class Viewer:
@@ -199,7 +207,12 @@ class Executor:
             return
         if not result.bounded and self.viewer is not None and mode != "tableau":
             rows = self.viewer.live(result, _title(piece.text), changelog=mode == "changelog")
-            self._print_rows(rows, "the last of them, as it was left", started, most=self._room())
+            if rows.kinds is None:
+                self._print_rows(rows, "the first", started, most=self._room())
+            else:
+                room = self._room()
+                last = Rows(rows.columns, rows.rows[-room:], rows.kinds[-room:], rows.total)
+                self._print_rows(last, "the last", started)
         elif mode == "table" and result.bounded:
             self._show_table(result, piece, started)
         else:
@@ -227,7 +240,7 @@ class Executor:
             self._print_rows(found, None, started)
         elif self.viewer is not None:
             self.viewer.rows(found, _title(piece.text))
-            self._print_rows(found, "the first rows", started, most=self._room())
+            self._print_rows(found, "the first", started, most=self._room())
         else:
             self._print_rows(found, None, started)
 
@@ -270,10 +283,10 @@ class Executor:
                     for kind, row in zip(rows.kinds, shown, strict=False)
                 )
             self.screen.lines([bottom_rule(columns, frame)])
-        total = len(rows.rows)
+        total = rows.total
         count = f"{total:,} {'change' if rows.kinds is not None else 'row'}{'' if total == 1 else 's'}"
         if len(shown) < total:
-            count += f", {len(shown):,} shown" + (f": {note}" if note else "")
+            count += f", {note or 'the first'} {len(shown):,} shown"
         self.screen.lines([[("note", f"{count}{self._timing(started)}")]])
 
     def _stream(self, result: Result, started: float) -> None:

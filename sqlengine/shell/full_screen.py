@@ -36,7 +36,7 @@ _MOVES = {
     "home": "home", "g": "home", "end": "end", "G": "end", "left": "left", "h": "left", "right": "right", "l": "right", "s": "s",
     "enter": "enter",
 }  # fmt: skip
-_KEYS = "q leave   arrows, PgUp, PgDn, Home, End move   s sort   Enter whole row"
+_KEYS = "q leave  arrows PgUp PgDn Home End  s sort  Enter row"
 
 
 class FullScreen(Viewer):
@@ -56,7 +56,7 @@ class FullScreen(Viewer):
         most = self._executor.session.options.get(MAX_TABLE_ROWS)
         watching = _Watching(result, ChangeLog(most) if changelog else LiveTable(most))
         view = self._view(Rows(columns, ()), with_kinds=changelog)
-        screen = _Screen(self, view, lambda: [title, watching.status()], _KEYS + "   p pause")
+        screen = _Screen(self, view, lambda: [title, watching.status()], _KEYS + "  p pause")
         screen.before_drawing = lambda: watching.show_in(view, paused=screen.paused)
         watching.on_change = screen.redraw
         watching.on_failure = screen.leave
@@ -69,7 +69,7 @@ class FullScreen(Viewer):
         watching.show_in(view, paused=False)
         if isinstance(watching.kept, ChangeLog):
             rows, kinds = watching.kept.rows_and_kinds()
-            return Rows(columns, rows[-self._executor.screen.height :], kinds[-self._executor.screen.height :])
+            return Rows(columns, rows, kinds, watching.kept.changes)
         return Rows(columns, view.ordered())
 
     def _view(self, rows: Rows, *, with_kinds: bool) -> GridView:

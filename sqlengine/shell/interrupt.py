@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
 from typing import Any
 
 from runtime.local.job import Job
+from sqlengine.cli.progress import ERASE_LINE
 from sqlengine.result import Result
 
 __all__ = ["StatementInterrupt"]
@@ -38,6 +40,9 @@ class StatementInterrupt:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.seen = not self.seen, True
+        if sys.stdout.isatty():
+            sys.stdout.write(ERASE_LINE)  # the terminal has shown ^C
+            sys.stdout.flush()
         running = self.result is not None and self.result.is_running
         job = self.job if self.job is not None and self.job.status in ("CREATED", "RUNNING") else None
         if not first or (job is None and not running):

@@ -20,11 +20,11 @@ from runtime.core.types import STRING
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.client_options import PRINT_TIME, RESULT_MODE
+from sqlengine.function_texts import function_kind, is_called_by_name, signature_texts
 from sqlengine.result import Result
 from sqlengine.shell.help_texts import STATEMENTS, help_on
 from sqlengine.shell.reader import Piece
 from sqlengine.shell.top import top_lines
-from sqlengine.statements.describe import function_kind, signature_texts
 from sqlengine.statements.settings import set_value
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _functions(executor: Executor, argument: str) -> None:
     rows: list[tuple[str | None, ...]] = [
         (f.name.lower(), function_kind(f).lower(), "; ".join(dict.fromkeys(signature_texts(f))).lower(), f.document)
         for f in sorted(executor.session.functions, key=lambda f: f.name)
-        if f.name[:1].isalpha() and " " not in f.name and _like(f.name, argument)
+        if is_called_by_name(f) and _like(f.name, argument)
     ]
     _list(executor, ("function", "kind", "signature", "about"), rows)
 

@@ -7,19 +7,22 @@ import sys
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_completions, is_searching
+from prompt_toolkit.filters import Condition, completion_is_selected, has_completions, is_searching
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import __version__
 from sqlengine.amounts import human_count
+from sqlengine.shell.completion import SqlCompleter
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.full_screen import FullScreen
 from sqlengine.shell.highlight import SqlLexer
@@ -131,6 +134,9 @@ def _prompt_session(executor: Executor, history: History, *, colour: bool) -> Pr
         message,
         multiline=True,
         lexer=SqlLexer(lambda: names),
+        completer=SqlCompleter(executor.session),
+        complete_while_typing=True,
+        complete_style=CompleteStyle.COLUMN,
         history=history,
         auto_suggest=AutoSuggestFromHistory(),
         enable_open_in_editor=True,
@@ -152,11 +158,14 @@ def _keys() -> KeyBindings:
 
     @Condition
     def complete() -> bool:
-        from prompt_toolkit.application import get_app
-
         return is_complete(get_app().current_buffer.text)
 
-    @keys.add("enter", filter=complete & ~is_searching)
+    @keys.add("enter", filter=completion_is_selected)
+    def _take(event: KeyPressEvent) -> None:
+        """Enter on a line of the menu takes it, and runs nothing."""
+        event.current_buffer.complete_state = None
+
+    @keys.add("enter", filter=complete & ~is_searching & ~completion_is_selected)
     def _run(event: KeyPressEvent) -> None:
         """Enter at the end of a statement runs it; elsewhere it begins another line."""
         event.current_buffer.validate_and_handle()

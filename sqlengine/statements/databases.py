@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from runtime.core.errors import CatalogError, OptionError
+from collections.abc import Callable
+
+from runtime.core.errors import CatalogError, OptionError, SqlEngineError
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
+from sqlengine.statements.file_catalog import FILE, load_file, open_file
 
 __all__ = [
     "alter_catalog",
@@ -24,32 +27,53 @@ __all__ = [
 IN_MEMORY = "generic_in_memory"
 
 
-def create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
+def create_catalog(
+    statement: st.CreateCatalog, session: Session, execute: Callable[[st.Statement, Session], Result]
+) -> Result:
+    """Add a catalog; one of type `file` with the definitions in its file, which `execute` carries out."""
     options = st.options_dict(statement.options)
     kind = options.get("type")
-    if kind != IN_MEMORY:
+    if kind not in (IN_MEMORY, FILE):
         raise OptionError(
             f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'",
             code="E1507",
             span=statement.name.span,
-            hint=f"there is: '{IN_MEMORY}'",
+            hint=f"there is: '{FILE}', '{IN_MEMORY}'",
         )
     default = options.get("default-database", "default")
-    catalog = Catalog(statement.name.text, statement.comment, options, {default: Database(default)})
-    session.catalogs.create_catalog(catalog, if_not_exists=statement.if_not_exists, span=statement.name.span)
-    return Result.ok()
+    file = open_file(options, statement.name.span) if kind == FILE else None
+    catalog = Catalog(statement.name.text, statement.comment, options, {default: Database(default)}, file)
+    if not session.catalogs.create_catalog(catalog, if_not_exists=statement.if_not_exists, span=statement.name.span):
+        return Result.ok()
+    result = Result.ok()
+    try:
+        if file is not None:
+            result.warnings = tuple(load_file(catalog, session, execute))
+    except SqlEngineError:
+        session.catalogs.drop_catalog(catalog.name)
+        raise
+    return result
 
 
 def alter_catalog(statement: st.AlterCatalog, session: Session) -> Result:
     catalog = session.catalogs.catalog(statement.name.text, statement.name.span)
     match statement.action:
         case ddl.SetOptions(options=options):
+            for option in options:
+                if option.key in ("type", "path"):
+                    raise OptionError(
+                        f"a catalog's '{option.key}' cannot be changed",
+                        span=option.span,
+                        hint="DROP the catalog and create it again",
+                    )
             catalog.options.update(st.options_dict(options))
         case ddl.ResetOptions(keys=keys):
             for key in keys:
-                if key.text == "type":
+                if key.text in ("type", "path"):
                     raise OptionError(
-                        "a catalog's 'type' cannot be reset", span=key.span, hint="DROP the catalog and create it again"
+                        f"a catalog's '{key.text}' cannot be reset",
+                        span=key.span,
+                        hint="DROP the catalog and create it again",
                     )
                 catalog.options.pop(key.text, None)
         case ddl.SetComment(comment=comment):
@@ -65,6 +89,16 @@ def alter_catalog(statement: st.AlterCatalog, session: Session) -> Result:
 
 
 def drop_catalog(statement: st.DropCatalog, session: Session) -> Result:
+    """Forget a catalog and what is in it; a file that keeps it stays."""
+    catalogs = session.catalogs
+    if statement.name.text in {c.name for c in catalogs.catalogs()} and statement.name.text != catalogs.current_catalog:
+        catalog = catalogs.catalog(statement.name.text)
+        for database in catalog.databases:
+            _close_views(session, catalog.name, database)
+        for database in catalog.databases.values():
+            for thing in database.objects.values():
+                if isinstance(thing, (CatalogTable, MaterializedView)):
+                    session.memory.pop(thing.storage, None)
     session.catalogs.drop_catalog(statement.name.text, if_exists=statement.if_exists, span=statement.name.span)
     return Result.ok()
 

@@ -7,18 +7,19 @@ from typing import Any
 from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
-from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction
+from runtime.expr.function import ScalarFunction
 from runtime.spi.table import TableStatistics
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogTable, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
 from sqlengine.display import watermark_text
+from sqlengine.function_texts import function_kind, signature_texts
 from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
 
-__all__ = ["column_rows", "describe", "described_schema", "function_kind", "signature_texts"]
+__all__ = ["column_rows", "describe", "described_schema"]
 
 
 def describe(statement: st.Describe, session: Session) -> Result:
@@ -95,6 +96,9 @@ def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]
     schema = object_schema(session, thing)
     key = getattr(thing, "primary_key", ())
     columns = {c.name: c for c in thing.columns if not isinstance(c, str)}
+    comments = {name: getattr(c, "comment", None) for name, c in columns.items()}
+    if isinstance(thing, CatalogView):
+        comments = dict(zip(thing.columns, thing.column_comments, strict=False))
     watermark = thing.watermark if isinstance(thing, CatalogTable) else None
     rows = []
     for column in schema:
@@ -108,9 +112,7 @@ def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]
         mark = watermark.text if watermark is not None and watermark.column == (column.name,) else None
         type_text = str(column.type.with_nullable(True))
         key_text = f"PRI({', '.join(key)})" if column.name in key else None
-        rows.append(
-            (column.name, type_text, column.type.nullable, key_text, extras, mark, getattr(declared, "comment", None))
-        )
+        rows.append((column.name, type_text, column.type.nullable, key_text, extras, mark, comments.get(column.name)))
     return rows
 
 
@@ -177,19 +179,3 @@ def _function_facts(name: str, session: Session) -> list[tuple[str, str]]:
     if isinstance(function, ScalarFunction):
         facts.append(("deterministic", "true" if function.deterministic else "false"))
     return facts
-
-
-def function_kind(function: AnyFunction) -> str:
-    """`SCALAR`, `AGGREGATE` or `WINDOW`."""
-    if isinstance(function, ScalarFunction):
-        return "SCALAR"
-    return "AGGREGATE" if isinstance(function, AggregateFunction) else "WINDOW"
-
-
-def signature_texts(function: AnyFunction) -> list[str]:
-    """The ways to call a function: `ROUND(<NUMERIC>, [<INTEGER>])`."""
-    found = []
-    for signature in function.signatures:
-        args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
-        found.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
-    return found

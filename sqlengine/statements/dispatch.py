@@ -16,6 +16,7 @@ from sqlengine.statements import (
     databases,
     describe,
     explain,
+    file_catalog,
     functions,
     jobs,
     queries,
@@ -48,10 +49,27 @@ def execute(statement: st.Statement, session: Session) -> Result:
             span=statement.span,
             hint="see docs/flink-compatibility.md",
         )
+    defines = isinstance(statement, _DEFINITIONS)
     with session.views.lock:
+        if defines and not isinstance(statement, st.DropCatalog):
+            file_catalog.check_files(session)
         result = run(statement, session)
-        result.warnings = tuple(f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
+        if defines:
+            file_catalog.save_files(session)
+        failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
+        result.warnings = (*result.warnings, *failures)
         return result
+
+
+def _create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
+    return databases.create_catalog(statement, session, lambda inner, _: _RUN[type(inner)](inner, session))
+
+
+_DEFINITIONS = (
+    ddl.CreateTable, st.DropTable, ddl.AlterTable, st.CreateView, st.CreateMaterializedView, st.DropView, st.DropMaterializedView,
+    ddl.AlterView, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
+)  # fmt: skip
+"""Statements after which the files of catalogs say something else."""
 
 
 _RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
@@ -75,7 +93,7 @@ _RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
     st.DropMaterializedView: views.drop_materialized_view,
     ddl.AlterView: views.alter_view,
     st.CreateDatabase: databases.create_database,
-    st.CreateCatalog: databases.create_catalog,
+    st.CreateCatalog: _create_catalog,
     ddl.AlterDatabase: databases.alter_database,
     ddl.AlterCatalog: databases.alter_catalog,
     st.DropDatabase: databases.drop_database,

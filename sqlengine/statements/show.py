@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from runtime.core.errors import CatalogError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING
-from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import SYSTEM_DATABASE, Session
+from sqlengine.statements.create_text import catalog_text, database_text, quoted, table_text, view_text
 from sqlengine.statements.describe import column_rows, described_schema
 from sqlengine.system_tables import SystemTables
 
@@ -119,70 +120,24 @@ def _create_view(statement: st.Show, session: Session) -> Result:
         raise CatalogError(
             f'"{view.path.name}" is a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE"
         )
-    kind = "MATERIALIZED VIEW" if isinstance(view, MaterializedView) else "TEMPORARY VIEW" if view.temporary else "VIEW"
-    names = [c.name for c in view.columns] if isinstance(view, MaterializedView) else list(view.columns)
-    columns = " (" + ", ".join(quoted(n) for n in names) + ")" if names else ""
-    comment = f"\nCOMMENT {literal(view.comment)}" if view.comment else ""
-    return _text(f"CREATE {kind} {_path(view)}{columns}{comment}\nAS {view.text}")
+    return _text(view_text(view))
 
 
 def _create_catalog(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
-    catalog = session.catalogs.catalog(statement.name.parts[0], statement.name.span)
-    comment = f" COMMENT {literal(catalog.comment)}" if catalog.comment else ""
-    return _text(f"CREATE CATALOG {quoted(catalog.name)}{comment} WITH (\n{_options(catalog.options)}\n)")
+    return _text(catalog_text(session.catalogs.catalog(statement.name.parts[0], statement.name.span)))
+
+
+def _create_database(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    parts = statement.name.parts
+    catalog, name = parts if len(parts) == 2 else (session.catalogs.current_catalog, parts[-1])
+    database = session.catalogs.database(catalog, name, statement.name.span)
+    return _text(database_text(database, name=f"{quoted(catalog)}.{quoted(name)}"))
 
 
 def _text(text: str) -> Result:
     return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _path(thing: CatalogTable | CatalogView | MaterializedView) -> str:
-    return ".".join(quoted(p) for p in (thing.path.catalog, thing.path.database, thing.path.name))
-
-
-def _options(options: Iterable[str] | dict[str, str]) -> str:
-    pairs = dict(options)  # type: ignore[arg-type]
-    hidden = ("password", "secret", "token", "key-password")
-    return ",\n".join(
-        f"  {literal(k)} = {literal('******' if k.lower().endswith(hidden) else v)}" for k, v in sorted(pairs.items())
-    )
-
-
-def table_text(table: CatalogTable) -> str:
-    """The CREATE TABLE statement of a table; secrets are masked."""
-    lines = []
-    for c in table.columns:
-        comment = f" COMMENT {literal(c.comment)}" if c.comment else ""
-        match c:
-            case ComputedColumn():
-                lines.append(f"  {quoted(c.name)} AS {c.text}{comment}")
-            case MetadataColumn():
-                origin = f" FROM {literal(c.key)}" if c.key != c.name else ""
-                lines.append(f"  {quoted(c.name)} {c.type} METADATA{origin}{' VIRTUAL' if c.virtual else ''}{comment}")
-            case _:
-                lines.append(f"  {quoted(c.name)} {c.type}{comment}")
-    if table.watermark is not None:
-        lines.append(f"  WATERMARK FOR {'.'.join(quoted(p) for p in table.watermark.column)} AS {table.watermark.text}")
-    if table.primary_key:
-        constraint = f"CONSTRAINT {quoted(table.constraint_name)} " if table.constraint_name else ""
-        lines.append(f"  {constraint}PRIMARY KEY ({', '.join(quoted(k) for k in table.primary_key)}) NOT ENFORCED")
-    text = f"CREATE {'TEMPORARY ' if table.temporary else ''}TABLE {_path(table)} (\n" + ",\n".join(lines) + "\n)"
-    if table.comment:
-        text += f"\nCOMMENT {literal(table.comment)}"
-    if table.partitioned_by:
-        text += f"\nPARTITIONED BY ({', '.join(quoted(p) for p in table.partitioned_by)})"
-    if table.options:
-        text += f"\nWITH (\n{_options(table.options)}\n)"
-    return text
 
 
 def _current(title: str, value: Callable[[Session], str]) -> Callable[[st.Show, Session], Result]:
@@ -201,6 +156,7 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "CATALOGS": _names("catalog name", lambda s: [c.name for c in s.catalogs.catalogs()]),
     "CURRENT CATALOG": _current("current catalog name", lambda s: s.catalogs.current_catalog),
     "CREATE CATALOG": _create_catalog,
+    "CREATE DATABASE": _create_database,
     "DATABASES": _databases,
     "CURRENT DATABASE": _current("current database name", lambda s: s.catalogs.current_database),
     "TABLES": _objects("table name", (CatalogTable, CatalogView, MaterializedView)),

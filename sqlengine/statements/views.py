@@ -38,6 +38,7 @@ def create_view(statement: st.CreateView, session: Session) -> Result:
         names if statement.columns else (),
         statement.comment,
         statement.temporary,
+        tuple(c.comment for c in statement.columns),
     )
     session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
     return Result.ok()
@@ -162,7 +163,7 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
             session.catalogs.create(renamed, span=name.span)
             session.catalogs.remove(view)
         case ddl.NewQuery(query=query):
-            changed = replace(view, query=query.query, text=query.text, columns=())
+            changed = replace(view, query=query.query, text=query.text, columns=(), column_comments=())
             session.catalogs.replace(changed)
             try:
                 object_schema(session, changed)  # in its place, so that a view that reads itself is found

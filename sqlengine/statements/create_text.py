@@ -1,0 +1,97 @@
+"""The statements that would make what is there again: for SHOW CREATE, and for catalogs that are kept in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
+from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
+from sqlengine.catalog.secrets import shown_value
+
+__all__ = ["catalog_text", "create_text", "database_text", "literal", "quoted", "table_text", "view_text"]
+
+
+def quoted(name: str) -> str:
+    """A name in back-ticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _path(thing: CatalogObject) -> str:
+    return ".".join(quoted(p) for p in (thing.path.catalog, thing.path.database, thing.path.name))
+
+
+def _comment(comment: str | None, before: str = " ") -> str:
+    return f"{before}COMMENT {literal(comment)}" if comment else ""
+
+
+def _with(options: Mapping[str, str], *, masked: bool) -> str:
+    """The clause WITH, a line each option; nothing without options."""
+    if not options:
+        return ""
+    lines = ",\n".join(
+        f"  {literal(k)} = {literal(shown_value(k, v) if masked else v)}" for k, v in sorted(options.items())
+    )
+    return f"WITH (\n{lines}\n)"
+
+
+def create_text(thing: CatalogObject, *, name: str | None = None, masked: bool = True) -> str:
+    """The CREATE statement of a table or view. `name` stands in the place of the full path; `masked` hides secrets."""
+    if isinstance(thing, CatalogTable):
+        return table_text(thing, name=name, masked=masked)
+    return view_text(thing, name=name)
+
+
+def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = True) -> str:
+    """The CREATE TABLE statement of a table."""
+    lines = []
+    for c in table.columns:
+        match c:
+            case ComputedColumn():
+                lines.append(f"  {quoted(c.name)} AS {c.text}{_comment(c.comment)}")
+            case MetadataColumn():
+                origin = f" FROM {literal(c.key)}" if c.key != c.name else ""
+                virtual = " VIRTUAL" if c.virtual else ""
+                lines.append(f"  {quoted(c.name)} {c.type} METADATA{origin}{virtual}{_comment(c.comment)}")
+            case _:
+                lines.append(f"  {quoted(c.name)} {c.type}{_comment(c.comment)}")
+    if table.watermark is not None:
+        lines.append(f"  WATERMARK FOR {'.'.join(quoted(p) for p in table.watermark.column)} AS {table.watermark.text}")
+    if table.primary_key:
+        constraint = f"CONSTRAINT {quoted(table.constraint_name)} " if table.constraint_name else ""
+        lines.append(f"  {constraint}PRIMARY KEY ({', '.join(quoted(k) for k in table.primary_key)}) NOT ENFORCED")
+    temporary = "TEMPORARY " if table.temporary else ""
+    text = f"CREATE {temporary}TABLE {name or _path(table)} (\n" + ",\n".join(lines) + "\n)"
+    text += _comment(table.comment, "\n")
+    if table.partitioned_by:
+        text += f"\nPARTITIONED BY ({', '.join(quoted(p) for p in table.partitioned_by)})"
+    options = _with(table.options, masked=masked)
+    return text + (f"\n{options}" if options else "")
+
+
+def view_text(view: CatalogView | MaterializedView, *, name: str | None = None) -> str:
+    """The CREATE VIEW or CREATE MATERIALIZED VIEW statement of a view."""
+    if isinstance(view, MaterializedView):
+        kind = "MATERIALIZED VIEW"
+        columns = [f"{quoted(c.name)}{_comment(c.comment)}" for c in view.columns]
+    else:
+        kind = "TEMPORARY VIEW" if view.temporary else "VIEW"
+        comments = view.column_comments or (None,) * len(view.columns)
+        columns = [f"{quoted(n)}{_comment(c)}" for n, c in zip(view.columns, comments, strict=True)]
+    named = f" ({', '.join(columns)})" if columns else ""
+    return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {view.text}"
+
+
+def catalog_text(catalog: Catalog) -> str:
+    """The CREATE CATALOG statement of a catalog."""
+    return f"CREATE CATALOG {quoted(catalog.name)}{_comment(catalog.comment)} {_with(catalog.options, masked=True)}"
+
+
+def database_text(database: Database, *, name: str, masked: bool = True) -> str:
+    """The CREATE DATABASE statement of a database; `name` as it is to be written."""
+    options = _with(database.options, masked=masked)
+    return f"CREATE DATABASE {name}{_comment(database.comment)}{' ' + options if options else ''}"
