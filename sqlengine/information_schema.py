@@ -27,7 +27,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn,
 from sqlengine.catalog.secrets import shown_value
 from sqlengine.function_texts import function_kind, signature_texts
 
-__all__ = ["INFORMATION_SCHEMA", "InformationSchema"]
+__all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema"]
 
 INFORMATION_SCHEMA = "information_schema"
 _OBJECT = (("table_catalog", STRING), ("table_schema", STRING), ("table_name", STRING))
@@ -56,6 +56,7 @@ _SCHEMAS = {
         ("routine_name", STRING), ("routine_kind", STRING), ("signature", STRING), ("comment", STRING)
     ),
 }
+INFORMATION_TABLES = tuple(_SCHEMAS)
 
 
 class InformationSchema:

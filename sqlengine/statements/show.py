@@ -9,6 +9,7 @@ from runtime.core.errors import CatalogError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
+from sqlengine.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import SYSTEM_DATABASE, Session
@@ -64,6 +65,10 @@ def _objects(title: str, kinds: tuple[type, ...]) -> Callable[[st.Show, Session]
     def make(statement: st.Show, session: Session) -> Result:
         if statement.name is not None and statement.name.parts == (SYSTEM_DATABASE,):
             return _list(title, list(SystemTables.NAMES) if CatalogTable in kinds else [], statement)
+        if statement.name is not None and statement.name.parts[-1] == INFORMATION_SCHEMA:
+            catalog = statement.name.parts[0] if len(statement.name.parts) == 2 else session.catalogs.current_catalog
+            if INFORMATION_SCHEMA not in session.catalogs.catalog(catalog, statement.name.span).databases:
+                return _list(title, list(INFORMATION_TABLES) if CatalogTable in kinds else [], statement)
         things = session.catalogs.objects(*_database_of(statement, session))
         return _list(title, [t.path.name for t in things if isinstance(t, kinds)], statement)
 
