@@ -225,8 +225,8 @@ def _number(value: int | float | decimal.Decimal) -> str:
 def _timestamp(value: dt.datetime) -> str:
     if value.tzinfo is None:
         return f"TIMESTAMP '{value.isoformat(' ')}'"
-    millis = (value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-    return f"TO_TIMESTAMP_LTZ({millis}, 3)"
+    micros = (value - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+    return f"TO_TIMESTAMP_LTZ({micros}, 6)" if micros % 1000 else f"TO_TIMESTAMP_LTZ({micros // 1000}, 3)"
 
 
 _UNITS = (("DAY", 86_400_000), ("HOUR", 3_600_000), ("MINUTE", 60_000))

@@ -88,15 +88,18 @@ class Expression(ExpressionMethods):
     def __pow__(self, other: Any) -> Expression:
         return self._call("POWER", self, other, method="power")
 
+    def __rpow__(self, other: Any) -> Expression:
+        return as_expression(other)._call("POWER", as_expression(other), self, method="power")
+
     def __neg__(self) -> Expression:
         inner = _within(self, _SIGN)
         return Expression(compose(["-", inner], ["-", *_wrapped(self, inner, 7)]), _SIGN, 7)
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return _binary(self, " = ", other, _COMPARISON, " == ")
+        return _binary(self, " = ", _not_none(self, other, "is_null"), _COMPARISON, " == ")
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return _binary(self, " <> ", other, _COMPARISON, " != ")
+        return _binary(self, " <> ", _not_none(self, other, "is_not_null"), _COMPARISON, " != ")
 
     def __lt__(self, other: Any) -> Expression:
         return _binary(self, " < ", other, _COMPARISON)
@@ -312,6 +315,16 @@ def _aggregate_call(
     if condition is not None:
         sql += [" FILTER (WHERE ", condition, ")"]
     return Expression(compose(sql, python), call=(name, args, distinct, condition))
+
+
+def _not_none(left: Expression, right: object, instead: str) -> object:
+    if right is None:
+        raise TypeMismatchError(
+            f"a comparison of {left!r} with None is never true: NULL equals nothing",
+            code="E1328",
+            hint=f"write {left!r}.{instead}",
+        )
+    return right
 
 
 _PYTHON_LEVELS = {_OR: 2, _AND: 3, _COMPARISON: 1, _ADDITIVE: 5, _TIMES: 6}

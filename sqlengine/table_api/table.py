@@ -93,7 +93,12 @@ class Table(Outcomes):
     def select(self, *columns: Expression | str) -> Table:
         """SELECT: these columns, `"name"` or expressions; `"*"` is all of them. Aggregates make one row of all."""
         text, codes = operation("select", *(shown(c) for c in columns))
-        return self._then(self.query.with_columns(items(columns, codes)), text)
+        query = self.query
+        names = {name_sql(n) for n in self.schema.names}
+        if query == Query(query.source, where=query.where, order=query.order) and all(c.sql in names for c in codes):
+            # Columns alone: the order stays.
+            return self._then(replace(query, columns=items(columns, codes)), text)
+        return self._then(query.with_columns(items(columns, codes)), text)
 
     def alias(self, name: str, *more: str) -> Table:
         """All columns under new names, in order. Raises BindError E1208 for another number of names."""

@@ -113,6 +113,10 @@ CASES: dict[str, tuple[Callable[[Table, Table, Table], Table], str]] = {
         lambda o, c, s: o.order_by(col("amount").desc, "id").limit(3),
         "SELECT * FROM orders ORDER BY amount DESC, id LIMIT 3",
     ),
+    "select_of_order": (
+        lambda o, c, s: o.where(col("id") > 1).order_by(col("amount").desc).select("customer", "id"),
+        "SELECT customer, id FROM orders WHERE id > 1 ORDER BY amount DESC",
+    ),
     "page": (
         lambda o, c, s: o.order_by("id").offset(10).fetch(5),
         "SELECT * FROM orders ORDER BY id LIMIT 5 OFFSET 10",
@@ -348,10 +352,11 @@ CASES: dict[str, tuple[Callable[[Table, Table, Table], Table], str]] = {
             col("customer").position("x"),
             col("customer").concat("-", col("customer")),
             col("id").power(2),
+            2 ** col("id"),
         ),
         "SELECT SUBSTRING(customer FROM 2 FOR 3), CHAR_LENGTH(customer), TRIM(customer), REPLACE(customer, 'a', 'b'), "
         "REGEXP_EXTRACT(customer, 'x(.)', 1), ROUND(amount, 1), FLOOR(ts TO HOUR), EXTRACT(DAY FROM ts), "
-        "DATE_FORMAT(ts, 'yyyy'), POSITION(customer IN 'x'), CONCAT(customer, '-', customer), POWER(id, 2) "
+        "DATE_FORMAT(ts, 'yyyy'), POSITION(customer IN 'x'), CONCAT(customer, '-', customer), POWER(id, 2), POWER(2, id) "
         "FROM orders",
     ),
     "types": (
@@ -373,11 +378,15 @@ CASES: dict[str, tuple[Callable[[Table, Table, Table], Table], str]] = {
             lit(dt.date(2024, 2, 29)),
             lit(dt.datetime(2024, 2, 29, 1, 2, 3, 500000)),
             lit(dt.time(1, 2, 3)),
+            lit(dt.datetime(2024, 1, 1, tzinfo=dt.UTC)),
+            lit(dt.datetime(2024, 1, 1, 1, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(hours=1)))),
             col("ts") + dt.timedelta(hours=36),
             col("ts") - lit(3).months,
             lit(9_000_000_000),
         ),
         "SELECT TRUE, 1.5e0, 2.50, X'6162', DATE '2024-02-29', TIMESTAMP '2024-02-29 01:02:03.500000', TIME '01:02:03', "
+        "TO_TIMESTAMP_LTZ(1704067200000, 3), "
+        "TO_TIMESTAMP_LTZ(1704067200000005, 6), "
         "ts + INTERVAL '36' HOUR, ts - INTERVAL '3' MONTH, 9000000000 FROM orders",
     ),
     "nested": (

@@ -158,6 +158,11 @@ MISTAKES: dict[str, tuple[Callable[[TableEnvironment, Table], object], str]] = {
         """E1322 col("id") > 1 has no truth value in Python: it is computed later, for every row
   hint: combine conditions with & | ~ and parentheses in place of `and`, `or`, `not` and `a < b < c`""",
     ),
+    "none": (
+        lambda e, o: o.where(col("id") == None),  # noqa: E711
+        """E1328 a comparison of col("id") with None is never true: NULL equals nothing
+  hint: write col("id").is_null""",
+    ),
     "value": (
         lambda e, o: o.where(col("id") == Decimal),
         """E1321 a Python value of type type has no SQL literal
