@@ -27,7 +27,7 @@ quick: $(READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -n 2 -m 'not long'
 
 spark-matrix: $(READY) ## every golden file, Nexmark and TPC-H on a real Spark (local[2]); needs Java 17
-	SPARK_MATRIX=1 $(BIN)/python -m pytest tests/spark/test_real_spark.py tests/spark/test_oracles.py
+	SPARK_MATRIX=1 $(BIN)/python -m pytest tests/spark
 
 lint: $(READY)   ## ruff, its format, and files of at most 500 lines
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
+from runtime.spark.frame import frame_of
 from sqlengine.following import Listener, iterate_async
 from sqlengine.notebook import LiveTable, batch_html, show_live
 from sqlengine.rows import Row, python_values
@@ -190,6 +191,10 @@ class Result:
                 "polars is not installed", code="E1624", hint="pip install polars, or use to_arrow()"
             ) from error
         return polars.from_arrow(self.to_arrow())
+
+    def to_spark(self, session: Any = None) -> Any:
+        """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark."""
+        return frame_of(self.to_arrow(), session)
 
     def to_changelog(self) -> Iterator[pa.RecordBatch]:
         """The changes, a record batch for each epoch that changed something: a column `op` with the row kind (`+I`,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from connectors.memory import TableSnapshot
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.schema import Schema
+from runtime.spark.frame import FrameSource, is_frame, sample_of
 from runtime.spi.table import SourceTable
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -95,6 +96,13 @@ class TableFactory:
         """A polars DataFrame as a table."""
         return self._of_arrow(*arrow_of_frame(frame.to_arrow(), schema), "from_polars")
 
+    def from_spark(self, frame: Any) -> Table:
+        """A DataFrame of PySpark as a table, batch or streaming: Spark reads it, with the columns, simple filters and
+        limits that a query needs. The types are Spark's; a streaming one is a table without an end."""
+        schema, _ = arrow_of_frame(sample_of(frame), None)
+        source = FrameSource("from_spark", schema, frame, lambda rows: arrow_of_frame(rows, None)[1])
+        return self.from_source(source, "from_spark")
+
     def from_source(self, source: SourceTable, name: str = "source") -> Table:
         """Any source of the connectors' interface (`runtime.spi.table.SourceTable`) as a table."""
         number = f"{name}_{next(_numbers)}"
@@ -134,8 +142,11 @@ class TableFactory:
     def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
         return self.from_source(TableSnapshot(name, schema, rows), name)
 
-    def create_temporary_view(self, path: str, table: Table) -> None:
-        """Give a table a name in the catalog, for SQL and `from_path`: CREATE TEMPORARY VIEW."""
+    def create_temporary_view(self, path: str, table: Any) -> None:
+        """Give a table, or a DataFrame of PySpark, a name in the catalog, for SQL and `from_path`: CREATE TEMPORARY
+        VIEW."""
+        if is_frame(table):
+            table = self.from_spark(table)
         self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)
         self._kept.append(table.keeps)
 

@@ -52,11 +52,10 @@ class Cluster:
                 code="E3605",
                 hint="use a classic session: SparkSession.builder.master(...) without remote(...)",
             ) from error
-        if self.local:
-            # The workers of a local master are processes on this machine: they may import what this process imports.
-            known = self._context.environment.get("PYTHONPATH", "")
-            if package_root() not in known.split(os.pathsep):
-                self._context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_root(), known]))
+        # Where executors see the driver's folder, they import the very code of the driver from it.
+        known = self._context.environment.get("PYTHONPATH", "")
+        if package_root() not in known.split(os.pathsep):
+            self._context.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_root(), known]))
 
     @property
     def local(self) -> bool:

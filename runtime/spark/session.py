@@ -61,13 +61,13 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
         return active
     if "SPARK_CONNECT_MODE_ENABLED" not in os.environ:
         check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     where = master or LOCAL_MASTER
     builder = SparkSession.builder.appName("sqlengine").master(where)
     logging = Path(__file__).with_name("log4j2.properties")
     settings = {**CONFIGURATION, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}"}
     if where.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -30,6 +30,10 @@ class Outcomes:
         """Run the query: the changes of its answer come as the result is read."""
         return self.engine.run(self.query.code, self.operation)
 
+    def to_spark(self, session: Any = None) -> Any:
+        """The final rows as a DataFrame of PySpark (input must end)."""
+        return self.execute().to_spark(session)
+
     def execute_insert(self, table: str, overwrite: bool = False) -> Result:
         """Write the rows into a table of the catalog, by position; `overwrite` puts them in the place of its rows."""
         return self.engine.run(self.insert_code(table, overwrite), f'execute_insert("{table}")')
