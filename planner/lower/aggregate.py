@@ -116,7 +116,8 @@ def _(plan: n.Intersect | n.Except, run: Lowering, demand: Demand) -> Lowered:
     left = run.restored(run.input(plan, 0), plan.left.columns)
     right = run.restored(run.input(plan, 1), plan.right.columns)
     kind = "INTERSECT" if isinstance(plan, n.Intersect) else "EXCEPT"
-    node = SetOperationExec(left.node, right.node, kind, plan.all, schema_of(plan.produced), run.mode(plan, demand))
+    mode = run.mode(plan, demand)
+    node = SetOperationExec(left.node, right.node, kind, plan.all, schema_of(plan.produced), mode, run.ttl)
     return Lowered(node, tuple(c.id for c in plan.produced))
 
 

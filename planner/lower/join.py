@@ -187,6 +187,7 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
         sides.condition,
         _joined_schema(sides, plan.kind),
         run.mode(plan, demand),
+        run.ttl,
     )
     return run.restored(Lowered(node, _joined_ids(sides, plan.kind)), plan.columns)
 
@@ -257,5 +258,6 @@ def _(plan: n.LookupJoin, run: Lowering, demand: Demand) -> Lowered:
         condition,
         Schema((*source.node.schema.fields, *fields)),
         source.node.mode,
+        run.ttl,
     )
     return run.restored(Lowered(node, ids), plan.columns)

@@ -158,7 +158,7 @@ def _sort_all(plan: n.Sort, run: Lowering) -> Lowered:
 @lower_node.register
 def _(plan: n.Limit, run: Lowering, demand: Demand) -> Lowered:
     source = run.input(plan, 0)
-    node = LimitExec(source.node, plan.offset, plan.limit, source.node.schema, run.mode(plan, demand))
+    node = LimitExec(source.node, plan.offset, plan.limit, source.node.schema, run.mode(plan, demand), run.ttl)
     return Lowered(node, source.ids)
 
 

@@ -25,6 +25,7 @@ from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.partitioned import PartitionedOperator
+from runtime.local.shrinking import Shrinking
 from runtime.local.spilling import spilling
 from runtime.local.split_progress import Reached
 from runtime.operators.build import build_operator
@@ -32,7 +33,7 @@ from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
 from runtime.operators.sink import SinkOperator
 from runtime.operators.watermark import WatermarkOperator
-from runtime.plan.distribution import distribution
+from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.spi.table import RejectedRow
@@ -105,7 +106,9 @@ class Dataflow:
         self._names = uids(roots)
         self._epoch = 0
         self._splits: dict[PhysicalNode, SplitRows] = {}
+        self._shrinking = Shrinking()
         backend = StateBackend(options)
+        self._spills = backend.spills
         self._make = lambda node, name: spilling(
             build_operator(node, OperatorContext(name, options, functions, time_zone, rejections, job)), node, backend
         )
@@ -182,7 +185,22 @@ class Dataflow:
             early.clear()
         self._splits.clear()
         self._epoch += 1
+        if self._shrinking.looks(self._epoch):
+            self._shrink()
         return outputs
+
+    def _shrink(self) -> None:
+        """Makes operators anew whose state has become small. The next save of such a one is complete."""
+        for vertex in self.vertices:
+            operator = vertex.operator
+            if operator is None or isinstance(vertex.node, SinkExec) or (self._spills and leaves_memory(vertex.node)):
+                continue
+            if not self._shrinking.is_due(vertex.name, operator):
+                continue
+            made = self._operator(vertex.node, vertex.name)
+            self._load(made, SavedState.of([_image(vertex)]))
+            operator.close()
+            vertex.operator = made
 
     def save(self, complete: bool = False) -> list[SavedOperator]:
         """What the operators' state has become since it was last saved; all of it the first time, or when asked for.
@@ -204,18 +222,7 @@ class Dataflow:
 
     def image(self) -> list[SavedOperator]:
         """All state as it is, for a savepoint: what `save` tells of changes is as if nobody had asked."""
-        return [
-            SavedOperator(
-                vertex.name,
-                vertex.watermark,
-                vertex.input_watermark,
-                tuple(
-                    tuple(table.image() for table in task.tables)
-                    for task in (() if vertex.operator is None else vertex.operator.tasks)
-                ),
-            )
-            for vertex in self.vertices
-        ]
+        return [_image(vertex) for vertex in self.vertices]
 
     def restore(self, epoch: int, saved: Mapping[str, SavedState]) -> None:
         """Go on after an epoch from saved state, by operator name; operators that nothing was saved of begin empty.
@@ -228,11 +235,15 @@ class Dataflow:
             vertex.watermark, vertex.input_watermark = state.watermark, state.input_watermark
             if vertex.operator is None:
                 continue
-            tasks = vertex.operator.tasks
-            for number, task in enumerate(tasks):
-                groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
-                restore_task(task.tables, state.tasks, groups)
-            vertex.operator.restored()
+            self._load(vertex.operator, state)
+
+    @staticmethod
+    def _load(operator: Operator, state: SavedState) -> None:
+        tasks = operator.tasks
+        for number, task in enumerate(tasks):
+            groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
+            restore_task(task.tables, state.tasks, groups)
+        operator.restored()
 
     def row_counts(self) -> dict[str, list[int]]:
         """Rows that came in and went out by operator, to be saved: a JSON value."""
@@ -414,6 +425,13 @@ class Dataflow:
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
+
+
+def _image(vertex: Vertex) -> SavedOperator:
+    """All of a vertex's state, without a note that it was saved."""
+    tasks = () if vertex.operator is None else vertex.operator.tasks
+    tables = tuple(tuple(table.image() for table in task.tables) for task in tasks)
+    return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tables)
 
 
 def _together(parts: Sequence[ChangelogBatch | None]) -> ChangelogBatch | None:

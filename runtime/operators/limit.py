@@ -29,7 +29,17 @@ class LimitOperator(Operator):
         if not node.input.mode.is_append_only:
             end = None if node.limit is None else node.offset + node.limit
             top = TopNExec(
-                node.input, RankFunction.ROW_NUMBER, (), (), node.offset + 1, end, False, None, node.schema, node.mode
+                node.input,
+                RankFunction.ROW_NUMBER,
+                (),
+                (),
+                node.offset + 1,
+                end,
+                False,
+                None,
+                node.schema,
+                node.mode,
+                node.ttl,
             )
             self._top = TopNOperator(top, context)
             self._tables = self._top.tables

@@ -36,7 +36,8 @@ class LookupJoinOperator(PiecewiseOperator):
 
     No state for inserts and for upserts (row kinds pass on; the reader goes by key). For an input that takes rows
     back the answers are kept with the rows, so that a row leaves with what it came with, whatever the table holds by
-    then: Flink looks up again and may take back rows that it never gave ("non-deterministic update").
+    then: Flink looks up again and may take back rows that it never gave ("non-deterministic update"). They are forgotten
+    when the row has not changed for longer than the node's `ttl`; nothing is sent for that.
     """
 
     def __init__(self, node: LookupJoinExec, context: OperatorContext) -> None:
@@ -52,9 +53,10 @@ class LookupJoinOperator(PiecewiseOperator):
         if node.condition is not None:
             self._condition = JoinCondition(node.condition, len(node.input.schema), context)
         self._max_rows = max(1, context.options.get(PIECE_MAX_ROWS))
+        self._ttl = node.ttl
         self._kept: _Answers | None = None
         if node.input.mode.is_retract:
-            self._kept = _Answers(node.input.schema, node.table.schema)
+            self._kept = _Answers(node.input.schema, node.table.schema, bool(node.ttl))
             self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False, self._max_rows)
 
     @property
@@ -66,6 +68,8 @@ class LookupJoinOperator(PiecewiseOperator):
 
     def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
         (batch,) = inputs
+        if self._kept is not None and self._ttl:
+            self._kept.expire(time.processing_time - self._ttl)
         if batch is None or not len(batch):
             return
         if self._kept is not None:
@@ -86,6 +90,8 @@ class LookupJoinOperator(PiecewiseOperator):
 
     def _with_kept(self, kept: _Answers, batch: ChangelogBatch, time: EpochTime) -> Iterator[ChangelogBatch]:
         changed = kept.rows.apply(batch, np.full(len(batch), -1, np.int64))
+        if self._ttl:
+            kept.rows.write_times(changed, time.processing_time)
         fresh = changed[kept.rows.count[changed] == kept.rows.delta[changed]]
         if len(fresh):
             columns = kept.rows.take(fresh)
@@ -148,7 +154,7 @@ class LookupJoinOperator(PiecewiseOperator):
 class _Answers:
     """Rows with what was looked up for them."""
 
-    def __init__(self, left: Schema, right: Schema) -> None:
+    def __init__(self, left: Schema, right: Schema, expires: bool) -> None:
         types = [f.type.arrow for f in right]
         self.rows = RowStore(left, Identity.FULL)
         self._store = ColumnStore(types)
@@ -158,7 +164,9 @@ class _Answers:
         self._arrival = np.empty(0, np.int64)
         self._next_arrival = 0
         whole = range(len(left))
-        rows = row_table(self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64))
+        rows = row_table(
+            self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64), written=expires
+        )
         self._table = StateTable(
             "answers",
             [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True), ("$arrival", pa.int64())],
@@ -208,6 +216,13 @@ class _Answers:
         self._table.freed(slots)
         self._store.free(slots)
         self._slots.free(slots)
+
+    def expire(self, before: int) -> None:
+        """Forgets rows that were last written before a time, and their answers."""
+        slots = self.rows.expired(before)
+        if len(slots):
+            self.remove(slots)
+            self.rows.settle(self.rows.take_away(slots))
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._store.take(slots)

@@ -11,6 +11,7 @@ from runtime.core.changelog import DELETE, INSERT, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import InternalError
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
@@ -26,7 +27,8 @@ class SetOperationOperator(Operator):
     """`SetOperationExec`: how often each distinct row is on either side; an epoch gives the difference of the
     resulting multiplicities.
 
-    NULL equals NULL. Both inputs must give full images.
+    NULL equals NULL. Both inputs must give full images. A row that no change has come to for longer than the node's `ttl`
+    is forgotten; nothing is sent for that.
 
     Raises:
         InternalError: an input is an upsert stream.
@@ -45,12 +47,22 @@ class SetOperationOperator(Operator):
         self._types = types
         self._counts = np.zeros((0, 2), np.int64)
         self._scratch = np.empty(0, np.int64)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
         names = column_names(node.left.schema)
         self._table = StateTable(
             "rows",
-            [*zip(names, types, strict=True), ("$left", pa.int64()), ("$right", pa.int64())],
+            [
+                *zip(names, types, strict=True),
+                ("$left", pa.int64()),
+                ("$right", pa.int64()),
+                *([] if self._idle is None else [("$touched", pa.int64())]),
+            ],
             live=self._index.live_slots,
-            read=lambda slots: [*self._store.take(slots), *(pa.array(side) for side in self._counts[slots].T)],
+            read=lambda slots: [
+                *self._store.take(slots),
+                *(pa.array(side) for side in self._counts[slots].T),
+                *([] if self._idle is None else [self._idle.times(slots)]),
+            ],
             load=self._load,
             key=names,
             of=every_row,
@@ -62,18 +74,25 @@ class SetOperationOperator(Operator):
 
     @property
     def keyed(self) -> KeyedState:
-        return KeyedState.of(self._index, self._types, self._drop, expires=False)
+        return KeyedState.of(self._index, self._types, self._drop, expires=self._idle is not None)
 
     def _load(self, columns: list[pa.Array]) -> np.ndarray:
+        touched = None if self._idle is None else columns.pop()
         rows, counts = columns[:-2], columns[-2:]
         slots, _ = self._index.insert(rows, len(counts[0]))
         self._counts = grown(self._counts, self._index.capacity)
         self._scratch = grown(self._scratch, self._index.capacity)
         self._store.put(slots, rows)
         self._counts[slots] = np.stack([c.to_numpy() for c in counts], axis=1)
+        if self._idle is not None and touched is not None:
+            self._idle.restore(slots, touched)
         return slots
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
+        if self._idle is not None:
+            expired = self._idle.expired(time.processing_time)
+            self._drop(expired)
+            self._table.freed(expired)
         parts = [(side, batch) for side, batch in enumerate(inputs) if batch is not None and len(batch)]
         if not parts:
             return None
@@ -98,6 +117,8 @@ class SetOperationOperator(Operator):
         output = self._output(touched, change)
         gone = touched[(self._counts[touched] == 0).all(axis=1)]
         self._drop(gone)
+        if self._idle is not None:
+            self._idle.touch(touched[(self._counts[touched] > 0).any(axis=1)], time.processing_time)
         self._table.wrote(touched)
         self._table.freed(gone)
         return output
@@ -105,6 +126,8 @@ class SetOperationOperator(Operator):
     def _drop(self, slots: np.ndarray) -> None:
         self._store.free(slots)
         self._index.remove(slots)
+        if self._idle is not None:
+            self._idle.forget(slots)
 
     @property
     def state_size(self) -> StateSize:

@@ -12,8 +12,10 @@ from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.cancel import consolidate
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.operators.touched_table import touched_table
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import JoinKind, TemporalJoinExec
 from runtime.state.keyed import KeyIndex
@@ -41,6 +43,9 @@ class TemporalJoinOperator(Operator):
     A version that comes late for a key that is not there is rejected when it is older than some delete that went:
     the key may be the one that was deleted.
 
+    A key that no row of either side has come for in longer than the node's `ttl` is forgotten with its versions; rows
+    that come later are answered as if it had never been.
+
     Of the right side's changes `-U` is passed over, as its `+U` follows; `-D` is a version that matches nothing,
     unless it takes back the newest version and an insert of its key follows in the epoch: that is an update, too.
     """
@@ -62,6 +67,10 @@ class TemporalJoinOperator(Operator):
         self._kinds = np.empty(0, np.int8)
         self._keys = KeyIndex.of(node.right.schema, node.right_keys)
         self._versions = Versions(node.right.schema)
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
+        self._touched = None
+        if self._idle is not None:
+            self._touched = touched_table(self._keys, self._idle, node.right.schema, node.right_keys)
         kinds = RowColumn("$kind", pa.int8(), lambda slots: pa.array(self._kinds[slots]), self._set_kinds)
         self._tables = (
             timed_table(
@@ -73,6 +82,7 @@ class TemporalJoinOperator(Operator):
                 extra=[] if node.left.mode.is_append_only else [kinds],
             ),
             *self._versions.tables(node.right.schema, node.right_keys, self._keys),
+            *([] if self._touched is None else [self._touched]),
         )
 
     @property
@@ -81,6 +91,10 @@ class TemporalJoinOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         left, right = inputs
+        if self._idle is not None:
+            expired = self._idle.expired(time.processing_time)
+            self._versions.forget(expired)
+            self._remove(expired)
         if right is not None and len(right):
             self._add_versions(right, time)
         if left is not None and len(left):
@@ -89,8 +103,22 @@ class TemporalJoinOperator(Operator):
         output = self._answer(due, time) if len(due) else None
         self._waiting.free(due)
         if self._left_mode.is_append_only and time.watermark > time.previous_watermark:
-            self._keys.remove(self._versions.prune(bound(time.watermark, 1) - 1))
+            self._remove(self._versions.prune(bound(time.watermark, 1) - 1))
         return output
+
+    def _remove(self, keys: np.ndarray) -> None:
+        """Gives back key slots that have no versions."""
+        self._keys.remove(keys)
+        if self._idle is not None and self._touched is not None:
+            self._idle.forget(keys)
+            self._touched.freed(keys)
+
+    def _touch(self, keys: np.ndarray, time: EpochTime) -> None:
+        """Keys are in use; -1 is none."""
+        if self._idle is not None and self._touched is not None:
+            keys = np.unique(keys[keys >= 0])
+            self._idle.touch(keys, time.processing_time)
+            self._touched.wrote(keys)
 
     @property
     def state_size(self) -> StateSize:
@@ -115,6 +143,7 @@ class TemporalJoinOperator(Operator):
             return
         keys, is_new = self._keys.insert([batch.column(k) for k in self._right_keys], len(batch))
         self._versions.begin(keys[is_new])
+        self._touch(keys, time)
         times = microseconds(batch.column(self._right_time))
         if nulls is not None and nulls.any():
             # A delete by key alone holds from when it is known.
@@ -159,6 +188,8 @@ class TemporalJoinOperator(Operator):
 
     def _add_rows(self, batch: ChangelogBatch, time: EpochTime) -> None:
         batch = reject_null_times(batch, self._left_time, self._context)
+        if self._idle is not None:
+            self._touch(self._keys.find([batch.column(k) for k in self._left_keys], len(batch)), time)
         slots = self._waiting.add(
             batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time))
         )

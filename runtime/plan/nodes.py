@@ -203,7 +203,8 @@ class TemporalJoinExec(PhysicalNode):
 
     The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its
     event time. A version that is a delete matches nothing. Left rows wait for the watermark of both sides; late left
-    rows are rejected.
+    rows are rejected. `ttl`: milliseconds after which a key that no row of either side has come for is forgotten; 0
+    never.
     """
 
     left: PhysicalNode
@@ -216,6 +217,7 @@ class TemporalJoinExec(PhysicalNode):
     condition: Expr | None
     schema: Schema
     mode: ChangelogMode
+    ttl: int = 0
 
 
 @node
@@ -223,7 +225,8 @@ class LookupJoinExec(PhysicalNode):
     """Join each row with the rows that an outside table holds now. INNER or LEFT.
 
     `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
-    left columns, then the table's columns; `condition` over both must hold.
+    left columns, then the table's columns; `condition` over both must hold. `ttl`: milliseconds after which the answer
+    of a row of an updating input is forgotten; 0 never.
     """
 
     input: PhysicalNode
@@ -234,6 +237,7 @@ class LookupJoinExec(PhysicalNode):
     condition: Expr | None
     schema: Schema
     mode: ChangelogMode
+    ttl: int = 0
 
 
 @node
@@ -308,13 +312,14 @@ class SortExec(PhysicalNode):
 @node
 class LimitExec(PhysicalNode):
     """OFFSET and LIMIT without ORDER BY: the first rows to arrive; when one of them is taken back another takes its
-    place."""
+    place. `ttl`: idle milliseconds after which rows kept for that are forgotten; 0 never."""
 
     input: PhysicalNode
     offset: int
     limit: int | None
     schema: Schema
     mode: ChangelogMode
+    ttl: int = 0
 
 
 @node
@@ -323,7 +328,7 @@ class SetOperationExec(PhysicalNode):
     `EXCEPT`.
 
     Multiplicities: INTERSECT ALL min(l, r), EXCEPT ALL max(l - r, 0); without ALL the same of min(l, 1), and EXCEPT
-    gives 1 where l > 0 and r = 0.
+    gives 1 where l > 0 and r = 0. `ttl`: idle milliseconds after which a row is forgotten; 0 never.
     """
 
     left: PhysicalNode
@@ -332,6 +337,7 @@ class SetOperationExec(PhysicalNode):
     all: bool
     schema: Schema
     mode: ChangelogMode
+    ttl: int = 0
 
 
 @node

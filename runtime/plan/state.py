@@ -156,11 +156,13 @@ def _interval_join(node: p.IntervalJoinExec) -> tuple[StateTable, ...]:
 def _temporal_join(node: p.TemporalJoinExec) -> tuple[StateTable, ...]:
     by = _by(node.right.schema, node.right_keys)
     # An updating left side may take back a row of any time, so versions are kept for good.
-    bound = f"{WATERMARK} and {KEYS}" if node.left.mode.is_append_only else NOTHING
+    keys = _ttl(node.ttl, KEYS)
+    bound = f"{WATERMARK} and {keys}" if node.left.mode.is_append_only else _ttl(node.ttl, NOTHING)
     return (
         StateTable("waiting", "left rows until their time has come", WATERMARK),
-        StateTable("keys", f"how far back versions are known by {by}", KEYS),
+        StateTable("keys", f"how far back versions are known by {by}", keys),
         StateTable("versions", f"versions by {by}", bound),
+        *_touched(node.right.schema, node.right_keys, node.ttl),
     )
 
 
@@ -168,8 +170,8 @@ def _lookup_join(node: p.LookupJoinExec) -> tuple[StateTable, ...]:
     if not node.input.mode.is_retract:
         return ()
     return (
-        StateTable("rows", "distinct rows with counts", NOTHING),
-        StateTable("answers", "what was looked up for each row", NOTHING),
+        StateTable("rows", "distinct rows with counts", _ttl(node.ttl, NOTHING)),
+        StateTable("answers", "what was looked up for each row", _ttl(node.ttl, NOTHING)),
     )
 
 
@@ -243,11 +245,14 @@ def _sort(node: p.SortExec) -> tuple[StateTable, ...]:
 def _limit(node: p.LimitExec) -> tuple[StateTable, ...]:
     if node.input.mode.is_append_only:
         return (StateTable("count", "how many rows have passed", "one row"),)
-    return (StateTable("rows", "all rows by arrival", NOTHING),)
+    return (
+        StateTable("rows", "all rows by arrival", _ttl(node.ttl, NOTHING)),
+        *_touched(node.input.schema, (), node.ttl),
+    )
 
 
 def _set_operation(node: p.SetOperationExec) -> tuple[StateTable, ...]:
-    return (StateTable("rows", "distinct rows with two counts", NOTHING),)
+    return (StateTable("rows", "distinct rows with two counts", _ttl(node.ttl, NOTHING)),)
 
 
 def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:

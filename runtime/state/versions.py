@@ -162,6 +162,16 @@ class Versions:
             self._keys.freed(empty)
         return empty
 
+    def forget(self, keys: np.ndarray) -> None:
+        """Drops all versions of keys."""
+        if not len(keys):
+            return
+        _, slots = self._rows.range(keys, np.full(len(keys), _FIRST), np.full(len(keys), -_FIRST))
+        self._rows.remove(slots)
+        self._rows.free(slots)
+        if self._keys is not None:
+            self._keys.freed(keys)
+
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._rows.take(slots)
 

@@ -185,9 +185,9 @@ def test_top_n(
     run(p.TopNExec(given(mode), function, (K,), order, 1, end, ranked, unique, schema, RETRACT, ttl), [mode])
 
 
-@pytest.mark.parametrize("mode", [APPEND, RETRACT], ids=["append", "retract"])
-def test_limit(mode: ChangelogMode) -> None:
-    run(p.LimitExec(given(mode), 5, 60, SCHEMA, mode), [mode])
+@pytest.mark.parametrize(("mode", "ttl"), [(APPEND, 0), (RETRACT, 0), (RETRACT, TTL)], ids=["append", "retract", "ttl"])
+def test_limit(mode: ChangelogMode, ttl: int) -> None:
+    run(p.LimitExec(given(mode), 5, 60, SCHEMA, mode, ttl), [mode])
 
 
 def test_sort() -> None:
@@ -217,11 +217,13 @@ def test_sink_materialize_that_waits_for_the_watermark() -> None:
 
 @pytest.mark.parametrize("every", [False, True], ids=["distinct", "all"])
 @pytest.mark.parametrize("kind", ["INTERSECT", "EXCEPT"])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_set_operation(kind: str, every: bool, backend: str) -> None:
+@pytest.mark.parametrize(("backend", "ttl"), [*((backend, 0) for backend in BACKENDS), ("memory", TTL)])
+def test_set_operation(kind: str, every: bool, backend: str, ttl: int) -> None:
     # Few columns, so that rows are equal.
     few = Schema(SCHEMA.fields[K : V + 1])
-    node = p.SetOperationExec(ValuesExec((), few, RETRACT), ValuesExec((), few, RETRACT), kind, every, few, RETRACT)
+    node = p.SetOperationExec(
+        ValuesExec((), few, RETRACT), ValuesExec((), few, RETRACT), kind, every, few, RETRACT, ttl
+    )
 
     def make() -> Operator:
         return build_operator(node, context())
@@ -232,7 +234,7 @@ def test_set_operation(kind: str, every: bool, backend: str) -> None:
     for epoch in range(60):
         batches = [feed.batch(0) for feed in feeds]
         cut = [None if b is None else ChangelogBatch.of(b.columns[K : V + 1], few, b.kinds) for b in batches]
-        twins.step(cut, EpochTime(epoch, 0, 0, 0, (0, 0)))
+        twins.step(cut, EpochTime(epoch, 0, 0, 10 * epoch))
     twins.close()
     assert twins.restarts > 10 and twins.rows > 20
     check_names(node)
@@ -278,9 +280,9 @@ def test_interval_join(kind: JoinKind, proctime: bool) -> None:
 
 
 @pytest.mark.parametrize("left", [APPEND, RETRACT, UPSERT], ids=["append", "retract", "upsert"])
-@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
-def test_temporal_join(kind: JoinKind, left: ChangelogMode) -> None:
-    node = p.TemporalJoinExec(given(left), given(RETRACT), kind, (K,), (K,), TS, TS, None, PAIRS, left)
+@pytest.mark.parametrize(("kind", "ttl"), [(JoinKind.INNER, 0), (JoinKind.LEFT, 0), (JoinKind.LEFT, TTL)])
+def test_temporal_join(kind: JoinKind, left: ChangelogMode, ttl: int) -> None:
+    node = p.TemporalJoinExec(given(left), given(RETRACT), kind, (K,), (K,), TS, TS, None, PAIRS, left, ttl)
     run(node, [left, RETRACT])
 
 
@@ -302,19 +304,20 @@ class Table:
         return {}
 
 
+@pytest.mark.parametrize("ttl", [0, TTL])
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
-def test_lookup_join(kind: JoinKind) -> None:
+def test_lookup_join(kind: JoinKind, ttl: int) -> None:
     keys = ((InputRef(K, STRING), 0),)
     schema = Schema((*PAIRS.fields[: len(SCHEMA)], *Table.schema.fields))
     table = Table()
-    node = p.LookupJoinExec(given(RETRACT), table, "users", kind, keys, None, schema, RETRACT)
+    node = p.LookupJoinExec(given(RETRACT), table, "users", kind, keys, None, schema, RETRACT, ttl)
     check_names(node)
     rng = np.random.default_rng(5)
     feed, twins = Feed(rng, RETRACT), Twins(lambda: build_operator(node, context()), rng)
     for epoch in range(60):
         # Both operators ask the same in an epoch, and get the same.
         table.epoch = epoch
-        twins.step([feed.batch(0)], EpochTime(epoch, 0, 0, 0, (0,)))
+        twins.step([feed.batch(0)], EpochTime(epoch, 0, 0, 10 * epoch))
     assert twins.restarts > 10 and twins.rows > 20
 
 
