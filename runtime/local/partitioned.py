@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.key_group import KEY_GROUPS, key_group
+from runtime.core.key_group import key_group, key_group_range
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.operator import EpochTime, Operator, PiecewiseOperator, StateSize
 
@@ -19,7 +19,8 @@ _FEW_ROWS = 4096
 
 
 class PartitionedOperator(PiecewiseOperator):
-    """Divides the changes of an epoch by key group, has the tasks compute theirs, and puts their changes together.
+    """Divides the changes of an epoch by key group, has the tasks compute theirs, and gives their changes one after
+    another.
 
     The answer is that of one task; only the order of changes of different keys differs.
 
@@ -33,18 +34,21 @@ class PartitionedOperator(PiecewiseOperator):
         self._tasks = tuple(tasks)
         self._keys = keys
         self._workers = workers
+        count = len(self._tasks)
+        owner = [number for number in range(count) for _ in key_group_range(number, count)]
+        self._task_of_group = np.array(owner, np.uint8 if count < 256 else np.uint16)
 
     @property
     def tasks(self) -> Sequence[Operator]:
         return self._tasks
 
     def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
-        count = len(self._tasks)
-        divided = [
-            [None] * count if batch is None or not len(batch) else _divide(batch, keys, count)
+        given = [
+            (batch, None if batch is None or not len(batch) else self._owners(batch, keys))
             for batch, keys in zip(inputs, self._keys, strict=True)
         ]
-        work = [task.pieces([parts[number] for parts in divided], time) for number, task in enumerate(self._tasks)]
+        # Each task picks its own rows out, so that this is divided, too.
+        work = [_pieces(task, number, given, time) for number, task in enumerate(self._tasks)]
         few = sum(len(b) for b in inputs if b is not None) < _FEW_ROWS
         while work:
             if few or len(work) == 1:
@@ -55,9 +59,16 @@ class PartitionedOperator(PiecewiseOperator):
                 last = _next(work[-1])
                 found = [*(w.result() for w in waiting), last]
             outputs = [output for output, _ in found if output is not None]
-            if outputs:
-                yield ChangelogBatch.concat(outputs)
+            if sum(map(len, outputs)) < _FEW_ROWS and len(outputs) > 1:
+                outputs = [ChangelogBatch.concat(outputs)]
+            yield from outputs
             work = [pieces for pieces, (_, more) in zip(work, found, strict=True) if more]
+
+    def _owners(self, batch: ChangelogBatch, keys: Sequence[int]) -> np.ndarray:
+        """The number of the task of each row."""
+        columns = [batch.column(k) for k in keys]
+        groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
+        return self._task_of_group[groups]
 
     def takes_parts(self, position: int) -> bool:
         return all(task.takes_parts(position) for task in self._tasks)
@@ -91,19 +102,18 @@ def _next(pieces: Iterator[ChangelogBatch]) -> tuple[ChangelogBatch | None, bool
         return piece, piece is not None
 
 
-def _divide(batch: ChangelogBatch, keys: Sequence[int], count: int) -> list[ChangelogBatch | None]:
-    """The changes of each task, in order; task i has the key groups of `key_group_range(i, count)`."""
-    columns = [batch.column(k) for k in keys]
-    groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
-    # The first key group of task i is i * KEY_GROUPS // count.
-    starts = np.array([i * KEY_GROUPS // count for i in range(count)])
-    task = np.searchsorted(starts, groups, side="right") - 1
-    order = np.argsort(task, kind="stable")
-    bounds = np.searchsorted(task[order], np.arange(count + 1))
-    if len(np.flatnonzero(np.diff(bounds))) == 1:
-        return [batch if bounds[i + 1] > bounds[i] else None for i in range(count)]
-    ranged = batch.take(order)
-    return [
-        ranged.slice(int(bounds[i]), int(bounds[i + 1] - bounds[i])) if bounds[i + 1] > bounds[i] else None
-        for i in range(count)
-    ]
+def _pieces(
+    task: Operator, number: int, given: Sequence[tuple[ChangelogBatch | None, np.ndarray | None]], time: EpochTime
+) -> Iterator[ChangelogBatch]:
+    """What a task gives for the rows that are its own."""
+    yield from task.pieces([_part(batch, owners, number) for batch, owners in given], time)
+
+
+def _part(batch: ChangelogBatch | None, owners: np.ndarray | None, number: int) -> ChangelogBatch | None:
+    """The changes of one task, in order."""
+    if batch is None or owners is None:
+        return None
+    rows = np.flatnonzero(owners == number)
+    if len(rows) in (0, len(batch)):
+        return batch if len(rows) else None
+    return batch.take(rows)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.core.errors import CheckpointError
+from runtime.local import partitioned
 from tests.oracle.edited_statements import (
     QUERIES,
     Insert,
@@ -94,8 +95,10 @@ def _forget(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("through", ["savepoints", "checkpoints"])
-def test_rescaling(tmp_path: Path, through: str) -> None:
-    """Every kind of query as one task, then four, three and one, its keys in memory and out of it, in turn."""
+def test_rescaling(tmp_path: Path, through: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of query as one task, then four, three and one, its keys in memory and out of it, in turn. However few
+    the rows are, tasks are on threads of their own."""
+    monkeypatch.setattr(partitioned, "_FEW_ROWS", 0)
     rng = random.Random(5)
     given = Program(tuple(Insert(f"t{n}", kind) for n, kind in enumerate(QUERIES)))
     source = tmp_path / "in"
