@@ -119,6 +119,8 @@ class Executor:
         with named(source):
             for piece in found:
                 self.run(piece, source)
+                if self.interrupted:
+                    raise KeyboardInterrupt
 
     def run_file(self, name: str) -> None:
         """`\\i`: the statements of a file. Raises ConnectorError E3300 when it cannot be read."""
@@ -128,6 +130,7 @@ class Executor:
     def run(self, piece: Piece, source: str | None = None) -> None:
         """One statement or command. Raises SqlEngineError; `Leave` for QUIT; KeyboardInterrupt when it was cut off."""
         if piece.is_command:
+            self._interrupt.seen = False
             run_command(self, piece.text)
             return
         self._check_background()
@@ -252,9 +255,12 @@ class Executor:
         return max(3, self.screen.height - CHROME_LINES)
 
     def _fits(self, rows: Rows) -> bool:
-        if len(rows.rows) > self._room():
+        count = len(rows.rows)
+        if count > self._room():
             return False
-        return self.expanded is None or self._grid(rows, rows.rows) is not None
+        if self._grid(rows, rows.rows) is not None:
+            return True
+        return self.expanded is None and count * (len(rows.columns) + 1) <= self._room()
 
     def _grid(self, rows: Rows, shown: Sequence[Row]) -> list[GridColumn] | None:
         most = self.session.options.get(MAX_COLUMN_WIDTH)
@@ -398,6 +404,11 @@ class Executor:
     def running_jobs(self) -> list[RunningJob]:
         """The jobs that leaving would stop."""
         return [job for job in self.session.jobs.active() if job.thread is not None]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended the last statement: what was to follow it does not."""
+        return self._interrupt.seen
 
     @property
     def verbose(self) -> bool:

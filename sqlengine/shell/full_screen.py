@@ -233,6 +233,10 @@ def _fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
     return found
 
 
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 class _Watching:
     """Reads a result on a thread and keeps what is to be shown."""
 
@@ -291,8 +295,8 @@ class _Watching:
         seconds = max(time.monotonic() - self._started, 1e-6)
         parts = ["ended" if self._ended else "running"]
         if isinstance(self.kept, LiveTable):
-            parts.append(f"{len(self.kept):,} rows")
-        parts.append(f"{self.kept.changes:,} changes")
+            parts.append(_counted(len(self.kept), "row"))
+        parts.append(_counted(self.kept.changes, "change"))
         if self.kept.forgotten:
             parts.append(f"{self.kept.forgotten:,} forgotten")
         if job is not None:

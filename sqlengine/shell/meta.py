@@ -228,6 +228,8 @@ def _watch(executor: Executor, argument: str) -> None:
         while True:
             executor.screen.say(f"{time.strftime('%H:%M:%S')}  every {seconds:g} s, until Ctrl-C", "note")
             executor.run(Piece(query, False, 1))
+            if executor.interrupted:
+                return
             threading.Event().wait(seconds)
     except KeyboardInterrupt:
         executor.screen.say("")

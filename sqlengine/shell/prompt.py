@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-from prompt_toolkit import PromptSession
+from prompt_toolkit import PromptSession, prompt
 from prompt_toolkit.application import get_app
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.enums import EditingMode
@@ -55,6 +54,8 @@ def prompt_loop(executor: Executor, history: Path | None) -> int:
         try:
             for piece in pieces(text):
                 executor.run(piece)
+                if executor.interrupted:
+                    break
         except Leave:
             if may_leave(executor):
                 return 0
@@ -73,14 +74,13 @@ def may_leave(executor: Executor) -> bool:
         return True
     names = ", ".join(job.id for job in running)
     ask = f"{'1 job runs' if len(running) == 1 else f'{len(running)} jobs run'} ({names}). Stop and leave? [y/N] "
-    sys.stdout.write(ask)
-    sys.stdout.flush()
     try:
-        answer = sys.stdin.readline()
+        answer = prompt(ask)
     except KeyboardInterrupt:
-        answer = "n"
-        sys.stdout.write("\n")
-    return answer == "" or answer.strip().lower() in ("y", "yes")
+        return False
+    except EOFError:
+        return True
+    return answer.strip().lower() in ("y", "yes")
 
 
 class _Lines(FileHistory):

@@ -58,7 +58,7 @@ class Screen:
 
     @property
     def err(self) -> TextIO:
-        return self._err or (sys.stdout if self.interactive else sys.stderr)
+        return self._err or (self.out if self.interactive else sys.stderr)
 
     @property
     def width(self) -> int:

@@ -1,0 +1,157 @@
+"""A shell in a terminal of its own: what a user types, and the screen that they see."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import pexpect
+import pyte
+
+__all__ = ["ShellTerminal", "check_screen"]
+
+ROOT = Path(__file__).parent.parent.parent
+SCREENS = Path(__file__).parent / "screens"
+SECONDS = float(os.environ.get("SHELL_TEST_SECONDS", "60"))
+
+
+class _Screen(pyte.Screen):
+    """With the other buffer that full screens use, which pyte does not have."""
+
+    def set_mode(self, *modes: int, **kwargs: bool) -> None:
+        if 1049 in modes and kwargs.get("private"):
+            self._kept = copy.deepcopy(self.buffer), copy.copy(self.cursor)
+            self.erase_in_display(2)
+        super().set_mode(*modes, **kwargs)
+
+    def select_graphic_rendition(self, *attributes: int, **kwargs: bool) -> None:
+        if not kwargs.get("private"):
+            super().select_graphic_rendition(*attributes)
+
+    def reset_mode(self, *modes: int, **kwargs: bool) -> None:
+        super().reset_mode(*modes, **kwargs)
+        if 1049 in modes and kwargs.get("private"):
+            self.buffer, self.cursor = self._kept
+
+
+class ShellTerminal:
+    """`sqlengine` under a pseudo-terminal, whose output a terminal emulator draws. Nothing waits for a time: `until` waits
+    for what the screen shows."""
+
+    def __init__(self, home: Path, *arguments: str, width: int = 80, height: int = 24, **environment: str) -> None:
+        self._screen = _Screen(width, height)
+        self._stream = pyte.Stream(self._screen)
+        self.raw = ""
+        variables = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("XDG_") and k != "NO_COLOR"},
+            "HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            "LC_ALL": "C.UTF-8",
+            **environment,
+        }
+        variables.pop("COLUMNS", None)
+        variables.pop("LINES", None)
+        self.process = pexpect.spawn(
+            sys.executable,
+            ["-m", "sqlengine", *arguments],
+            env=variables,
+            cwd=str(home),
+            dimensions=(height, width),
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
+        self.process.delaybeforesend = None
+        # Programs ask a terminal where its cursor is.
+        self._screen.write_process_input = self.process.send
+
+    # --- the screen
+
+    def lines(self) -> list[str]:
+        """The lines of the screen, without blanks at their ends."""
+        shown = [line.rstrip() for line in self._screen.display]
+        while shown and not shown[-1]:
+            shown.pop()
+        return shown
+
+    def text(self) -> str:
+        return "\n".join(self.lines())
+
+    def style_of(self, word: str) -> tuple[str, bool]:
+        """Colour and boldness of the last place of a word on the screen."""
+        for y in range(self._screen.lines - 1, -1, -1):
+            x = self._screen.display[y].rfind(word)
+            if x >= 0:
+                cell = self._screen.buffer[y][x]
+                return cell.fg, cell.bold
+        raise AssertionError(f"{word!r} is not on the screen:\n{self.text()}")
+
+    def _read(self) -> None:
+        try:
+            more = self.process.read_nonblocking(65536, timeout=SECONDS)
+        except pexpect.TIMEOUT:
+            raise AssertionError(f"nothing more came; the screen:\n{self.text()}") from None
+        except pexpect.EOF:
+            raise AssertionError(f"the shell has ended; the screen:\n{self.text()}") from None
+        self.raw += more
+        self._stream.feed(more)
+
+    def until(self, pattern: str) -> str:
+        """Read until the screen shows something; gives the screen."""
+        deadline = time.monotonic() + SECONDS
+        while not re.search(pattern, self.text(), re.MULTILINE):
+            assert time.monotonic() < deadline, f"{pattern!r} did not come; the screen:\n{self.text()}"
+            self._read()
+        return self.text()
+
+    def until_prompt(self, pattern: str = "") -> str:
+        """Read until something is there and, below it, an empty prompt."""
+        return self.until(rf"(?s:{pattern}.*)^\S+> *\Z")
+
+    # --- the keyboard
+
+    def type(self, text: str) -> None:
+        self.process.send(text)
+
+    def run(self, text: str, pattern: str = "") -> str:
+        """Type something and Enter; read until a pattern and the next prompt are there."""
+        self.process.send(text + "\r")
+        return self.until_prompt(pattern)
+
+    def resize(self, width: int, height: int) -> None:
+        self._screen.resize(height, width)
+        self.process.setwinsize(height, width)
+
+    def leave(self) -> None:
+        """Ctrl-D, and wait for the end."""
+        self.process.send("\x04")
+        self.ended()
+
+    def ended(self) -> int:
+        """Read to the end; gives the exit status."""
+        deadline = time.monotonic() + SECONDS
+        try:
+            while True:
+                assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
+                more = self.process.read_nonblocking(65536, timeout=SECONDS)
+                self.raw += more
+                self._stream.feed(more)
+        except pexpect.EOF:
+            pass
+        self.process.close()
+        assert self.process.exitstatus is not None, self.text()
+        return self.process.exitstatus
+
+
+def check_screen(name: str, terminal: ShellTerminal, *, rewrite: bool) -> None:
+    """Compare the screen with its golden file, or (`--rewrite`) make that."""
+    path = SCREENS / f"{name}.txt"
+    shown = terminal.text() + "\n"
+    if rewrite:
+        SCREENS.mkdir(exist_ok=True)
+        path.write_text(shown, encoding="utf-8")
+    assert shown == path.read_text(encoding="utf-8"), f"{path.name} differs; the screen:\n{shown}"
