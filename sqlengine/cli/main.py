@@ -1,4 +1,4 @@
-"""The command line: `sqlengine shell | run | explain | test`."""
+"""The command line: `sqlengine shell | run | explain | test | spark-package`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sqlengine.cli.colours import Paint
 from sqlengine.cli.explain import explain_command
 from sqlengine.cli.render import FORMATS
 from sqlengine.cli.run import run_command
+from sqlengine.cli.spark_package import spark_package_command
 from sqlengine.cli.test import test_command
 from sqlengine.result import SqlEngineWarning
 from sqlengine.targets import target_options
@@ -110,6 +111,14 @@ examples:
 exit status: 0 all is as the files say, 1 something differs, 2 wrong usage"""
 
 
+_PACKAGE = """\
+Write the engine into one file that Spark sends to its executors. Needed only where it is not installed on them."""
+
+_PACKAGE_MORE = """\
+examples:
+  spark-submit --py-files $(sqlengine spark-package) my_job.py"""
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The arguments of all commands."""
     parser = _parser(
@@ -161,6 +170,11 @@ def build_parser() -> argparse.ArgumentParser:
             args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose
         )
     )
+    package = _parser(
+        commands.add_parser, _PACKAGE, _PACKAGE_MORE, name="spark-package", help="the engine as a file for Spark"
+    )
+    package.add_argument("path", nargs="?", default="sqlengine.zip", help="where to write it (default: %(default)s)")
+    package.set_defaults(run=lambda args, options: spark_package_command(args.path), options=[])
     return parser
 
 
