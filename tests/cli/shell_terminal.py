@@ -119,7 +119,10 @@ class ShellTerminal:
 
     def run(self, text: str, pattern: str = "") -> str:
         """Type something and Enter; read until a pattern and the next prompt are there."""
-        self.process.send(text + "\r")
+        self.process.send(text)
+        # Once the prompt is not empty, the next empty one is that after the statement.
+        self.until(r"(?!\S+> *\Z)^.+\Z")
+        self.process.send("\r")
         return self.until_prompt(pattern)
 
     def resize(self, width: int, height: int) -> None:
