@@ -152,7 +152,7 @@ class CsvDecoder:
         return pcsv.ParseOptions(
             delimiter=dialect.delimiter,
             quote_char=dialect.quote or False,
-            double_quote=dialect.escape is None,
+            double_quote=True,
             escape_char=dialect.escape or False,
             newlines_in_values=dialect.quote is not None,
             ignore_empty_lines=True,
@@ -257,14 +257,14 @@ class CsvDecoder:
         if not pa.types.is_string(values.type):
             return values, None
         literal = self._dialect.null_literal
-        if literal is not None:
+        if literal is not None and not (literal == "" and type_.root is TypeRoot.ARRAY):
             values = pc.if_else(pc.equal(values, literal), pa.scalar(None, pa.string()), values)
         if type_.is_character:
             return values, None
-        if not type_.is_binary:
-            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         if type_.root is TypeRoot.ARRAY:
             return self._array(values, type_)
+        if not type_.is_binary:
+            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
         if type_.root is TypeRoot.ROW:
             return self._row(values, type_)
         if type_.root is TypeRoot.TIMESTAMP:
@@ -274,7 +274,9 @@ class CsvDecoder:
         return parse_text(values, type_, self._rules)
 
     def _array(self, values: pa.Array, type_: DataType) -> tuple[pa.Array, BadMask | None]:
-        parts = pc.split_pattern(values, self._dialect.element_delimiter)
+        # Nothing between two delimiters is an array without elements, as in Flink.
+        none = pa.scalar([], pa.list_(pa.string()))
+        parts = pc.if_else(pc.equal(values, ""), none, pc.split_pattern(values, self._dialect.element_delimiter))
         elements, bad = self._convert(parts.flatten(), type_.children[0])
         lengths = pc.fill_null(pc.list_value_length(parts), 0).to_numpy(zero_copy_only=False)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)

@@ -43,9 +43,20 @@ class NotAValue(ValueError):
     """A JSON value that is no value of the type; the text says of which column and type."""
 
 
+class _Number(Decimal):
+    """A number with a fraction or an exponent, and how it is written: a STRING column shows 1.10 and 1e2 as they are."""
+
+    written: str
+
+    def __new__(cls, written: str) -> _Number:
+        number = super().__new__(cls, written)
+        number.written = written
+        return number
+
+
 def parse_line(line: str) -> Any:
     """A document with exact numbers; raises ValueError when it is not JSON."""
-    return json.loads(line, parse_float=Decimal)
+    return json.loads(line, parse_float=_Number)
 
 
 def json_value(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
@@ -104,18 +115,12 @@ def _plain(value: Any) -> Any:
     raise TypeError
 
 
-def _number_text(value: Decimal) -> str:
-    """The shortest text of a double where it is the same number, else all digits."""
-    short = repr(float(value))
-    return short if Decimal(short) == value else str(value)
-
-
 def _string(value: Any) -> str:
     """Text as it is; a number, a boolean or a document as JSON."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Decimal):
-        return _number_text(value)
+    if isinstance(value, _Number):
+        return value.written
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 

@@ -89,7 +89,7 @@ def test_nested_columns() -> None:
     rows, rejected = decode("1;2;,7;z,aGk=,2024-05-01,TRUE\n,,,2024-05-01T10:00:00.5,\n1;x,1,,,\n", schema)
     assert rows == [
         ([1, 2, None], {"x": 7, "y": "z"}, b"hi", dt.datetime(2024, 5, 1), True),
-        (None, None, b"", dt.datetime(2024, 5, 1, 10, 0, 0, 500_000), None),
+        ([], None, b"", dt.datetime(2024, 5, 1, 10, 0, 0, 500_000), None),
     ]
     assert [line for line, _, _ in rejected] == [2]
 

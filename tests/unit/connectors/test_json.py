@@ -160,7 +160,7 @@ def decode(schema: Schema, *lines: str) -> tuple[list[Any], list[tuple[int, str]
         (decimal(4, 2), "1.005", Decimal("1.01")),
         (decimal(4, 2), '"-1.005"', Decimal("-1.01")),
         (decimal(38, 2), "123456789012345678901234567890123456.78", Decimal("123456789012345678901234567890123456.78")),
-        (STRING, "1.10", "1.1"),
+        (STRING, "1.10", "1.10"),
         (STRING, '{"a":[1,null]}', '{"a":[1,null]}'),
         (DOUBLE, '"NaN"', None),
         (timestamp(0), '"2024-05-01 10:00:00.999"', dt.datetime(2024, 5, 1, 10)),
