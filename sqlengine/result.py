@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -66,12 +67,16 @@ class Result:
         self._visible = len(schema) if visible is None else visible
         self._batches = batches if is_query else list(batches)
         self._read_to_end = False
+        self._begun: list[bool] = []
+        """Not empty when somebody has begun to read."""
         self._kept_rows: pa.RecordBatch | None = None
         self._live: LiveTable | None = None
         self._waiter = waiter
         self._stopper = stopper
         self.job = job
         self.is_query = is_query
+        if is_query and job is not None:
+            weakref.finalize(self, _give_back, job, self._begun).atexit = False
         self.bounded = bounded
         """Whether the changes, or the job, end by themselves."""
         self.is_append_only = append_only
@@ -115,6 +120,7 @@ class Result:
                 code="E1612",
                 hint="keep what you read, or run the statement again",
             )
+        self._begun.append(True)
         try:
             yield from self._batches
         except SqlEngineError as error:
@@ -271,8 +277,20 @@ class Result:
         """Stop after the epoch at hand: iteration ends, sinks publish what they have. Harmless when nothing runs."""
         if self.job is not None:
             self.job.cancel()
+            if self.is_query and not self.bounded and not self._begun:
+                # Nobody iterates, so nobody else would give back what the job holds.
+                self._batches = iter(())
+                self.job.close()
         if self._stopper is not None:
             self._stopper()
+
+
+def _give_back(job: Job, begun: list[bool]) -> None:
+    """A query that nobody has read, and nobody can read any more, holds nothing. (One that was begun is closed by its
+    iterator.)"""
+    if not begun:
+        job.cancel()
+        job.close()
 
 
 def _as_it_is(error: SqlEngineError) -> SqlEngineError:

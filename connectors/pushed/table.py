@@ -167,7 +167,7 @@ class PushedSource:
 
     def __init__(self, table: PushedTable) -> None:
         self._table = table
-        self._reader: PushReader | None = None
+        self._reader: weakref.ref[PushReader] | None = None
         self._opened = False
 
     def __eq__(self, other: object) -> bool:
@@ -192,15 +192,19 @@ class PushedSource:
         return TableStatistics()
 
     def splits(self) -> list[Split]:
-        """Asked when a job is made: what is pushed from then on is for its reader."""
-        if self._reader is None and not self._opened:
-            self._reader = self._table.subscribe()
-        return [Split("all")]
+        """Asked when a job is made: what is pushed from then on is for its reader, which lives as long as the split
+        waits to be opened."""
+        if self._opened:
+            return [Split("all")]
+        reader = self._reader() if self._reader is not None else None
+        if reader is None:
+            reader = self._table.subscribe()
+            self._reader = weakref.ref(reader)
+        return [Split("all", reader)]
 
     def open(self, split: Split, context: ReadContext) -> PushReader:
-        reader, self._reader = self._reader or self._table.subscribe(), None
         self._opened = True
-        return reader
+        return split.where or self._table.subscribe()
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "python-input", "name": self._table.name}

@@ -43,7 +43,9 @@ __all__ = [
     "Value",
     "WindowFunction",
     "family",
+    "adopt",
     "made_by_program",
+    "made_by_program_in",
     "null_scalar",
     "optional",
     "register_everywhere",
@@ -306,6 +308,18 @@ def register_everywhere(name: str, declare: Callable[[str], AnyFunction]) -> Any
 def made_by_program(name: str) -> AnyFunction | None:
     """A function that a program has made, by the name that plans know it by."""
     return _EVERYWHERE.get(name.upper())
+
+
+def made_by_program_in(plan: str) -> dict[str, AnyFunction]:
+    """Those of them that a text of a plan names, for a process that runs it elsewhere and will `adopt` them."""
+    return {key: function for key, function in _EVERYWHERE.items() if key in plan}
+
+
+def adopt(functions: Iterable[AnyFunction]) -> None:
+    """Know functions that another process has made, under their names there."""
+    for function in functions:
+        if function.name.startswith("$"):
+            _EVERYWHERE.setdefault(function.name.upper(), function)
 
 
 def shown_name(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as wall_clock
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -133,6 +133,7 @@ class SourceInputs:
         self._watermark = MIN_WATERMARK
         self._flush = FlushMark()
         self._progress = SplitProgress(position)
+        self._reached = Reached(0, (), ())
         try:
             self._resume()
         except BaseException:
@@ -224,6 +225,10 @@ class SourceInputs:
         for open_split in self._open:
             open_split.reader.close()
         self._open.clear()
+        self._waiting.clear()
+        # Of splits that wait a position needs the names; what they hold to be opened with is given back.
+        names = tuple(Split(split.id) for split in self._reached.waiting)
+        self._reached = replace(self._reached, waiting=names)
 
     def _read(self, max_rows: int, until: int) -> SourceInput:
         started = wall_clock.perf_counter()

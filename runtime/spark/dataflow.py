@@ -291,7 +291,7 @@ class SparkDataflow(Dataflow):
                 self._layout,
                 self.partitions,
                 self._options.as_dict(),
-                own_functions(self._functions),
+                own_functions(self._functions, nodes),
                 self._time_zone,
                 self._job,
                 folder.place,

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.core.options import Options
-from runtime.expr.function import AnyFunction, FunctionRegistry
+from runtime.expr.function import AnyFunction, FunctionRegistry, adopt, made_by_program_in
 from runtime.expr.library import builtin_functions
 from runtime.local.spilling import spilling
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
 from runtime.operators.operator import Operator, OperatorContext, Rejections
+from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import map_inputs, walk_all
 from runtime.spark.layout import Layout
@@ -47,6 +48,7 @@ class Program:
         """One operator, made for a task; `backend`: where the task's state is."""
         functions = builtin_functions()
         functions.functions.update(self.functions)
+        adopt(self.functions.values())
         node = self.nodes[number]
         context = OperatorContext(
             self.names[number], Options(dict(self.options)), functions, self.time_zone, rejections, self.job
@@ -79,10 +81,11 @@ class EpochOrder:
     resident: bool = False
 
 
-def own_functions(functions: FunctionRegistry) -> dict[str, AnyFunction]:
-    """The functions that a session has beside those built in."""
+def own_functions(functions: FunctionRegistry, nodes: Sequence[PhysicalNode]) -> dict[str, AnyFunction]:
+    """The functions that a session has beside those built in, and those of a plan that a program has made."""
     known = builtin_functions().functions
-    return {name: function for name, function in functions.functions.items() if known.get(name) is not function}
+    own = {name: function for name, function in functions.functions.items() if known.get(name) is not function}
+    return own | made_by_program_in(str(plan_json(nodes)))
 
 
 def without_tables(nodes: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:

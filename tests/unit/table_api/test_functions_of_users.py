@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 from runtime.core.errors import SqlEngineError, render
+from runtime.expr.function import made_by_program_in
 from sqlengine import (
     AggregateFunction,
     DataTypes,
@@ -442,3 +446,22 @@ def test_statement_sets(env: TableEnvironment, numbers: Table) -> None:
         wrong.execute()
     with pytest.raises(SqlEngineError, match="E1606"):
         env.create_statement_set().add_insert_sql("SELECT 1")
+
+
+def test_functions_go_to_other_processes(env: TableEnvironment) -> None:
+    """What a task of a cluster is sent: the functions that its plan names, by value."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+
+    @udf
+    def far(n: int) -> int:
+        return n * 100
+
+    table = env.from_elements([(1,)], ["n"]).select(far(col("n")))
+    assert far.declaration.name in made_by_program_in(table.explain())
+    code = (
+        "import sys, pickle; from runtime.expr.function import adopt, made_by_program; "
+        "sent = pickle.loads(sys.stdin.buffer.read()); adopt([sent]); print(made_by_program(sent.name).document)"
+    )
+    sent = cloudpickle.dumps(far.declaration)
+    run = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=False, cwd=Path.cwd())
+    assert run.stdout.decode().strip() == "A scalar function in Python.", run.stderr.decode()

@@ -160,9 +160,8 @@ def test_a_push_waits_while_there_is_no_room(env: TableEnvironment) -> None:
 
 def test_a_query_that_nobody_has_any_more_holds_up_no_push(env: TableEnvironment) -> None:
     numbers = env.create_input("numbers", {"n": "INT"}, capacity=1)
-    abandoned = env.execute_sql("SELECT n FROM numbers")
-    abandoned.cancel()
-    env.session.jobs.jobs.clear()
+    cancelled, abandoned = (env.execute_sql("SELECT n FROM numbers") for _ in range(2))
+    cancelled.cancel()
     del abandoned
     kept = env.execute_sql("SELECT n FROM numbers").rows()
     for n in range(3):
