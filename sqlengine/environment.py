@@ -13,6 +13,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
+from sqlengine.spark_catalog import SparkCatalog
 from sqlengine.statements.settings import set_value
 from sqlengine.table_factory import TableFactory, located
 from sqlengine.targets import TARGET
@@ -87,6 +88,16 @@ class TableEnvironment(TableFactory):
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
         self._session.views.flush()
+
+    def register_catalog(self, name: str, catalog: SparkCatalog) -> None:
+        """Make the databases, tables and views of a Spark session known under the name of a catalog.
+
+        Raises CatalogError E1401 when there is a catalog of that name.
+        """
+        connector = catalog.connector()
+        if connector.name not in self._session.registry.connectors.names():
+            self._session.registry.connectors.add(connector)
+        self._session.catalogs.create_catalog(catalog.catalog(name))
 
     def get_config(self) -> Config:
         return Config(self._session)

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runtime.core.errors import BindError, UnsupportedError
 from runtime.spark.session import spark_session
 from sqlengine.environment import TableEnvironment
+from sqlengine.spark_catalog import SparkCatalog
 
 ROWS = pa.table(
     {
@@ -26,8 +28,9 @@ ROWS = pa.table(
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    session = spark_session("local[2,4]")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    session = spark_session("local[2,4]", {"spark.sql.warehouse.dir": warehouse})
     yield session
     session.stop()
 
@@ -55,3 +58,21 @@ def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path)
             break
     result.cancel()
     t_env.close()
+
+
+@pytest.mark.long
+def test_the_tables_of_a_spark_session_are_a_catalog(spark: Any) -> None:
+    t_env = TableEnvironment.create()
+    t_env.register_catalog("spark", SparkCatalog(spark))
+    spark.sql("CREATE DATABASE shop")
+    spark.createDataFrame(ROWS.select(["id", "name"])).write.saveAsTable("shop.orders")
+    spark.sql("CREATE VIEW shop.named AS SELECT id FROM shop.orders WHERE name IS NOT NULL")
+    total = "SELECT COUNT(*) AS n, MAX(o.id) AS m FROM spark.shop.orders o JOIN spark.shop.named v ON o.id = v.id"
+    assert t_env.execute_sql(total).to_arrow().to_pylist() == [{"n": 3, "m": 4}]
+    t_env.execute_sql("USE CATALOG spark")
+    t_env.execute_sql("USE shop")
+    assert [row[0] for row in t_env.execute_sql("SHOW TABLES")] == ["named", "orders"]
+    with pytest.raises(BindError, match='unknown table "order"'):
+        t_env.execute_sql("SELECT * FROM `order`")
+    with pytest.raises(UnsupportedError, match="read only"):
+        t_env.execute_sql("CREATE TABLE made (id INT)")

@@ -1,0 +1,140 @@
+"""The catalog of a Spark session: its databases, tables and views, those of its metastore and lakes, as tables here.
+
+    t_env.register_catalog("spark", SparkCatalog(spark))
+    t_env.execute_sql("SELECT * FROM spark.shop.orders")
+
+Names are looked up in Spark when they are used, so that what is made there is there at once. Nothing can be made,
+changed or written through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, KeysView
+from typing import Any, Generic, TypeVar
+
+from runtime.core.errors import SqlEngineError, UnsupportedError
+from runtime.spark.frame import FrameSource, sample_of
+from runtime.spark.session import reached
+from runtime.spi.registry import ConnectorFactory, TableRequest
+from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
+from sqlengine.table_api.python_data import arrow_of_frame
+
+__all__ = ["SparkCatalog"]
+
+CONNECTOR = "spark"
+_TABLE = "table"
+
+V = TypeVar("V")
+
+
+class SparkCatalog:
+    """What a Spark session knows by name.
+
+    Args:
+        spark: the session.
+        catalog: which of its catalogs; the current one when not given.
+    """
+
+    def __init__(self, spark: Any, catalog: str | None = None) -> None:
+        self.spark = spark
+        self._catalog = catalog
+
+    def catalog(self, name: str) -> Catalog:
+        """It as a catalog of an environment, under a name."""
+
+        def database(found: str) -> Database:
+            return Database(found, objects=_Names(lambda: self._tables(found), lambda t: self._table(name, found, t)))
+
+        return Catalog(
+            name, "a Spark session", {"type": CONNECTOR}, databases=_Names(lambda: self._databases(), database)
+        )
+
+    def connector(self) -> ConnectorFactory:
+        """Opens the tables of the catalog."""
+        return ConnectorFactory(name=CONNECTOR, document="a table of a Spark session", source=self._open)
+
+    def _databases(self) -> list[str]:
+        where = f" IN {_quoted(self._catalog)}" if self._catalog else ""
+        return [row[0] for row in _asked(lambda: self.spark.sql(f"SHOW DATABASES{where}").collect())]
+
+    def _tables(self, database: str) -> list[str]:
+        rows = _asked(lambda: self.spark.sql(f"SHOW TABLES IN {self._place(database)}").collect())
+        return [row["tableName"] for row in rows]
+
+    def _table(self, catalog: str, database: str, name: str) -> CatalogTable:
+        place = f"{self._place(database)}.{_quoted(name)}"
+        frame = _asked(lambda: self.spark.table(place))
+        schema, _ = arrow_of_frame(sample_of(frame), None)
+        columns = tuple(PhysicalColumn(f.name, f.type) for f in schema)
+        return CatalogTable(
+            ObjectPath(catalog, database, name), columns, options={"connector": CONNECTOR, _TABLE: place}
+        )
+
+    def _open(self, request: TableRequest) -> FrameSource:
+        frame = _asked(lambda: self.spark.table(request.options[_TABLE]))
+        return FrameSource(request.name, request.schema, frame, lambda rows: arrow_of_frame(rows, None)[1])
+
+    def _place(self, database: str) -> str:
+        return ".".join(_quoted(part) for part in (self._catalog, database) if part)
+
+
+class _Names(dict[str, V], Generic[V]):
+    """Things that Spark names and that are made when they are asked for. Read only. `values` are none: whoever goes
+    through all objects of all catalogs looks for what the engine keeps."""
+
+    def __init__(self, names: Callable[[], list[str]], make: Callable[[str], V]) -> None:
+        super().__init__()
+        self._names = names
+        self._make = make
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names())
+
+    def __len__(self) -> int:
+        return len(self._names())
+
+    def __getitem__(self, name: str) -> V:
+        if name not in self:
+            raise KeyError(name)
+        return self._make(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._make(name) if name in self else default
+
+    def keys(self) -> KeysView[str]:
+        return dict.fromkeys(self._names()).keys()
+
+    def items(self) -> ItemsView[str, V]:
+        return {name: self._make(name) for name in self._names()}.items()
+
+    def __setitem__(self, name: str, thing: V) -> None:
+        raise _read_only()
+
+    def __delitem__(self, name: str) -> None:
+        raise _read_only()
+
+
+def _read_only() -> UnsupportedError:
+    return UnsupportedError(
+        "the catalog of a Spark session is read only here",
+        code="E1627",
+        hint="make and change its tables with spark.sql(...), or write a file that Spark reads",
+    )
+
+
+def _asked(question: Callable[[], Any]) -> Any:
+    """What Spark says; its errors are ours."""
+    try:
+        return question()
+    except SqlEngineError:
+        raise
+    except Exception as error:
+        raise reached(error) from error
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
