@@ -161,6 +161,12 @@ class FileWriter:
             self._partitions.restore(committables[-1].get("waiting", {}))
         self._files.remove_leftovers()
 
+    def history(self) -> Any:
+        return self._files.history()
+
+    def take_back(self, history: Any) -> int:
+        return self._files.take_back(history)
+
     def discard(self, committable: Any) -> None:
         self._files.discard(committable["files"])
 

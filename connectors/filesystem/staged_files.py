@@ -6,18 +6,21 @@ it is published. Closed and synced to the disk it survives a crash; hidden no re
     open -> closed -> prepared (a committable names it) -> published
 
 Hidden names carry the owner, a name for one sink of one job, so that whoever goes on with the job finds what is left of
-earlier runs, and touches nothing else.
+earlier runs, and touches nothing else. Final names carry the line of runs that go on from each other's checkpoints, the
+run and a number: when a job has to go back behind a checkpoint whose files are published, they are told by that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedWriter
+from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
@@ -25,6 +28,8 @@ from runtime.spi.format import Encoder
 
 __all__ = ["RollingPolicy", "StagedFiles", "remove_file", "sync_folder"]
 
+TAKEN_BACK = ".undone-"
+"""What the names of files begin with that were published and are hidden again."""
 _PERMISSION_HINT = "choose a folder that may be written"
 
 
@@ -69,6 +74,9 @@ class StagedFiles:
         self._root = root
         self._prefix = f".staged-{hashlib.blake2b(owner.encode(), digest_size=6).hexdigest()}-"
         self._run = uuid.uuid4().hex[:12]
+        self._line = uuid.uuid4().hex[:8]
+        self._runs: dict[str, int] = {}
+        """How many files earlier runs of the line have begun."""
         self._policy = policy
         self._extension = extension
         self._encoder = encoder
@@ -136,7 +144,7 @@ class StagedFiles:
         at = os.path.join(self._root, folder)
         if folder:
             self._make_folder(at)
-        final = os.path.join(folder, f"part-{self._run}-{self._count}.{self._extension}")
+        final = os.path.join(folder, f"part-{self._line}-{self._run}-{self._count}.{self._extension}")
         staged = os.path.join(folder, f"{self._prefix}{self._run}-{self._count}")
         self._count += 1
         try:
@@ -228,6 +236,35 @@ class StagedFiles:
                         with suppress(OSError):
                             remove_file(path)
 
+    def history(self) -> dict[str, Any]:
+        """Which files of the line there can be, to be saved with a checkpoint: a JSON value for `take_back`."""
+        return {"line": self._line, "runs": {**self._runs, **({self._run: self._count} if self._count else {})}}
+
+    def take_back(self, history: Mapping[str, Any]) -> int:
+        """The run goes on from the checkpoint that this was saved with. Files that were published after it are hidden
+        again, for their rows come again: a newer checkpoint is damaged or gone. Gives how many.
+
+        Raises:
+            ConnectorError: E3112 a file cannot be renamed, or the folder cannot be listed.
+        """
+        self._line, self._runs = history["line"], dict(history["runs"])
+        name_of_ours = re.compile(rf"part-{self._line}-([0-9a-f]+)-(\d+)\..*")
+        count = 0
+        try:
+            for at, _, names in os.walk(self._root, onerror=_raise):
+                for name in names:
+                    ours = name_of_ours.fullmatch(name)
+                    if ours is not None and int(ours[2]) >= self._runs.get(ours[1], 0):
+                        os.rename(os.path.join(at, name), os.path.join(at, TAKEN_BACK + name))
+                        count += 1
+        except OSError as error:
+            raise ConnectorError(
+                f"cannot take back files in {self._root} that were published after the checkpoint: {error.strerror}",
+                code="E3112",
+                hint=_PERMISSION_HINT,
+            ) from error
+        return count
+
     def adopt(self, files: Iterable[Sequence[str]]) -> None:
         """Take on what an earlier run has prepared: it is part of what is prepared next."""
         self._prepared.update((staged, final) for staged, final in files)
@@ -258,6 +295,10 @@ class StagedFiles:
         """After `prepare` and `abort` nothing is open; what is neither prepared nor aborted is removed."""
         if self._open or self._closed:
             self.abort()
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _rename(hidden: str, shown: str) -> None:

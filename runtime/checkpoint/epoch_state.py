@@ -24,7 +24,7 @@ class EpochState:
         sinks: what each sink has prepared, a JSON value by uid.
         finished: the input had ended.
         counts: figures that go on counting, a JSON value: rows in and out by operator (`rows`), and rejected ones
-            (`rejected`).
+            (`rejected`), and what sinks have written (`written`).
     """
 
     epoch: int

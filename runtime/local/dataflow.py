@@ -392,6 +392,16 @@ class Dataflow:
         for name, sink in self._named_sinks().items():
             sink.recover(committables.get(name, ()))
 
+    def histories(self) -> dict[str, Any]:
+        """What each sink has written so far, by its name, of those that can take it back; after `prepare`."""
+        found = {name: sink.history() for name, sink in self._named_sinks().items()}
+        return {name: history for name, history in found.items() if history is not None}
+
+    def take_back(self, histories: Mapping[str, Any]) -> int:
+        """After `recover`, from a checkpoint: hide what was published after it. Gives the number of files."""
+        sinks = self._named_sinks()
+        return sum(sinks[name].take_back(history) for name, history in histories.items() if name in sinks)
+
     def all_written(self) -> None:
         """The input has ended, and nobody has stopped the job: rows that wait for that may be shown."""
         for sink in self.sinks():

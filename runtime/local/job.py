@@ -87,8 +87,8 @@ class Job:
     def _open(self) -> None:
         """Make the dataflow and the readers, from the state to go on from; CheckpointError when the plan cannot."""
         settings = self._settings
-        restored = self.checkpoints.latest() if self.checkpoints is not None else None
-        restored = restored or self._savepoint
+        own = self.checkpoints.latest() if self.checkpoints is not None else None
+        restored = own or self._savepoint
         if restored is not None:
             restored = resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
@@ -114,6 +114,11 @@ class Job:
                 self.dataflow.restore(restored.epoch, restored.operators)
                 self.dataflow.restore_row_counts(counts.get("rows", {}))
                 self.dataflow.recover(restored.sinks)
+                if own is not None and (files := self.dataflow.take_back(counts.get("written", {}))):
+                    restored.problems.append(
+                        f"{files} {'file' if files == 1 else 'files'} published after checkpoint {own.id} taken back (named "
+                        ".undone-... now): the rows come again"
+                    )
             elif self.checkpoints is not None:
                 self.dataflow.recover({})
             for vertex in self.dataflow.vertices:
@@ -321,7 +326,11 @@ class Job:
             {names[s.node]: s.position() for s in self._sources},
             sinks,
             finished,
-            {"rows": self.dataflow.row_counts(), "rejected": self._rejections.saved(self.dataflow.epoch)},
+            {
+                "rows": self.dataflow.row_counts(),
+                "rejected": self._rejections.saved(self.dataflow.epoch),
+                "written": self.dataflow.histories(),
+            },
         )
 
     def _write_savepoint(self, path: str, *, stop: bool, drain: bool) -> CheckpointInfo:

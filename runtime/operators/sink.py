@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime, ReplacesAtEnd
+from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack
 
 __all__ = ["SinkOperator"]
 
@@ -69,6 +69,14 @@ class SinkOperator(Operator):
         """Before the first epoch of a job that goes on from a checkpoint: publish what that had prepared, and remove
         what no checkpoint knows."""
         self._writer.recover(committables)
+
+    def history(self) -> Any:
+        """What has been written so far, to be saved with what is prepared; None when the system cannot take it back."""
+        return self._writer.history() if isinstance(self._writer, TakesBack) else None
+
+    def take_back(self, history: Any) -> int:
+        """After `recover`, from a checkpoint of the job: hide what was published after it. Gives the number of files."""
+        return self._writer.take_back(history) if isinstance(self._writer, TakesBack) else 0
 
     def all_written(self) -> None:
         """The input has ended: rows that take the place of others may do so. Called before the last `prepare`."""

@@ -289,6 +289,21 @@ class FollowsTime(Protocol):
 
 
 @runtime_checkable
+class TakesBack(Protocol):
+    """A writer that can hide what it has published, for a job that has to go back behind a checkpoint that is damaged
+    or gone. Writers without this then publish rows twice."""
+
+    def history(self) -> Any:
+        """After `prepare`: what it has written so far, a JSON value that is saved with the checkpoint."""
+        ...
+
+    def take_back(self, history: Any) -> int:
+        """After `recover`: the job goes on from the checkpoint that `history` was saved with; what was published after
+        it, by whichever run, is hidden. Gives the number of files, or whatever the system has."""
+        ...
+
+
+@runtime_checkable
 class SinkTable(Protocol):
     """A table that can be written. `schema` holds the columns to write, in order."""
 

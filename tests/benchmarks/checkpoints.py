@@ -1,0 +1,204 @@
+"""What checkpoints cost, and how fast state comes back: `python -m tests.benchmarks.checkpoints`.
+
+Nexmark queries over generated events run for so many seconds with a checkpoint every ten seconds into a local folder,
+and without, in turn, each in a fresh process. Printed are the events a second of both, what is lost of them, and, since
+that differs from run to run by some percent, what part of the processor's seconds saving and writing took. Then a GROUP
+BY of so many keys is saved and restored.
+
+    --query q5,q17      only these (default: all)      --seconds 25   of each run
+    --repeat 2          rounds                         --keys 5000000 to restore; 0 leaves that out
+
+Seconds are those of the processor, of all threads together: on a machine that does other things, too, they are what a
+run costs, and what the thread that writes checkpoints does counts in full, although it has a core of its own. So what is
+printed as lost is the most that a machine without a second core would lose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from runtime.local.job import Job
+from sqlengine import TableEnvironment
+from tests.benchmarks.nexmark_events import COLUMNS
+from tests.benchmarks.nexmark_run import EXAMPLES, ROOT, statements
+
+__all__ = ["main"]
+
+INTERVAL = "10 s"
+EVENTS = 2_000_000_000
+WARM_UP_EPOCHS = 3
+TIMEOUT_SECONDS = 1800
+_GROUPS = """
+CREATE TABLE numbers (k BIGINT, v INT) WITH ('connector' = 'datagen', 'number-of-rows' = '{keys}',
+  'fields.k.kind' = 'sequence', 'fields.k.start' = '1', 'fields.k.end' = '{keys}', 'seed' = '1');
+CREATE TABLE totals (k BIGINT, n BIGINT, total BIGINT) WITH ('connector' = 'blackhole');
+"""
+
+
+class ProcessorClock:
+    """Processing time that goes on with the processor's, in milliseconds: intervals are as long as the work in them."""
+
+    def now(self) -> int:
+        return 1 + time.process_time_ns() // 1_000_000
+
+
+def main() -> int:
+    """Exit status 1 when a run failed."""
+    if len(sys.argv) == 3 and sys.argv[1] == "--one":
+        print(json.dumps(_measured(json.loads(sys.argv[2]))))
+        return 0
+    options = _options()
+    known = sorted((p.stem for p in EXAMPLES.glob("q*.sql")), key=lambda q: int(q[1:]))
+    print(
+        f"{'query':<6} {'events/s':>12} {'with':>12} {'lost':>7} {'saving':>7} {'checkpoints':>12} {'MiB each':>9}",
+        flush=True,
+    )
+    for query in options.query.split(",") if options.query else known:
+        job = {"query": query, "seconds": options.seconds}
+        plain: list[dict[str, Any]] = []
+        saved: list[dict[str, Any]] = []
+        for _ in range(options.repeat):
+            plain.append(_run({**job, "saved": False}))
+            saved.append(_run({**job, "saved": True}))
+        before, after = max(r["rate"] for r in plain), max(r["rate"] for r in saved)
+        count, size = saved[-1]["checkpoints"], saved[-1]["bytes"] / max(1, saved[-1]["checkpoints"]) / 2**20
+        print(
+            f"{query:<6} {before:>12,.0f} {after:>12,.0f} {1 - after / before:>7.1%} {saved[-1]['saving']:>7.1%} {count:>12} {size:>9,.1f}",
+            flush=True,
+        )
+    if options.keys:
+        found = _run({"keys": options.keys})
+        print(
+            f"{options.keys:,} keys: saved in {found['save']:.1f} s, {found['bytes'] / 2**20:,.0f} MiB; restored in "
+            f"{found['restore']:.1f} s ({found['restore_processor']:.1f} s of the processor)"
+        )
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.checkpoints",
+        description="What checkpoints cost, and how fast state comes back.",
+    )
+    parser.add_argument("--query", default="")
+    parser.add_argument("--seconds", type=float, default=25)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--keys", type=int, default=5_000_000)
+    return parser.parse_args()
+
+
+def _run(job: dict[str, Any]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.checkpoints", "--one", json.dumps(job)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def _measured(job: dict[str, Any]) -> dict[str, Any]:
+    """In the fresh process."""
+    with tempfile.TemporaryDirectory(prefix="sqlengine-checkpoints-") as folder:
+        return _restored(job["keys"], folder) if "keys" in job else _throughput(job, folder)
+
+
+def _throughput(job: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Events a second of a query that runs until it has had its seconds; the checkpoint at its end does not count."""
+    settings = {"execution.checkpointing.dir": folder, "execution.checkpointing.interval": INTERVAL}
+    found: dict[str, Any] = {}
+
+    def watch(running: Job) -> None:
+        start: list[float] = []
+        spent: list[float] = []
+        if running.checkpoints is not None:
+            held: Any = running.checkpoints.store
+            held.write = _timed(held.write, spent)
+            timed: Any = running
+            timed.save = _timed(running.save, spent)
+
+        def epoch(of: Job) -> None:
+            if of.dataflow.epoch == WARM_UP_EPOCHS:
+                start[:] = [time.process_time(), _events(of)]
+                spent.clear()
+            elif start and time.process_time() - start[0] >= job["seconds"]:
+                if of.checkpoints is not None:
+                    of.checkpoints.give_up(of)
+                seconds = time.process_time() - start[0]
+                found["rate"] = (_events(of) - start[1]) / seconds
+                found["saving"] = sum(spent) / seconds
+                found["checkpoints"], found["bytes"] = _written(of)
+                of.cancel()
+
+        running.on_epoch = epoch
+
+    with TableEnvironment.create(settings if job["saved"] else {}, clock=ProcessorClock()) as t_env:
+        for kind, columns in COLUMNS.items():
+            t_env.execute_sql(
+                f"CREATE TABLE {kind} ({columns}, WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) WITH ("
+                f"'connector' = 'nexmark', 'nexmark.table' = '{kind}', 'events.num' = '{EVENTS}', 'seed' = '1', "
+                "'first-event.rate' = '10000', 'next-event.rate' = '10000')"
+            )
+        declarations, insert = statements(job["query"], "WITH ('connector' = 'blackhole')")
+        t_env.execute_script(declarations)
+        t_env.session.on_job = watch
+        t_env.execute_sql(insert)
+    return found
+
+
+def _timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
+    """The function, which notes its seconds of the processor."""
+
+    def run(*args: Any, **options: Any) -> Any:
+        started = time.thread_time()
+        try:
+            return function(*args, **options)
+        finally:
+            spent.append(time.thread_time() - started)
+
+    return run
+
+
+def _events(job: Job) -> int:
+    """Rows that the sources have given."""
+    return sum(v.rows_out for v in job.dataflow.vertices if v.operator is None)
+
+
+def _written(job: Job) -> tuple[int, int]:
+    """How many checkpoints there were, and the bytes of the newest one for each."""
+    last = None if job.checkpoints is None else job.checkpoints.last
+    return (0, 0) if last is None else (last.id, last.bytes * last.id)
+
+
+def _restored(keys: int, folder: str) -> dict[str, Any]:
+    settings = {"execution.checkpointing.dir": folder}
+    insert = "INSERT INTO totals SELECT k, COUNT(*), SUM(v) FROM numbers GROUP BY k"
+    with TableEnvironment.create(settings) as t_env:
+        t_env.execute_script(_GROUPS.format(keys=keys))
+        job = t_env.execute_sql(insert).job
+        assert job is not None and job.checkpoints is not None and job.checkpoints.last is not None
+        saved = job.checkpoints.last
+    with TableEnvironment.create(settings) as t_env:
+        t_env.execute_script(_GROUPS.format(keys=keys))
+        started, busy = time.perf_counter(), time.process_time()
+        job = t_env.execute_sql(insert).job
+        taken, processor = time.perf_counter() - started, time.process_time() - busy
+        assert job is not None and job.restored is not None
+        assert job.dataflow.state_rows >= keys, job.dataflow.state_rows
+    size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    return {"save": saved.duration / 1000, "bytes": size, "restore": taken, "restore_processor": processor}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
