@@ -11,6 +11,7 @@ the events, in the system's temporary folder.
     --query q0,q5    only these            --format parquet,csv    default: both
     --check          compare the answers instead, row by row
     --no-duckdb      leave DuckDB out      --repeat 3              the best of so many runs
+    --tasks 2        one task and so many, in turn, instead of DuckDB
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tests.benchmarks.nexmark_events import FORMATS, event_files
@@ -43,6 +45,8 @@ HEADINGS = (
     "MiB",
     "ratio",
 )
+TASK_HEADINGS = ("query", "1: secs", "cpu s", "own s", "n: secs", "cpu s", "own s", "clock", "own")
+TASK_WIDTHS = (6, *[8] * (len(TASK_HEADINGS) - 1))
 
 
 def main() -> int:
@@ -57,11 +61,18 @@ def main() -> int:
             # Two rows of the same time may stand in either order: answers are compared where there are none.
             folder = event_files(events, file_format, 1000 if options.check else 10_000)
             print(f"\n{events:,} events, {file_format}")
-            if not options.check:
+            if options.tasks:
+                print(_line(TASK_HEADINGS, TASK_WIDTHS), flush=True)
+            elif not options.check:
                 print(_line(HEADINGS[:6] if options.no_duckdb else HEADINGS), flush=True)
             for query in queries:
                 job = {"query": query, "events": events, "folder": str(folder), "format": file_format}
-                failed += _check(job) if options.check else _measure(job, options.repeat, not options.no_duckdb)
+                if options.check:
+                    failed += _check({**job, "tasks": options.tasks or 1})
+                elif options.tasks:
+                    failed += _compare_tasks(job, options.tasks, options.repeat)
+                else:
+                    failed += _measure(job, options.repeat, not options.no_duckdb)
     return 1 if failed else 0
 
 
@@ -73,6 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--query", default="")
     parser.add_argument("--format", default=",".join(FORMATS))
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--tasks", type=int, default=0)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--no-duckdb", action="store_true")
     return parser.parse_args()
@@ -93,6 +105,22 @@ def _measure(job: dict[str, Any], repeat: int, with_duckdb: bool) -> int:
             their_rate = job["events"] / theirs["seconds"]
             cells += [*_cells(their_rate, theirs), f"{rate / their_rate:.2f}"]
     print(_line(cells), flush=True)
+    return 0
+
+
+def _compare_tasks(job: dict[str, Any], tasks: int, repeat: int) -> int:
+    """One task and several in turn: the least seconds, seconds of processor of all threads, and of the thread that runs
+    the job, which does what is not divided and the share of one task; then how many times faster by the clock, and by
+    that thread: what is left when the others never keep it waiting."""
+    runs = [(_run({**job, "by": "sqlengine"}), _run({**job, "by": "sqlengine", "tasks": tasks})) for _ in range(repeat)]
+    failed = [run for pair in runs for run in pair if "error" in run]
+    if failed:
+        print(f"{job['query']:<7} {failed[0]['error']}", flush=True)
+        return 1
+    one, many = [{key: min(pair[i][key] for pair in runs) for key in runs[0][0]} for i in (0, 1)]
+    figures = [f"{run[key]:.2f}" for run in (one, many) for key in ("seconds", "processor", "thread")]
+    ratios = [f"{one[key] / many[key]:.2f}" for key in ("seconds", "thread")]
+    print(_line([job["query"], *figures, *ratios], TASK_WIDTHS), flush=True)
     return 0
 
 
@@ -134,9 +162,9 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _line(cells: list[str] | tuple[str, ...]) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int] = WIDTHS) -> str:
     first, *rest = cells
-    return " ".join([f"{first:<{WIDTHS[0]}}", *(f"{c:>{w}}" for c, w in zip(rest, WIDTHS[1:], strict=False))])
+    return " ".join([f"{first:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(rest, widths[1:], strict=False))])
 
 
 if __name__ == "__main__":
