@@ -30,6 +30,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
 from sqlengine.session import Binding, Session, physical_schema
+from sqlengine.verify.options import rule_options
 from sqlengine.watermark_options import WatermarkOptions
 
 __all__ = [
@@ -206,7 +207,7 @@ def plan_statement_set(
     """Plan several INSERTs that run as one dataflow; what they have in common is equal, so that it runs once."""
     bound = [_bound_insert(session, statement, target, live=live) for statement, target in inserts]
     traces = [Trace() for _ in bound]
-    context = RuleContext(session.functions, session.options, session.time_zone, False)
+    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, False)
     optimized = optimize_set(bound, context, traces)
     _note(session, optimized)
     if Binding(session, live).batch:
@@ -249,7 +250,7 @@ def _note(session: Session, plans: Sequence[LogicalNode]) -> None:
 
 def _optimize(session: Session, plan: LogicalNode, *, displayed: bool, batch: bool) -> tuple[LogicalNode, Trace]:
     trace = Trace()
-    context = RuleContext(session.functions, session.options, session.time_zone, displayed)
+    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, displayed)
     optimized = optimize(plan, context, trace)
     return _everywhere(optimized, _at_its_end) if batch else optimized, trace
 

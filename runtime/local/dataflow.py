@@ -122,6 +122,9 @@ class Dataflow:
                 for position, number in enumerate(vertex.inputs):
                     self._readers[number].append((vertex, position))
             self._shown = {root: list[ChangelogBatch]() for root in self._roots}
+            self._watched: list[int] = []
+            self.watched: list[ChangelogBatch | None] = []
+            """What the nodes given to `watch` gave in the last epoch."""
         except BaseException:
             self.abort()
             raise
@@ -178,7 +181,10 @@ class Dataflow:
                     self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
                 else:
                     self._run(number, vertex, vertex.operator, processing_time)
-        outputs = [_together([*self._shown[r], self.vertices[r].output]) for r in self._roots]
+        outputs, self.watched = (
+            [_together([*self._shown[n], self.vertices[n].output]) for n in numbers]
+            for numbers in (self._roots, self._watched)
+        )
         for vertex in self.vertices:
             vertex.output = None
         for early in self._shown.values():
@@ -201,6 +207,13 @@ class Dataflow:
             self._load(made, SavedState.of([_image(vertex)]))
             operator.close()
             vertex.operator = made
+
+    def watch(self, node: PhysicalNode) -> int:
+        """From now on `watched` has what a node of the plan gives in each epoch; tells its place there."""
+        number = self._index[node]
+        self._shown.setdefault(number, [])
+        self._watched.append(number)
+        return len(self._watched) - 1
 
     def save(self, complete: bool = False) -> list[SavedOperator]:
         """What the operators' state has become since it was last saved; all of it the first time, or when asked for.

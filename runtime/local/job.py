@@ -63,6 +63,9 @@ class Job:
         """How often it has started again after a failure."""
         self.on_epoch: Callable[[Job], None] | None = None
         """Called after every epoch: for live progress."""
+        self.watch: Callable[[Mapping[SourceExec, SourceInput], int, Job], None] | None = None
+        """Called with the input and the processing time of every epoch, once it is computed; what it raises fails the
+        job. A job that starts again after a failure is watched no more."""
         self.on_note: Callable[[str], None] | None = None
         """Called with what a person should know: a restart, a damaged checkpoint."""
         self._roots = tuple(roots)
@@ -194,7 +197,10 @@ class Job:
                 moved = True
         if self._settings.cut is None:
             self._read_ahead(allowed)
-        outputs = self.dataflow.step(given, self._settings.clock.now())
+        now = self._settings.clock.now()
+        outputs = self.dataflow.step(given, now)
+        if self.watch is not None:
+            self.watch(given, now, self)
         self._alignments.note(self.dataflow)
         if self._restarts is not None:
             self._restarts.after_epoch(self.dataflow)
@@ -382,6 +388,7 @@ class Job:
                     self.checkpoints.give_up(self)
             with suppress(Exception):
                 self.dataflow.abort()
+            self.watch = None
             self.status = "RESTARTING"
             if self._cancelled.wait(pause / 1000):
                 raise error

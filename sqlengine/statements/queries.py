@@ -22,15 +22,15 @@ from runtime.core.options import bool_option
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
-from runtime.plan.nodes import PhysicalNode
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
-from sqlengine.planning import plan_insert, plan_query, plan_statement_set
+from sqlengine.planning import Planned, plan_insert, plan_query, plan_statement_set
 from sqlengine.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.result import Result, fold
 from sqlengine.session import Session
+from sqlengine.verify.attach import verify
 
 __all__ = [
     "DML_SYNC",
@@ -56,6 +56,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
     planned = plan_query(session, statement.query.query)
     name = session.jobs.next_id()
     job = session.new_job(name, [planned.physical])
+    verify(session, job, [planned])
     order = planned.order if job.bounded else ()
     running = RunningJob(name, statement.text, job)
     if not job.bounded:
@@ -152,10 +153,12 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
 
 def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session) -> Result:
     into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
-    plans = _plan(inserts, session, live=False)
+    planned = _plan(inserts, session, live=False)
+    plans = [plan.physical for plan in planned]
     name = session.jobs.next_id()
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
+    verify(session, job, planned)
     if job.bounded and session.inserts_in_background and not into_memory and not _reads_memory(job):
         running = session.jobs.start(name, text, job)
         return _background(running, text)
@@ -166,7 +169,9 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     if into_memory:
         # A writer that stages until the end would never show a row of unbounded input.
         job.dataflow.abort()
-        job = session.new_job(name, _plan(inserts, session, live=True))
+        planned = _plan(inserts, session, live=True)
+        job = session.new_job(name, [plan.physical for plan in planned])
+        verify(session, job, planned)
     shares = bool(into_memory) or _reads_memory(job)
     return _background(session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None), text)
 
@@ -186,10 +191,10 @@ def _background(running: RunningJob, text: str) -> Result:
     )
 
 
-def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, live: bool) -> list[PhysicalNode]:
+def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, live: bool) -> list[Planned]:
     if len(inserts) == 1:
-        return [plan_insert(session, *inserts[0], live=live).physical]
-    return [p.physical for p in plan_statement_set(session, inserts, live=live)]
+        return [plan_insert(session, *inserts[0], live=live)]
+    return plan_statement_set(session, inserts, live=live)
 
 
 def _drive(job: Job, session: Session) -> None:

@@ -25,6 +25,7 @@ from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
 from sqlengine.targets import TARGET_OPTIONS
+from sqlengine.verify.options import EVERY, VERIFY
 from sqlengine.watermark_options import IDLE_TIMEOUT
 
 __all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
@@ -42,6 +43,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         DISABLED_RULES,
         DML_SYNC,
         DYNAMIC_OPTIONS,
+        EVERY,
         EPOCH_MAX_ROWS,
         IDLE_TIMEOUT,
         MAX_ROWS_PER_SECOND,
@@ -56,6 +58,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         STATE_TTL,
         TIME_ZONE,
         UPSERT_MATERIALIZE,
+        VERIFY,
     )
 }
 """All options that mean something to this engine. Their values are checked when they are set."""

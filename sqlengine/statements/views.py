@@ -14,6 +14,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import Planned, object_schema, plan_view, query_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
+from sqlengine.verify.attach import verify
 from sqlengine.views import MaintainedView, reads_outside
 
 __all__ = [
@@ -58,6 +59,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         job = Job(f"view {path.name}", [planned.physical], session.job_settings())
+        verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
         if path in inputs:
             job.close()

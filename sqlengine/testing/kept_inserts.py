@@ -10,6 +10,7 @@ from sqlengine.planning import plan_insert, plan_statement_set
 from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.tables import get_table
+from sqlengine.verify.attach import verify
 from sqlengine.views import MaintainedView
 
 __all__ = ["keep_insert"]
@@ -29,13 +30,14 @@ def keep_insert(statement: st.Insert | st.StatementSet, session: Session) -> Non
         session.inserts_follow = True
         try:
             if len(inserts) == 1:
-                roots = [plan_insert(session, *inserts[0], live=True).physical]
+                planned = [plan_insert(session, *inserts[0], live=True)]
             else:
-                roots = [p.physical for p in plan_statement_set(session, inserts, live=True)]
+                planned = plan_statement_set(session, inserts, live=True)
         finally:
             session.inserts_follow = False
         names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
-        job = Job(f"insert into {names}", roots, session.job_settings())
+        job = Job(f"insert into {names}", [plan.physical for plan in planned], session.job_settings())
+        verify(session, job, planned)
         follows = any(isinstance(source.table, MemoryTable) for source in job.dataflow.sources)
         if follows:
             number = len(session.views.jobs())

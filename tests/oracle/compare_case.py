@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import duckdb
 
 from runtime.core.errors import InternalError, SqlEngineError
+from sqlengine.verify.rows import Row, difference, rows_of
 from tests.oracle.compare_engines import Engine, Oracle
-from tests.oracle.compare_rows import Row, difference, rows_of
 from tests.oracle.differences import REFUSALS
 from tests.oracle.generate_cases import Case, Definition
 from tests.oracle.generate_lives import LIVES, Life

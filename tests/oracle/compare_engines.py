@@ -16,7 +16,7 @@ from sqlengine import TableEnvironment
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from tests.oracle.compare_rows import rows_of
+from sqlengine.verify.rows import rows_of
 from tests.oracle.differences import WRONG_OPTIMIZERS
 from tests.oracle.generate_cases import Definition
 from tests.oracle.generate_lives import LIVES, Life

@@ -13,14 +13,14 @@ import duckdb
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import InternalError, SqlEngineError
 from runtime.plan.nodes import SourceExec
+from sqlengine.verify.rows import difference
 from tests.oracle.compare_case import Broken, Skipped
 from tests.oracle.compare_engines import Engine, Oracle
-from tests.oracle.compare_rows import difference
 from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Contents, Row
 from tests.oracle.generate_windows import WindowCase, sentinel
 
-__all__ = ["check_window_case"]
+__all__ = ["check_window_case", "feed", "named"]
 
 
 class _Cut:
@@ -46,7 +46,7 @@ def _engine(case: WindowCase, life: Life = LIVES[0]) -> Engine:
     return engine
 
 
-def _feed(engine: Engine, case: WindowCase, number: int, rows: Sequence[Row]) -> None:
+def feed(engine: Engine, case: WindowCase, number: int, rows: Sequence[Row]) -> None:
     if rows:
         memory = engine.memory(case.tables[number].name)
         memory.apply(ChangelogBatch(case.tables[number].batch(list(rows))))
@@ -57,7 +57,7 @@ def _bounded(case: WindowCase, cut: _Cut | None) -> list[Row]:
     engine = _engine(case)
     try:
         for number, rows in enumerate(case.rows):
-            _feed(engine, case, number, rows)
+            feed(engine, case, number, rows)
         engine.session.cut = cut
         found = engine.query_rows(case.sql.ours)
         if engine.session.rejected.total:
@@ -70,18 +70,18 @@ def _bounded(case: WindowCase, cut: _Cut | None) -> list[Row]:
 def _live(case: WindowCase) -> list[Row]:
     engine = _engine(case, case.life)
     try:
-        engine.create_view("fuzzed", _named(case))
-        claims = engine.claims(_named(case), below=True)
+        engine.create_view("fuzzed", named(case))
+        claims = engine.claims(named(case), below=True)
         at = [0] * len(case.rows)
         turn = 0
         while any(a < len(rows) for a, rows in zip(at, case.rows, strict=True)):
             for number, rows in enumerate(case.rows):
                 size = max(turn % 3 == 2, case.cuts[turn % len(case.cuts)])
                 turn += 1
-                _feed(engine, case, number, rows[at[number] : at[number] + size])
+                feed(engine, case, number, rows[at[number] : at[number] + size])
                 at[number] += size
         for number in range(len(case.rows)):
-            _feed(engine, case, number, [sentinel(number)])
+            feed(engine, case, number, [sentinel(number)])
         for view in engine.session.views.jobs():
             if view.failure is not None:
                 raise view.failure
@@ -94,7 +94,7 @@ def _live(case: WindowCase) -> list[Row]:
         engine.close()
 
 
-def _named(case: WindowCase) -> str:
+def named(case: WindowCase) -> str:
     """The query with a name for each column, as a view wants them."""
     names = ", ".join(f"c{i}" for i in range(case.columns))
     head, body = ("", case.sql.ours)

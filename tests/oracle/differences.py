@@ -22,6 +22,7 @@ COUNT(*) > 0` |
 
 from __future__ import annotations
 
+from sqlengine.verify.reference import WRONG_OPTIMIZERS
 from tests.oracle.generate_text import Text, text
 
 __all__ = [
@@ -34,11 +35,6 @@ __all__ = [
     "order_item",
     "poisoned",
 ]
-
-WRONG_OPTIMIZERS = "common_subplan"
-"""Optimizers of DuckDB that must be off. `common_subplan` (2.0.0) takes a part of a query for another one that differs in a
-filter: a join of a view with itself and with a third table, below a UNION ALL with another join of that view, had too many
-rows. Where DuckDB with its other optimizers and without any disagree, its answer without them counts."""
 
 REFUSALS: tuple[str, ...] = (
     # A subquery over the side of an outer join that keeps all its rows decides nothing that a join below could compute.

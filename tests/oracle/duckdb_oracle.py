@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from tests.oracle.differences import WRONG_OPTIMIZERS
+from sqlengine.verify import reference
 
 __all__ = ["assert_same_rows", "connect", "duckdb_text", "rows_like", "view_query"]
 
@@ -35,8 +35,7 @@ CREATE MACRO flink_avg_int(x) AS CAST(trunc(SUM(x) / COUNT(x)) AS BIGINT);
 
 def connect() -> duckdb.DuckDBPyConnection:
     """A fresh DuckDB in memory with the macros above; it sorts NULLs as Flink does."""
-    connection = duckdb.connect(config={"threads": 1, "disabled_optimizers": WRONG_OPTIMIZERS})
-    connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+    connection = reference.connect()
     connection.execute(_MACROS)
     return connection
 

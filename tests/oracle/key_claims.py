@@ -26,8 +26,8 @@ from runtime.plan.nodes import PhysicalNode
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.planning import lower_context, plan_view, query_schema
 from sqlengine.session import Session
+from sqlengine.verify.rows import Row, difference, rows_of
 from sqlengine.views import MaintainedView
-from tests.oracle.compare_rows import Row, difference, rows_of
 
 __all__ = ["KeyClaims"]
 

@@ -1,0 +1,102 @@
+"""Which jobs check themselves, and what is said of those that cannot."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+from planner.lower.lowering import STATE_TTL
+from runtime.local.dataflow import SourceInput
+from runtime.local.job import Job
+from runtime.plan import nodes as p
+from runtime.plan.parts import JoinKind
+from runtime.plan.walk import walk
+from runtime.plan.window_nodes import WindowJoinExec, WindowTopNExec
+from sqlengine.planning import Planned
+from sqlengine.result import SqlEngineWarning
+from sqlengine.session import RUNTIME_MODE, Session
+from sqlengine.verify.options import EVERY, VERIFY
+from sqlengine.verify.texts import CannotVerify
+from sqlengine.verify.verifier import Verifier
+
+__all__ = ["verify"]
+
+_WAIT = (WindowJoinExec, WindowTopNExec, p.TemporalJoinExec, p.SortExec)
+"""Operators that hold rows back until event time has passed them."""
+
+
+def verify(session: Session, job: Job, planned: Sequence[Planned]) -> None:
+    """Have a job check itself where 'sqlengine.verify' is set, one root for each plan; what cannot be checked is a note
+    of the statement."""
+    if not session.options.get(VERIFY):
+        return
+
+    def tell(text: str) -> None:
+        if job.on_note is not None:
+            job.on_note(text)
+        else:
+            warnings.warn(text, SqlEngineWarning, stacklevel=2)
+
+    watched: list[Verifier] = []
+    for plan in planned:
+        try:
+            watched.append(_verifier(session, job, plan, tell))
+        except CannotVerify as error:
+            session.notes.append((f"{job.name} is not verified: DuckDB cannot be asked about {error}", None))
+    if watched:
+        job.watch = _Watch(job, watched)
+
+
+class _Watch:
+    """All verifiers of a job, each with the place of its root among what the dataflow shows."""
+
+    def __init__(self, job: Job, verifiers: Sequence[Verifier]) -> None:
+        self.verifiers = [(job.dataflow.watch(v.root), v) for v in verifiers]
+
+    def __call__(self, given: Mapping[p.SourceExec, SourceInput], now: int, job: Job) -> None:
+        for place, verifier in self.verifiers:
+            verifier.after_epoch(given, now, job.dataflow.watched[place], job.dataflow, job.finished)
+
+
+def _verifier(session: Session, job: Job, plan: Planned, tell: Callable[[str], None]) -> Verifier:
+    if session.options.get(STATE_TTL):
+        raise CannotVerify("state with a time to live")
+    if session.options.get(RUNTIME_MODE) == "batch":
+        raise CannotVerify("a batch query")
+    if job.restored is not None:
+        raise CannotVerify("a job that goes on from a checkpoint, whose input it has not seen")
+    physical = list(walk(plan.physical))
+    if any(isinstance(node, p.SinkMaterializeExec) for node in physical):
+        raise CannotVerify("ON CONFLICT")
+    at_end = any(map(_waits, physical))
+    if at_end and not job.bounded:
+        raise CannotVerify("a query whose operators wait for event time, before the end of its input")
+    try:
+        return Verifier(
+            job.name,
+            plan.bound,
+            plan.physical,
+            session.functions,
+            session.job_settings().options,
+            session.time_zone,
+            session.rejected,
+            every=session.options.get(EVERY),
+            at_end=at_end,
+            tell=tell,
+        )
+    except CannotVerify:
+        raise
+    except Exception as error:
+        raise CannotVerify(f"this plan ({type(error).__name__}: {error})") from error
+
+
+def _waits(node: p.PhysicalNode) -> bool:
+    match node:
+        case p.IntervalJoinExec(kind=kind):
+            return kind is not JoinKind.INNER
+        case p.DeduplicateExec(time=time):
+            return time is not None
+        case p.OverAggregateExec(rowtime=rowtime):
+            return bool(rowtime)
+        case _:
+            return isinstance(node, _WAIT)

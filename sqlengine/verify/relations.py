@@ -1,0 +1,296 @@
+"""A bound plan as one query of DuckDB, in Flink's meaning: what the answer is over the rows so far.
+
+Columns are named by their ids, which are unique in a plan, so that subqueries name columns of queries around them as they
+are. Where Flink's meaning and DuckDB's differ, Flink's is written:
+
+| what | here, as in Flink | DuckDB by itself |
+|---|---|---|
+| `AVG` of integers | an integer, cut off towards zero | DOUBLE |
+| `SUM` of integers | the type of the argument | HUGEINT |
+| aggregate over no rows without GROUP BY | no row | one row |
+| NULLs in ORDER BY | the smallest values | by option |
+
+A group of a window is there when the watermark has passed its end. Rows that are equal where an order decides raise
+`TIES` in DuckDB: several answers are right then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
+from runtime.core.types import DataType
+from runtime.expr.function import FunctionRegistry
+from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, FrameBound, SortKey, WindowCall
+from runtime.plan.parts import JoinKind
+from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow
+from sqlengine.verify.texts import CannotVerify, Texts, duck_type, name_of
+
+__all__ = ["TIES", "Relations"]
+
+TIES = "sqlengine: rows that are equal in an order"
+_SIMPLE = frozenset(("SUM", "COUNT", "MIN", "MAX", "AVG"))
+_OUTER = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
+_RANKS = ("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST")
+
+
+class Relations:
+    """The text of plans.
+
+    Args:
+        functions: the engine's functions.
+        own: see `Texts`.
+        table: gives the name under which DuckDB finds the rows so far of a scanned table.
+        closed: gives for a window function over a plan the watermark, in milliseconds, as text.
+    """
+
+    def __init__(
+        self,
+        functions: FunctionRegistry,
+        own: Callable[[Expr, tuple[DataType, ...]], str],
+        table: Callable[[n.Scan], str],
+        closed: Callable[[LogicalNode], str],
+    ) -> None:
+        self._texts = Texts(functions, own, self.of)
+        self._table = table
+        self._closed = closed
+
+    def of(self, plan: LogicalNode) -> str:
+        """The query. Raises CannotVerify."""
+        match plan:
+            case n.Scan(scanned=columns):
+                if plan.table is None:
+                    raise CannotVerify("a table that is asked by key")
+                fields = zip(plan.table.schema.names, columns, strict=True)
+                return (
+                    f"SELECT {_list(_quoted(f) + ' AS ' + name_of(c.id) for f, c in fields)} FROM {self._table(plan)}"
+                )
+            case n.Shared(produced=produced, plan=inner):
+                return self._renamed(inner, produced)
+            case n.Values(rows=rows, produced=produced):
+                return self._values(rows, produced)
+            case n.Project(input=source, items=items):
+                texts = (f"{self._texts.of(e)} AS {name_of(c.id)}" for c, e in items)
+                return f"SELECT {_list(texts) or '1 AS none'} FROM ({self.of(source)})"
+            case n.Filter(input=source, predicate=predicate):
+                return f"SELECT * FROM ({self.of(source)}) WHERE {self._texts.of(predicate)}"
+            case n.Join() | n.DependentJoin():
+                return self._join(plan)
+            case n.Aggregate():
+                return self._aggregate(plan)
+            case n.Expand(input=source, projections=projections, produced=produced):
+                inner = self.of(source)
+                return " UNION ALL ".join(
+                    f"SELECT {_list(f'{self._texts.of(e)} AS {name_of(c.id)}' for e, c in zip(p, produced, strict=True))} "
+                    f"FROM ({inner})"
+                    for p in projections
+                )
+            case n.WindowTable():
+                return self._window_table(plan)
+            case n.Over():
+                return self._over(plan)
+            case n.Sort(input=source, limit=None, offset=0):
+                return self.of(source)
+            case n.Sort():
+                return self._top(plan)
+            case n.Union(parts=parts, produced=produced):
+                return " UNION ALL ".join(f"({self._renamed(p, produced)})" for p in parts)
+            case n.Intersect() | n.Except():
+                word = ("INTERSECT" if isinstance(plan, n.Intersect) else "EXCEPT") + (" ALL" if plan.all else "")
+                return (
+                    f"({self._renamed(plan.left, plan.produced)}) {word} ({self._renamed(plan.right, plan.produced)})"
+                )
+            case n.AssignWatermark(input=source) | n.Sink(input=source):
+                return self.of(source)
+            case n.TemporalJoin():
+                raise CannotVerify("a temporal join")
+            case n.Unnest():
+                raise CannotVerify("UNNEST")
+            case n.Limit():
+                raise CannotVerify("LIMIT without ORDER BY, of which several answers are right")
+            case _:
+                raise CannotVerify(type(plan).__name__)
+
+    def _renamed(self, plan: LogicalNode, produced: Sequence[Column]) -> str:
+        pairs = zip(plan.columns, produced, strict=True)
+        columns = _list(f"CAST({name_of(a.id)} AS {duck_type(b.type)}) AS {name_of(b.id)}" for a, b in pairs)
+        return f"SELECT {columns} FROM ({self.of(plan)})"
+
+    def _values(self, rows: Sequence[Sequence[Expr]], produced: Sequence[Column]) -> str:
+        if not produced:
+            return " UNION ALL ".join("SELECT 1 AS none" for _ in rows)
+        texts = (
+            f"SELECT {_list(f'{self._texts.of(e)} AS {name_of(c.id)}' for e, c in zip(row, produced, strict=True))}"
+            for row in rows
+        )
+        return " UNION ALL ".join(texts)
+
+    def _join(self, plan: n.Join | n.DependentJoin) -> str:
+        left, right = self.of(plan.left), self.of(plan.right)
+        condition = self._texts.of(plan.condition)
+        if plan.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            word = "NOT " if plan.kind is JoinKind.ANTI else ""
+            return f"SELECT * FROM ({left}) WHERE {word}EXISTS (SELECT 1 FROM ({right}) WHERE {condition})"
+        lateral = "LATERAL " if isinstance(plan, n.DependentJoin) else ""
+        columns = _list(name_of(c.id) for c in plan.columns)
+        return f"SELECT {columns or '1 AS none'} FROM ({left}) {_OUTER[plan.kind]} {lateral}({right}) ON {condition}"
+
+    def _aggregate(self, plan: n.Aggregate) -> str:
+        source = self.of(plan.input)
+        window = _window_columns(plan.input)
+        group = [name_of(g.id) for g in plan.group]
+        where = ""
+        grouped = {g.id for g in plan.group}
+        if window is not None and window[1] & grouped and window[2] & grouped:
+            end = name_of(min(window[2] & grouped))
+            where = f" WHERE epoch_ms({end}) - 1 <= {self._closed(window[0])}"
+        calls = [f"{self._aggregated(call)} AS {name_of(column.id)}" for column, call in plan.calls]
+        text = f"SELECT {_list([*group, *calls]) or '1 AS none'} FROM ({source}){where}"
+        if group:
+            return f"{text} GROUP BY {_list(group)}"
+        return text if plan.scalar else f"{text} HAVING COUNT(*) > 0"
+
+    def _aggregated(self, call: AggregateCall | WindowCall, over: str = "") -> str:
+        name = call.function
+        if name not in _SIMPLE:
+            raise CannotVerify(f"the aggregate {name}")
+        distinct = "DISTINCT " if call.distinct else ""
+        args = _list(map(self._texts.of, call.args)) or "*"
+        rest = (f" FILTER (WHERE {self._texts.of(call.filter)})" if call.filter is not None else "") + over
+        if name == "AVG" and call.type.is_integer:
+            text = f"(SUM({distinct}{args}){rest} // COUNT({distinct}{args}){rest})"
+        elif name == "AVG" and not call.type.is_approximate:
+            raise CannotVerify("AVG of DECIMAL")
+        else:
+            text = f"{name}({distinct}{args}){rest}"
+        return f"CAST({text} AS {duck_type(call.type)})"
+
+    def _window_table(self, plan: n.WindowTable) -> str:
+        if str(plan.time.type.root.value) != "TIMESTAMP":
+            raise CannotVerify("a window over a TIMESTAMP_LTZ")
+        source, columns = self.of(plan.input), _list(name_of(c.id) for c in plan.input.columns)
+        at = f"epoch_ms({name_of(plan.time.id)})"
+        match plan.window:
+            case TumbleWindow(size=size, offset=offset):
+                starts, length = f"[{at} - {_mod(f'{at} - ({offset})', size)}]", f"start_ms + {size}"
+            case HopWindow(slide=slide, size=size, offset=offset):
+                last = f"{at} - {_mod(f'{at} - ({offset})', slide)}"
+                starts = f"generate_series({last} - {size} + {slide}, {last}, {slide})"
+                length = f"start_ms + {size}"
+            case CumulateWindow(step=step, size=size, offset=offset):
+                first = f"{at} - {_mod(f'{at} - ({offset})', size)}"
+                ends = f"generate_series({at} - {_mod(f'{at} - ({first})', step)} + {step}, {first} + {size}, {step})"
+                return self._windows(
+                    plan, f"SELECT {columns}, {first} AS start_ms, unnest({ends}) AS end_ms FROM ({source})"
+                )
+            case _:
+                raise CannotVerify("a session window")
+        opened = (
+            f"SELECT {columns}, unnest({starts}) AS start_ms FROM ({source}) WHERE {name_of(plan.time.id)} IS NOT NULL"
+        )
+        return self._windows(plan, f"SELECT *, {length} AS end_ms FROM ({opened})")
+
+    def _windows(self, plan: n.WindowTable, inner: str) -> str:
+        columns = _list(name_of(c.id) for c in plan.input.columns)
+        return (
+            f"SELECT {columns}, make_timestamp(start_ms * 1000) AS {name_of(plan.start.id)}, "
+            f"make_timestamp(end_ms * 1000) AS {name_of(plan.end.id)}, "
+            f"make_timestamp((end_ms - 1) * 1000) AS {name_of(plan.window_time.id)} FROM ({inner})"
+        )
+
+    def _over(self, plan: n.Over) -> str:
+        source, added = self.of(plan.input), []
+        for column, call in plan.calls:
+            partition = _list(map(self._texts.of, call.partition_by))
+            order = _list(map(self._order_item, call.order_by))
+            keys = (f"PARTITION BY {partition} " if partition else "") + (f"ORDER BY {order}" if order else "")
+            over = f" OVER ({keys} {_frame(call.frame)})"
+            if call.function in _RANKS:
+                text = f"{call.function}(){over}"
+            elif call.function == "ROW_NUMBER":
+                both = _list(
+                    [*map(self._texts.of, call.partition_by), *(self._texts.of(k.expr) for k in call.order_by)]
+                )
+                peers = f"COUNT(*) OVER (PARTITION BY {both})"
+                text = f"CASE WHEN {peers} > 1 THEN error('{TIES}') ELSE ROW_NUMBER() OVER ({keys}) END"
+            else:
+                if call.frame is not None and call.frame.rows:
+                    raise CannotVerify("a frame of ROWS, of which several answers are right")
+                text = self._aggregated(call, over)
+            added.append(f"CAST({text} AS {duck_type(call.type)}) AS {name_of(column.id)}")
+        return f"SELECT *, {_list(added)} FROM ({source})"
+
+    def _top(self, plan: n.Sort) -> str:
+        columns = _list(name_of(c.id) for c in plan.columns)
+        order = _list(map(self._order_item, plan.keys))
+        keys = _list(self._texts.of(k.expr) for k in plan.keys)
+        last = "9223372036854775807" if plan.limit is None else str(plan.offset + plan.limit)
+        numbered = (
+            f"SELECT *, ROW_NUMBER() OVER (ORDER BY {order}) AS place, RANK() OVER (ORDER BY {order}) AS first_place, "
+            f"COUNT(*) OVER (PARTITION BY {keys}) AS peers FROM ({self.of(plan.input)})"
+        )
+        split = " OR ".join(
+            f"(first_place <= {edge} AND first_place + peers - 1 > {edge})" for edge in (plan.offset, last)
+        )
+        return (
+            f"SELECT {columns} FROM ({numbered}) WHERE CASE WHEN {split} THEN error('{TIES}') "
+            f"ELSE place > {plan.offset} AND place <= {last} END"
+        )
+
+    def _order_item(self, key: SortKey) -> str:
+        return f"{self._texts.of(key.expr)} {'DESC' if key.descending else 'ASC'} NULLS {'LAST' if key.nulls_last else 'FIRST'}"
+
+
+def _window_columns(plan: LogicalNode) -> tuple[n.WindowTable, set[int], set[int]] | None:
+    """The window function that a plan's rows come from, and the columns that still are its start and its end."""
+    match plan:
+        case n.WindowTable():
+            return plan, {plan.start.id}, {plan.end.id}
+        case n.Filter(input=source):
+            return _window_columns(source)
+        case n.Project(input=source, items=items):
+            below = _window_columns(source)
+            return below and (below[0], *(_same(items, ids) for ids in below[1:]))
+        case n.Expand(input=source, projections=projections, produced=produced):
+            below = _window_columns(source)
+            if below is None:
+                return None
+            kept = [
+                set.intersection(*(_same(zip(produced, projection, strict=True), ids) for projection in projections))
+                for ids in below[1:]
+            ]
+            return below[0], kept[0], kept[1]
+        case _:
+            return None
+
+
+def _same(items: Iterable[tuple[Column, Expr]], ids: set[int]) -> set[int]:
+    """The columns that are one of those below, as they are."""
+    return {column.id for column, value in items if isinstance(value, ColumnRef) and value.id in ids}
+
+
+def _frame(frame: Frame | None) -> str:
+    if frame is None:
+        return ""
+    ends = (
+        frame.lower is FrameBound.UNBOUNDED_PRECEDING
+        and frame.upper in (FrameBound.CURRENT_ROW, FrameBound.UNBOUNDED_FOLLOWING)
+        and not frame.rows
+    )
+    if not ends:
+        raise CannotVerify("a frame of OVER")
+    return f"RANGE BETWEEN UNBOUNDED PRECEDING AND {frame.upper.value}"
+
+
+def _mod(value: str, by: int) -> str:
+    """The remainder as floorMod gives it."""
+    return f"((({value}) % {by} + {by}) % {by})"
+
+
+def _list(texts: object) -> str:
+    return ", ".join(texts)  # type: ignore[arg-type]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

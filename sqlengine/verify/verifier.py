@@ -1,0 +1,276 @@
+"""A job that checks itself: after every so many epochs what it has given is compared with DuckDB's answer over the input so
+far. The first difference stops the job and is told with few rows that show it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory import MemoryTable
+from planner.logical import nodes as n
+from planner.logical.nodes import LogicalNode
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.errors import InternalError
+from runtime.core.options import Options
+from runtime.core.schema import Schema
+from runtime.expr.function import FunctionRegistry
+from runtime.local.dataflow import Dataflow, SourceInput
+from runtime.local.rejected import RejectedRows
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, WatermarkExec
+from runtime.plan.walk import walk
+from runtime.spi.table import SourceTable
+from sqlengine.verify.reference import Reference
+from sqlengine.verify.rows import Row, difference, rows_of
+from sqlengine.verify.texts import CannotVerify
+
+__all__ = ["Verifier"]
+
+SHRINKING_SECONDS = 5.0
+_SHOWN = 12
+Epoch = Mapping[SourceExec, SourceInput]
+
+
+class Verifier:
+    """Watches one root of a job.
+
+    Args:
+        plan: the bound plan of the root.
+        root: its physical plan; of a sink what it is given is compared.
+        every: compare after so many epochs, and at the end of the input.
+        at_end: compare only then, because operators wait for event time.
+    Raises:
+        CannotVerify: DuckDB cannot be asked for this plan.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        plan: LogicalNode,
+        root: PhysicalNode,
+        functions: FunctionRegistry,
+        options: Options,
+        time_zone: str,
+        rejected: RejectedRows,
+        *,
+        every: int,
+        at_end: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._name = name
+        self._plan = plan
+        self.root = root.input if isinstance(root, SinkExec) else root
+        self._functions, self._options, self._time_zone = functions, options, time_zone
+        self._rejected = rejected
+        self._every, self._at_end, self._tell = max(1, every), at_end, tell
+        self._reference = Reference(plan, functions, time_zone)
+        key = () if not isinstance(root, SinkExec) else tuple(root.table.primary_key)
+        self._key = tuple(root.schema.names.index(k) for k in key) if key else ()
+        if not _retracts(self.root) and not self._key:
+            raise CannotVerify("an upsert stream without a key")
+        self._approximate = [f.type.is_approximate for f in self.root.schema]
+        self._epochs: list[tuple[Epoch, int]] = []
+        self._schema = Schema(self.root.schema.fields[: len(plan.columns)])
+        self._state = _State(self._schema, self._key if not _retracts(self.root) else ())
+        self._off = False
+        self.compared = 0
+        """How often the answers were compared."""
+
+    def after_epoch(
+        self, given: Epoch, now: int, output: ChangelogBatch | None, dataflow: Dataflow, finished: bool
+    ) -> None:
+        """Take note of an epoch, and compare. Raises InternalError E9102 with the first difference."""
+        if self._off:
+            return
+        silent = output is None and not any(taken.batch is not None for taken in given.values())
+        if silent and not finished and not self._reference.windows:
+            return
+        kept = dict(given)
+        self._epochs.append((kept, now))
+        self._state.take(kept, output)
+        if any(job == self._name for (job, _, _) in self._rejected.counts):
+            self._stop("rows were rejected, and DuckDB's answer would hold them")
+            return
+        if not finished and (self._at_end or len(self._epochs) % self._every):
+            return
+        try:
+            found = self._difference(self._state, dataflow, finished)
+        except CannotVerify as error:
+            self._stop(f"it holds {error}")
+            return
+        if found is not None:
+            raise self._failure(found)
+
+    def _stop(self, reason: str) -> None:
+        self._off = True
+        self._epochs.clear()
+        self._tell(f"{self._name} is not verified any further: {reason}")
+
+    def _difference(self, state: _State, dataflow: Dataflow, finished: bool) -> str | None:
+        marks = {
+            place: MAX_WATERMARK if finished else _watermark(window, dataflow)
+            for place, window in enumerate(self._reference.windows)
+        }
+        theirs = self._reference.rows(state.contents, marks)
+        if theirs is None:
+            return None
+        self.compared += 1
+        return difference(state.answer(), theirs, self._approximate)
+
+    # --- the failure, with few rows
+
+    def _failure(self, found: str) -> InternalError:
+        epochs = self._shrunk()
+        last = self._replayed(epochs)
+        lines = (last or found).splitlines()
+        shown = "\n".join(lines[:_SHOWN] + ([f"  .. and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []))
+        rows = "\n".join(_shown_epochs(epochs))
+        return InternalError(
+            f"{self._name}: the answer after epoch {len(self._epochs)} is not DuckDB's\n{shown}\n"
+            f"input that shows it, {sum(_size(e) for e, _ in epochs)} of {sum(_size(e) for e, _ in self._epochs)} "
+            f"changes:\n{rows}",
+            code="E9102",
+            hint="one of the two is wrong; please report the query with these rows",
+        )
+
+    def _shrunk(self) -> list[tuple[Epoch, int]]:
+        """Fewer epochs and changes that still show a difference, as far as that is found in a few seconds."""
+        epochs, until = list(self._epochs), time.monotonic() + SHRINKING_SECONDS
+        if self._replayed(epochs) is None:
+            return epochs
+        size = max(1, sum(_size(e) for e, _ in epochs) // 2)
+        while size and time.monotonic() < until:
+            place, smaller = 0, False
+            while place < sum(_size(e) for e, _ in epochs) and time.monotonic() < until:
+                tried = _without(epochs, place, size)
+                if self._replayed(tried) is not None:
+                    epochs, smaller = tried, True
+                else:
+                    place += size
+            size = size if smaller and size == 1 else size // 2
+        return [(e, now) for e, now in epochs if _size(e)]
+
+    def _replayed(self, epochs: Sequence[tuple[Epoch, int]]) -> str | None:
+        """The difference that some epochs give in a dataflow of their own; None when there is none."""
+        rejected = RejectedRows()
+        flow = Dataflow(
+            (self.root,),
+            self._options,
+            self._functions,
+            self._time_zone,
+            rejected.for_job(self._name, self._time_zone),
+            checked=True,
+        )
+        state = _State(self._schema, self._key if not _retracts(self.root) else ())
+        try:
+            for given, now in epochs:
+                (output,) = flow.step(given, now)
+                state.take(given, output)
+            finished = bool(epochs) and all(taken.finished for taken in epochs[-1][0].values())
+            return None if rejected.total else self._difference(state, flow, finished)
+        except Exception:
+            return None
+        finally:
+            flow.abort()
+
+
+class _State:
+    """The rows so far of every source, and what the answer amounts to."""
+
+    def __init__(self, schema: Schema, key: tuple[int, ...]) -> None:
+        self._schema = schema
+        self._answer = MemoryTable("answer", _numbered(schema), [f"c{i}" for i in key])
+        self._tables: dict[SourceTable, MemoryTable] = {}
+
+    def take(self, given: Epoch, output: ChangelogBatch | None) -> None:
+        for source, taken in given.items():
+            if source.table not in self._tables:
+                key = () if _retracts(source) else tuple(getattr(source.table, "primary_key", ()))
+                self._tables[source.table] = MemoryTable(
+                    source.name, source.schema, key, append_only=source.mode.is_append_only
+                )
+            if taken.batch is not None:
+                self._tables[source.table].apply(taken.batch)
+                self._tables[source.table].publish()
+        if output is not None and len(output):
+            names = list(self._answer.schema.names)
+            columns = output.columns[: len(names)]
+            self._answer.apply(ChangelogBatch(pa.RecordBatch.from_arrays(columns, names=names), output.kinds))
+            self._answer.publish()
+
+    def contents(self, table: SourceTable) -> pa.Table:
+        found = self._tables.get(table)
+        if found is not None:
+            return found.contents()
+        return pa.table({f.name: pa.array([], f.type.arrow) for f in table.schema})
+
+    def answer(self) -> list[Row]:
+        return rows_of(self._answer.contents())
+
+
+def _numbered(schema: Schema) -> Schema:
+    """The columns under names that differ."""
+    return Schema.of(*((f"c{i}", f.type.with_nullable(True)) for i, f in enumerate(schema)))
+
+
+def _retracts(node: PhysicalNode) -> bool:
+    """Whether the changes of a node say what they take back, whole."""
+    return node.mode.is_append_only or node.mode.is_retract
+
+
+def _watermark(window: LogicalNode, dataflow: Dataflow) -> int:
+    """How far the tables below a window function are in event time."""
+    tables = {node.table for node in _scans(window)}
+    marks = [
+        MAX_WATERMARK if v.watermark == MAX_WATERMARK else v.watermark
+        for v in dataflow.vertices
+        if isinstance(v.node, WatermarkExec)
+        and any(isinstance(s, SourceExec) and s.table in tables for s in walk(v.node))
+        and not v.idle
+    ]
+    return min(marks, default=MIN_WATERMARK)
+
+
+def _scans(plan: LogicalNode) -> list[n.Scan]:
+    if isinstance(plan, n.Scan):
+        return [plan]
+    return [s for source in ((plan.plan,) if isinstance(plan, n.Shared) else plan.inputs) for s in _scans(source)]
+
+
+def _size(epoch: Epoch) -> int:
+    return sum(len(taken.batch) for taken in epoch.values() if taken.batch is not None)
+
+
+def _without(epochs: Sequence[tuple[Epoch, int]], place: int, size: int) -> list[tuple[Epoch, int]]:
+    """The epochs without some changes, counted over all of them in order."""
+    found: list[tuple[Epoch, int]] = []
+    at = 0
+    for given, now in epochs:
+        fewer: dict[SourceExec, SourceInput] = {}
+        for source, taken in given.items():
+            count = 0 if taken.batch is None else len(taken.batch)
+            numbers = np.arange(at, at + count)
+            keep = (numbers < place) | (numbers >= place + size)
+            at += count
+            batch = taken.batch
+            if batch is not None and not keep.all():
+                batch = batch.filter(keep) if keep.any() else None
+            fewer[source] = SourceInput(batch, taken.finished, taken.idle, taken.watermark)
+        found.append((fewer, now))
+    return found
+
+
+def _shown_epochs(epochs: Sequence[tuple[Epoch, int]]) -> list[str]:
+    lines: list[str] = []
+    for number, (given, _) in enumerate(epochs, 1):
+        for source, taken in given.items():
+            if taken.batch is not None:
+                kinds = ("+I", "-U", "+U", "-D")
+                rows = zip(taken.batch.kinds_or_inserts().tolist(), rows_of(pa.table(taken.batch.rows)), strict=True)
+                name = source.name.rpartition(".")[2]
+                lines += [f"  epoch {number}, {name}: {kinds[k]} {' | '.join(map(str, row))}" for k, row in rows]
+    return lines[: _SHOWN * 4]
