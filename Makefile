@@ -49,7 +49,7 @@ N ?= 10000
 SEED := $(shell date +%s)
 fuzz: $(READY)   ## N generated queries against DuckDB (N=10000), others each time (SEED=...: those again)
 	@echo "seed $(SEED)"
-	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py
+	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py
 
 KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
