@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, overload
 
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.types import DataType, array
@@ -99,6 +99,9 @@ class TableAggregateFunction:
         raise NotImplementedError
 
 
+_Methods = ScalarFunction | AggregateFunction | TableAggregateFunction
+
+
 class UserFunction:
     """A Python function that SQL can call. Called with expressions it is one: `f(col("a"))`; `function` is what was
     decorated."""
@@ -120,6 +123,25 @@ class UserFunction:
         return f"<{self.kind} function {self.name}>"
 
 
+@overload
+def udf(
+    function: Callable[..., Any] | _Methods | type[_Methods],
+    *,
+    result_type: Any = ...,
+    input_types: Any = ...,
+    func_type: str = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> UserFunction: ...
+@overload
+def udf(
+    *,
+    result_type: Any = ...,
+    input_types: Any = ...,
+    func_type: str = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> Callable[[Callable[..., Any] | _Methods | type[_Methods]], UserFunction]: ...
 def udf(
     function: Any = None,
     *,
@@ -144,6 +166,19 @@ def udf(
     return _decorated(function, _scalar, result_type, input_types, func_type, deterministic, name)
 
 
+@overload
+def udtf(
+    function: Callable[..., Any] | _Methods | type[_Methods],
+    *,
+    result_types: Any = ...,
+    input_types: Any = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> UserFunction: ...
+@overload
+def udtf(
+    *, result_types: Any = ..., input_types: Any = ..., deterministic: bool | None = ..., name: str | None = ...
+) -> Callable[[Callable[..., Any] | _Methods | type[_Methods]], UserFunction]: ...
 def udtf(
     function: Any = None,
     *,
@@ -161,6 +196,27 @@ def udtf(
     return _decorated(function, _table, result_types, input_types, "general", deterministic, name)
 
 
+@overload
+def udaf(
+    function: Callable[..., Any] | _Methods | type[_Methods],
+    *,
+    result_type: Any = ...,
+    input_types: Any = ...,
+    accumulator_type: Any = ...,
+    func_type: str = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> UserFunction: ...
+@overload
+def udaf(
+    *,
+    result_type: Any = ...,
+    input_types: Any = ...,
+    accumulator_type: Any = ...,
+    func_type: str = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> Callable[[Callable[..., Any] | _Methods | type[_Methods]], UserFunction]: ...
 def udaf(
     function: Any = None,
     *,
@@ -180,6 +236,25 @@ def udaf(
     return _decorated(function, _aggregate, result_type, input_types, func_type, deterministic, name)
 
 
+@overload
+def udtaf(
+    function: Callable[..., Any] | _Methods | type[_Methods],
+    *,
+    result_types: Any = ...,
+    input_types: Any = ...,
+    accumulator_type: Any = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> UserFunction: ...
+@overload
+def udtaf(
+    *,
+    result_types: Any = ...,
+    input_types: Any = ...,
+    accumulator_type: Any = ...,
+    deterministic: bool | None = ...,
+    name: str | None = ...,
+) -> Callable[[Callable[..., Any] | _Methods | type[_Methods]], UserFunction]: ...
 def udtaf(
     function: Any = None,
     *,
