@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -105,7 +107,9 @@ class Executor:
         """How to say what happens in the background."""
         self._interrupt = StatementInterrupt()
         self._progress: Progress | None = None
-        self._waited_for: str | None = None
+        self._told = threading.Lock()
+        self._waited_for: set[str] = set()
+        """Jobs whose end is told by the statement that began them."""
         self._background: list[tuple[str | None, Result]] = []
 
     # --- running
@@ -148,6 +152,7 @@ class Executor:
 
     def _on_job(self, job: Job) -> None:
         self._interrupt.watch(job)
+        self._waited_for.add(job.name)
         job.on_note = self.notes
         for problem in job.restored.problems if job.restored is not None else ():
             self.screen.say(problem)
@@ -177,29 +182,27 @@ class Executor:
 
     def _show_written(self, result: Result, source: str | None, started: float) -> None:
         job = result.job
-        if not self._runs(job):
+        if result.bounded or job is None:
             self.screen.say(f"{result.summary}{self._timing(started)}", "note")
             return
-        assert job is not None
         # From here on Ctrl-C ends the waiting, and the job goes on.
         self._interrupt.job = self._interrupt.result = None
-        self._waited_for = job.name
-        try:
+        with contextlib.suppress(TimeoutError, KeyboardInterrupt):
             if job.bounded and self.screen.interactive:
                 result.wait(BACKGROUND_AFTER_SECONDS)
-        except (TimeoutError, KeyboardInterrupt):
-            pass
-        finally:
-            self._waited_for = None
-        if self._runs(job):
+        with self._told:
+            ended = self._job_of(job).done.is_set()
+            if not ended:
+                self._waited_for.discard(job.name)
+        if not ended:
             self.screen.say(f"{result.summary}", "note")
             self._background.append((source, result))
         else:
+            result.wait()
             self.screen.say(f"{_written(job)}{self._timing(started)}", "note")
 
-    @staticmethod
-    def _runs(job: Job | None) -> bool:
-        return job is not None and job.status in ("CREATED", "RUNNING")
+    def _job_of(self, job: Job) -> RunningJob:
+        return next(running for running in self.session.jobs.jobs.values() if running.job is job)
 
     def _show_query(self, result: Result, piece: Piece, started: float) -> None:
         mode = self.session.options.get(RESULT_MODE)
@@ -242,7 +245,9 @@ class Executor:
         if self.expanded or self._fits(found):
             self._print_rows(found, None, started)
         elif self.viewer is not None:
+            opened = time.monotonic()
             self.viewer.rows(found, _title(piece.text))
+            started += time.monotonic() - opened  # looking is not the statement's time
             self._print_rows(found, "the first", started, most=self._room())
         else:
             self._print_rows(found, None, started)
@@ -375,8 +380,9 @@ class Executor:
 
     def _ended(self, running: RunningJob) -> None:
         """A job in the background has ended, in its own thread."""
-        if running.id == self._waited_for or self.session.closed.is_set():
-            return
+        with self._told:
+            if running.id in self._waited_for or self.session.closed.is_set():
+                return
         if running.failure is None:
             verb = "has ended" if running.job.status == "FINISHED" else "was stopped"
             self.notes(f"{running.id} {verb}: {_written(running.job)}")

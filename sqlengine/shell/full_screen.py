@@ -19,7 +19,7 @@ from sqlengine.client_options import MAX_COLUMN_WIDTH, MAX_TABLE_ROWS
 from sqlengine.display import watermark_text
 from sqlengine.result import Result
 from sqlengine.shell.executor import Executor, Rows, Viewer
-from sqlengine.shell.grid import Line, columns_of, cut
+from sqlengine.shell.grid import Frame, Line, columns_of, cut
 from sqlengine.shell.grid_view import GridView
 from sqlengine.shell.live_rows import ChangeLog, LiveTable
 from sqlengine.shell.screen import texts_of
@@ -107,7 +107,7 @@ class FullScreen(Viewer):
         )
 
     @property
-    def frame(self):  # type: ignore[no-untyped-def]
+    def frame(self) -> Frame:
         return self._executor.screen.frame
 
 

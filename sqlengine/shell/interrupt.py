@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -41,8 +42,8 @@ class StatementInterrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.seen = not self.seen, True
         if sys.stdout.isatty():
-            sys.stdout.write(ERASE_LINE)  # the terminal has shown ^C
-            sys.stdout.flush()
+            # The terminal has shown ^C. Past the streams of Python: what was interrupted may be writing to them.
+            os.write(sys.stdout.fileno(), ERASE_LINE.encode())
         running = self.result is not None and self.result.is_running
         job = self.job if self.job is not None and self.job.status in ("CREATED", "RUNNING") else None
         if not first or (job is None and not running):

@@ -105,11 +105,10 @@ class ChangeLog:
     def apply(self, kinds: Iterable[str], rows: Iterable[Row]) -> None:
         """Take the changes of an epoch."""
         with self._lock:
-            before = len(self._changes)
             pairs = list(zip(kinds, rows, strict=True))
             self._changes.extend(pairs)
             self.changes += len(pairs)
-            self.version += len(pairs) or before * 0
+            self.version += len(pairs)
 
     @property
     def forgotten(self) -> int:
@@ -128,9 +127,6 @@ def sort_rows(rows: Sequence[Row], column: int, *, numeric: bool, descending: bo
     present = [i for i, row in enumerate(rows) if row[column] is not None]
     absent = [i for i, row in enumerate(rows) if row[column] is None]
     present.sort(key=lambda i: _key(rows[i][column] or "", numeric), reverse=descending)
-    if descending:
-        # A reversed sort keeps equal rows in order, too.
-        pass
     return present + absent
 
 

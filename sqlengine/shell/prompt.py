@@ -32,7 +32,6 @@ from sqlengine.shell.styles import STYLES
 __all__ = ["prompt_loop"]
 
 PROMPT, CONTINUED = "> ", "-> "
-HISTORY_LINES_AT_MOST = 20_000
 
 
 def prompt_loop(executor: Executor, history: Path | None) -> int:
