@@ -17,7 +17,7 @@ from runtime.spark.session import package_root, reached
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
 
-__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "raised", "temporary_place"]
+__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "pickled", "raised", "temporary_place"]
 
 STATE_DIR = text_option(
     "sqlengine.spark.state-dir",
@@ -112,10 +112,8 @@ class Cluster:
             raise reached(error) from error
 
     def dumps(self, thing: Any) -> bytes:
-        """As bytes that a task can load, functions of the user included."""
-        from pyspark import cloudpickle
-
-        return cloudpickle.dumps(thing)
+        """As bytes that a task can load."""
+        return pickled(thing)
 
     def loads(self, data: bytes) -> Any:
         return pickle.loads(data)
@@ -127,6 +125,13 @@ def temporary_place(name: str) -> str:
     place = tempfile.mkdtemp(prefix=f"sqlengine-{name}-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
+
+
+def pickled(thing: Any) -> bytes:
+    """As bytes that another process can load, functions of the user's program included."""
+    from pyspark import cloudpickle
+
+    return cloudpickle.dumps(thing)
 
 
 def _target(partition: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.options import Options
-from runtime.spark.cluster import temporary_place
+from runtime.spark.cluster import pickled, temporary_place
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record, forget
 
@@ -70,7 +70,7 @@ class SimulatedCluster:
         return self._chance is not None and self._chance.random() < share
 
     def dumps(self, thing: Any) -> bytes:
-        return pickle.dumps(thing)
+        return pickled(thing)
 
     def loads(self, data: bytes) -> Any:
         return pickle.loads(data)

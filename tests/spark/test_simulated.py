@@ -113,3 +113,18 @@ def test_operators_stay_in_memory_where_nothing_goes_wrong(tmp_path: Path) -> No
     assert isinstance(job.dataflow, SparkDataflow)
     # The first epoch of each task makes its operators.
     assert job.dataflow.cold_starts <= 2 * 3
+
+
+def test_functions_of_the_user_run_in_tasks() -> None:
+    t_env = TableEnvironment.create({"execution.target": "spark", "parallelism.default": "2"})
+    t_env.session.target.cluster = SimulatedCluster(3)
+    factor = 2
+
+    def times(value: int) -> int:
+        return value * factor
+
+    t_env.create_temporary_system_function("times", times)
+    t_env.execute_sql("CREATE TABLE t (id BIGINT, g STRING)")
+    t_env.execute_sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'a')")
+    rows = t_env.execute_sql("SELECT g, times(SUM(id)) AS n FROM t GROUP BY g").to_arrow().to_pylist()
+    assert sorted(map(tuple, (row.values() for row in rows))) == [("a", 8), ("b", 4)]
