@@ -113,6 +113,7 @@ def test_explain_has_a_section_for_each_detail() -> None:
         "== Abstract Syntax Tree ==",
         "== Optimized Logical Plan ==",
         "== Physical Plan ==",
+        "== State ==",
         "== Advice ==",
         "== JSON Execution Plan ==",
     ]
