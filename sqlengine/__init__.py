@@ -5,10 +5,12 @@ from sqlengine import TableEnvironment
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pathlib
 import signal
 import sys
+from typing import TYPE_CHECKING, Any
 
 if pathlib.PurePath(sys.argv[0] if sys.argv else "").stem in ("-m", "sqlengine"):
     # The command line is loading: until it takes over, Ctrl-C ends it at once, without a stack trace.
@@ -27,94 +29,23 @@ for _package in ("planner", "runtime", "connectors"):
             + "; rename or move what shadows it, or start Python elsewhere"
         )
 
-from runtime.core.errors import SqlEngineError  # noqa: E402
-from sqlengine.environment import TableEnvironment  # noqa: E402
-from sqlengine.ipython_extension import load_ipython_extension  # noqa: E402, F401
-from sqlengine.result import Result, SqlEngineWarning  # noqa: E402
-from sqlengine.rows import Row  # noqa: E402
-from sqlengine.table_api.constructors import (  # noqa: E402
-    and_,
-    array,
-    call,
-    call_sql,
-    coalesce,
-    col,
-    if_then_else,
-    lit,
-    map_,
-    not_,
-    null_of,
-    or_,
-    row,
-    unnest,
-)
-from sqlengine.table_api.data_types import DataTypes, TableSchema  # noqa: E402
-from sqlengine.table_api.expression import Expression  # noqa: E402
-from sqlengine.table_api.table import Table  # noqa: E402
-from sqlengine.table_api.windows import (  # noqa: E402
-    CURRENT_RANGE,
-    CURRENT_ROW,
-    UNBOUNDED_RANGE,
-    UNBOUNDED_ROW,
-    Cumulate,
-    Over,
-    Session,
-    Slide,
-    Tumble,
-    row_interval,
-)
-from sqlengine.udf.declare import (  # noqa: E402
-    AggregateFunction,
-    ScalarFunction,
-    TableAggregateFunction,
-    TableFunction,
-    udaf,
-    udf,
-    udtaf,
-    udtf,
-)
+if TYPE_CHECKING:
+    from sqlengine.public import *  # noqa: F403
 
-__all__ = [
-    "CURRENT_RANGE",
-    "CURRENT_ROW",
-    "UNBOUNDED_RANGE",
-    "UNBOUNDED_ROW",
-    "AggregateFunction",
-    "Cumulate",
-    "DataTypes",
-    "Expression",
-    "Over",
-    "Result",
-    "Row",
-    "ScalarFunction",
-    "Session",
-    "Slide",
-    "SqlEngineError",
-    "SqlEngineWarning",
-    "Table",
-    "TableAggregateFunction",
-    "TableEnvironment",
-    "TableFunction",
-    "TableSchema",
-    "Tumble",
-    "and_",
-    "array",
-    "call",
-    "call_sql",
-    "coalesce",
-    "col",
-    "if_then_else",
-    "lit",
-    "map_",
-    "not_",
-    "null_of",
-    "or_",
-    "row",
-    "row_interval",
-    "udaf",
-    "udf",
-    "udtaf",
-    "udtf",
-    "unnest",
-]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The engine is loaded when something of it is asked for: the command line and the pytest plugin need little of it,
+    and a run of pytest without SQL nothing."""
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(name)
+    public = importlib.import_module("sqlengine.public")
+    if not hasattr(public, name):
+        raise AttributeError(f"module 'sqlengine' has no attribute {name!r}")
+    value = globals()[name] = getattr(public, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__getattr__("__all__")]

@@ -1,4 +1,4 @@
-"""`.slt` files as items of pytest. Loaded by the plugin `sqlengine_pytest` when it meets the first one."""
+"""`.slt` files as items of pytest. Loaded by the plugin when it meets the first one."""
 
 from __future__ import annotations
 

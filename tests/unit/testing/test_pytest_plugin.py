@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit status and output of pytest in a folder, with the plugin as an installed sqlengine has it."""
-    plugin = ("-p", "sqlengine_pytest", "-p", "no:cacheprovider", "--rootdir", str(folder))
+    plugin = ("-p", "sqlengine.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(folder))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugin, *arguments],
         cwd=folder,
@@ -67,7 +67,7 @@ def test_the_matrix_and_rewriting(tmp_path: Path) -> None:
 def test_who_has_no_sql_pays_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(
         "import sys\n\ndef test_plain():\n"
-        "    assert not {'sqlengine', 'runtime', 'pyarrow', 'duckdb', 'sqlglot'} & set(sys.modules)\n"
+        "    assert not {'sqlengine.environment', 'runtime', 'pyarrow', 'duckdb', 'sqlglot'} & set(sys.modules)\n"
     )
     (tmp_path / "notes.txt").write_text("no test")
     status, output = run_pytest(tmp_path)

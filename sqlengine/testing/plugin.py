@@ -4,8 +4,8 @@
     pytest --slt-matrix tests/       also with the input cut into other epochs
     pytest --slt-rewrite tests/      writes what comes out into the files
 
-It stands outside the package `sqlengine`, and loads the engine when the first .slt file or fixture asks for it: a run of
-pytest that has nothing to do with SQL pays for neither.
+It loads the engine when the first .slt file or fixture asks for it: a run of pytest that has nothing to do with SQL does
+not pay for it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,95 @@
+"""Everything that `from sqlengine import ...` gives."""
+
+from __future__ import annotations
+
+from runtime.core.errors import SqlEngineError
+from sqlengine.environment import TableEnvironment
+from sqlengine.ipython_extension import load_ipython_extension
+from sqlengine.result import Result, SqlEngineWarning
+from sqlengine.rows import Row
+from sqlengine.table_api.constructors import (
+    and_,
+    array,
+    call,
+    call_sql,
+    coalesce,
+    col,
+    if_then_else,
+    lit,
+    map_,
+    not_,
+    null_of,
+    or_,
+    row,
+    unnest,
+)
+from sqlengine.table_api.data_types import DataTypes, TableSchema
+from sqlengine.table_api.expression import Expression
+from sqlengine.table_api.table import Table
+from sqlengine.table_api.windows import (
+    CURRENT_RANGE,
+    CURRENT_ROW,
+    UNBOUNDED_RANGE,
+    UNBOUNDED_ROW,
+    Cumulate,
+    Over,
+    Session,
+    Slide,
+    Tumble,
+    row_interval,
+)
+from sqlengine.udf.declare import (
+    AggregateFunction,
+    ScalarFunction,
+    TableAggregateFunction,
+    TableFunction,
+    udaf,
+    udf,
+    udtaf,
+    udtf,
+)
+
+__all__ = [
+    "CURRENT_RANGE",
+    "CURRENT_ROW",
+    "UNBOUNDED_RANGE",
+    "UNBOUNDED_ROW",
+    "AggregateFunction",
+    "Cumulate",
+    "DataTypes",
+    "Expression",
+    "Over",
+    "Result",
+    "Row",
+    "ScalarFunction",
+    "Session",
+    "Slide",
+    "SqlEngineError",
+    "SqlEngineWarning",
+    "Table",
+    "TableAggregateFunction",
+    "TableEnvironment",
+    "TableFunction",
+    "TableSchema",
+    "Tumble",
+    "and_",
+    "array",
+    "call",
+    "call_sql",
+    "coalesce",
+    "col",
+    "if_then_else",
+    "lit",
+    "load_ipython_extension",
+    "map_",
+    "not_",
+    "null_of",
+    "or_",
+    "row",
+    "row_interval",
+    "udaf",
+    "udf",
+    "udtaf",
+    "udtf",
+    "unnest",
+]
