@@ -170,6 +170,11 @@ class RocksStore:
         options.set_optimize_filters_for_hits(True)
         options.set_keep_log_file_num(1)
         options.set_max_background_jobs(2)
+        # Keys that leave are mostly new ones: files are put together late, and seldom. Filters keep reads off most of
+        # them.
+        options.set_level_zero_file_num_compaction_trigger(16)
+        options.set_level_zero_slowdown_writes_trigger(64)
+        options.set_level_zero_stop_writes_trigger(128)
         return options
 
     @contextlib.contextmanager

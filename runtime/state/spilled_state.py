@@ -164,12 +164,12 @@ class SpilledState:
 
     def _fetch(self, columns: list[pa.Array]) -> np.ndarray:
         """Brings in keys that are not there; returns for each row whether the store goes on to have its key."""
-        keys, numbers = self._distinct(columns)
-        candidates = np.flatnonzero(self._seen.may_contain(self._hashes.stable_hash(keys, len(keys[0]))))
-        stored = np.zeros(len(keys[0]), np.bool_)
+        stored = np.zeros(len(columns[0]), np.bool_)
+        candidates = np.flatnonzero(self._seen.may_contain(self._hashes.stable_hash(columns, len(stored))))
         if not len(candidates):
-            return stored[numbers]
-        encoded = self._key_bytes.encode([k.take(pa.array(candidates)) for k in keys])
+            return stored
+        keys, numbers = self._distinct([c.take(pa.array(candidates)) for c in columns])
+        encoded = self._key_bytes.encode(keys)
         order = self._key_bytes.order(encoded)
         encoded = encoded.take(pa.array(order))
         found: dict[SpilledTable | None, np.ndarray] = {}
@@ -192,8 +192,10 @@ class SpilledState:
                 if table is not None and present.any():
                     table.forget(encoded if present.all() else encoded.filter(pa.array(present)))
         else:
-            stored[candidates[order]] = anywhere
-        return stored[numbers]
+            of_keys = np.empty(len(encoded), np.bool_)
+            of_keys[order] = anywhere
+            stored[candidates] = of_keys[numbers]
+        return stored
 
     def _send_away(self, slots: np.ndarray) -> None:
         columns = self._keyed.columns(slots)

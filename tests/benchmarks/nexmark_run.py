@@ -121,10 +121,10 @@ def check(job: dict[str, Any]) -> dict[str, float]:
 def main() -> None:
     job = json.loads(sys.argv[1])
     result = {"sqlengine": ask_sqlengine, "duckdb": ask_duckdb, "check": check}[job["by"]](job)
-    print(json.dumps({**result, "bytes": _peak_bytes()}))
+    print(json.dumps({**result, "bytes": peak_bytes()}))
 
 
-def _peak_bytes() -> int:
+def peak_bytes() -> int:
     """Of this process alone: what `getrusage` says begins, on Linux, with the parent's peak."""
     status = Path("/proc/self/status")
     if status.exists():
