@@ -38,7 +38,7 @@ from sqlengine.table_api.windows import (
     Tumble,
     row_interval,
 )
-from sqlengine.udf.declare import (
+from sqlengine.user_functions.declare import (
     AggregateFunction,
     ScalarFunction,
     TableAggregateFunction,

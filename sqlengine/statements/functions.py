@@ -12,7 +12,7 @@ from runtime.expr.library import builtin_functions
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.udf.declare import (
+from sqlengine.user_functions.declare import (
     AggregateFunction,
     TableAggregateFunction,
     TableFunction,

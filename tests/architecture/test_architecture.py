@@ -73,3 +73,9 @@ def test_start_does_not_load_what_a_query_may_not_need(heavy: str) -> None:
     # pyarrow loads pandas, where it is installed, once something makes an Arrow value of a Python one.
     code = f"import sys, sqlengine; sys.exit('{heavy}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_no_public_name_is_that_of_a_module() -> None:
+    # Where a module of the package has the name, `from sqlengine import name` gives the module.
+    public = importlib.import_module("sqlengine.public")
+    assert not set(public.__all__) & {path.stem for path in (ROOT / "sqlengine").iterdir()}

@@ -17,7 +17,16 @@ ROOT = Path(__file__).parents[3]
 
 def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
     """Exit status and output of pytest in a folder, with the plugin as an installed sqlengine has it."""
-    plugin = ("-p", "sqlengine.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(folder))
+    plugin = (
+        "-p",
+        "no:sqlengine",
+        "-p",
+        "sqlengine.testing.plugin",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugin, *arguments],
         cwd=folder,

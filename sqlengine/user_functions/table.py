@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
-from sqlengine.udf.scalar import as_column, called, columns_of
+from sqlengine.user_functions.scalar import as_column, called, columns_of
 
 __all__ = ["rows_as_structs", "table_calls"]
 

@@ -22,7 +22,7 @@ from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 from sqlengine.rows import python_values
-from sqlengine.udf.scalar import VECTORS, as_column, called
+from sqlengine.user_functions.scalar import VECTORS, as_column, called
 
 __all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors"]
 

@@ -25,10 +25,10 @@ from runtime.expr.function import AnyFunction, Nulls, register_everywhere
 from runtime.expr.function import ScalarFunction as ScalarDeclaration
 from runtime.plan.nodes import AggregateSpec
 from sqlengine.table_api.expression import Expression, call_expression
-from sqlengine.udf.aggregate import ObjectAccumulator, ReplayedAccumulator, fold_rows, fold_vectors
-from sqlengine.udf.scalar import VECTORS, row_calls, vector_calls
-from sqlengine.udf.table import rows_as_structs, table_calls
-from sqlengine.udf.types import result_of, row_of, signature
+from sqlengine.user_functions.aggregate import ObjectAccumulator, ReplayedAccumulator, fold_rows, fold_vectors
+from sqlengine.user_functions.scalar import VECTORS, row_calls, vector_calls
+from sqlengine.user_functions.table import rows_as_structs, table_calls
+from sqlengine.user_functions.types import result_of, row_of, signature
 
 __all__ = [
     "AggregateFunction",

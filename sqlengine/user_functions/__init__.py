@@ -9,7 +9,7 @@ types.py         SQL types from Python annotations
 
 from __future__ import annotations
 
-from sqlengine.udf.declare import (
+from sqlengine.user_functions.declare import (
     AggregateFunction,
     ScalarFunction,
     TableAggregateFunction,
