@@ -10,6 +10,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from runtime.core.errors import SqlEngineError, render
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
@@ -244,12 +246,34 @@ def _options_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class _NoPandas:
+    """A finder of modules for which pandas is not installed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=name)
+
+
+def _leave_pandas_alone() -> None:
+    """With its first value pyarrow looks for pandas and loads it where it is installed, which takes as long as all else
+    that a small query needs. Not found, it is looked for again when something is converted to pandas. Only where the
+    process is ours: a program that uses both expects pyarrow to know its Series."""
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.scalar(True)
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status. Wrong usage exits with 2, as argparse does."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments is None:
+        _leave_pandas_alone()
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
     args = parser.parse_args(given)

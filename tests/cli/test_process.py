@@ -110,6 +110,14 @@ def test_an_error_in_a_background_job_ends_the_run(tmp_path: Path) -> None:
     assert [f for f in (tmp_path / "out").rglob("*") if f.is_file()] == []
 
 
+def test_pandas_is_not_loaded_because_it_is_installed() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "sqlengine", "run", "-e"]
+    query = "SELECT COUNT(*) FROM (VALUES (1), (2)) AS t(x) WHERE x > 1"
+    done = subprocess.run([*command, query], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "1 row" in done.stderr and "pyarrow" in done.stderr
+    assert "pandas.core" not in done.stderr
+
+
 def test_what_a_simple_query_needs_not_import() -> None:
     code = (
         "import sys; from sqlengine.cli.main import main; main(['run', '-e', 'SELECT 1'])\n"
