@@ -100,6 +100,7 @@ class TableEnvironment(TableFactory):
         self._session.catalogs.create_catalog(catalog.catalog(name))
 
     def get_config(self) -> Config:
+        """The options, to be read and set."""
         return Config(self._session)
 
     @property
@@ -131,9 +132,11 @@ class Config:
         self._session = session
 
     def set(self, key: str, value: str) -> Config:
+        """SET: give an option a value. Raises OptionError for one that it cannot have."""
         set_value(self._session, key, str(value))
         return self
 
     def get(self, key: str, default: str | None = None) -> str | None:
+        """The value of an option as text, `default` where it was not set."""
         found = self._session.options.text(key)
         return default if found is None else found

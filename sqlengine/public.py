@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from runtime.core.errors import SqlEngineError
 from sqlengine.environment import TableEnvironment
+from sqlengine.environment_settings import EnvironmentSettings
 from sqlengine.ipython_extension import load_ipython_extension
+from sqlengine.job_client import JobClient
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.rows import Row
+from sqlengine.table_api.column_selection import range_, with_columns, without_columns
 from sqlengine.table_api.constructors import (
     and_,
     array,
@@ -25,7 +28,9 @@ from sqlengine.table_api.constructors import (
 )
 from sqlengine.table_api.data_types import DataTypes, TableSchema
 from sqlengine.table_api.expression import Expression
+from sqlengine.table_api.statement_set import StatementSet
 from sqlengine.table_api.table import Table
+from sqlengine.table_api.table_descriptor import TableDescriptor
 from sqlengine.table_api.windows import (
     CURRENT_RANGE,
     CURRENT_ROW,
@@ -57,7 +62,9 @@ __all__ = [
     "AggregateFunction",
     "Cumulate",
     "DataTypes",
+    "EnvironmentSettings",
     "Expression",
+    "JobClient",
     "Over",
     "Result",
     "Row",
@@ -66,8 +73,10 @@ __all__ = [
     "Slide",
     "SqlEngineError",
     "SqlEngineWarning",
+    "StatementSet",
     "Table",
     "TableAggregateFunction",
+    "TableDescriptor",
     "TableEnvironment",
     "TableFunction",
     "TableSchema",
@@ -85,6 +94,7 @@ __all__ = [
     "not_",
     "null_of",
     "or_",
+    "range_",
     "row",
     "row_interval",
     "udaf",
@@ -92,4 +102,6 @@ __all__ = [
     "udtaf",
     "udtf",
     "unnest",
+    "with_columns",
+    "without_columns",
 ]

@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyarrow.fs import FileSystem, FileType
-
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.checkpoint.epoch_state import Restored
@@ -20,16 +18,15 @@ from runtime.core.options import Options, text_option
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
+from sqlengine.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.session import Session
 
 __all__ = [
     "CHECKPOINT_DIR",
     "RECOVERY_OPTIONS",
-    "SAVEPOINT_DIR",
     "counted_when_begun",
     "job_checkpoints",
     "job_folder",
-    "savepoint_exists",
     "savepoint_to_restore",
     "state_to_restore",
 ]
@@ -37,7 +34,6 @@ __all__ = [
 CHECKPOINT_DIR = text_option(
     "execution.checkpointing.dir", "", "the folder (or URI of an object store) where jobs save their state"
 )
-SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the folder where savepoints go")
 SAVEPOINT_PATH = text_option("execution.savepoint.path", "", "the savepoint from which the INSERTs that follow go on")
 RECOVERY_PATH = text_option("execution.state-recovery.path", "", "Flink's newer name of execution.savepoint.path")
 PIPELINE_NAME = text_option("pipeline.name", "", "the name of the jobs that follow, also that of their checkpoints")
@@ -93,14 +89,6 @@ def savepoint_to_restore(session: Session) -> Restored | None:
     """The savepoint that the options name."""
     path = session.options.get(RECOVERY_PATH) or session.options.get(SAVEPOINT_PATH)
     return read_savepoint(path) if path else None
-
-
-def savepoint_exists(path: str) -> bool:
-    """Whether there is something at a path (a folder or a URI) already."""
-    if "://" in path:
-        filesystem, at = FileSystem.from_uri(path)
-        return filesystem.get_file_info(at).type is not FileType.NotFound
-    return os.path.lexists(os.path.expanduser(path))
 
 
 def _job_name(session: Session, roots: Sequence[PhysicalNode]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import importlib
+import sys
 import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -22,7 +23,10 @@ from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from runtime.spark.frame import frame_of
+from sqlengine.cli.colours import Paint
+from sqlengine.cli.render import render_result
 from sqlengine.following import Listener, iterate_async
+from sqlengine.job_client import JobClient
 from sqlengine.notebook import LiveTable, batch_html, show_live
 from sqlengine.rows import Row, python_values
 
@@ -90,9 +94,12 @@ class Result:
         """What must live as long as the result: rows of Python that it reads."""
         self.time_zone = "UTC"
         """The zone in which TIMESTAMP_LTZ is shown."""
+        self.savepoint_folder: Callable[[], str] = str
+        """Tells where savepoints go; nowhere is an empty text."""
 
     @staticmethod
     def ok(summary: str | None = None) -> Result:
+        """The outcome of a statement without rows: one row, `OK`."""
         return Result.table(Schema.of(("result", STRING.not_null())), [["OK"]], summary=summary)
 
     @staticmethod
@@ -265,6 +272,16 @@ class Result:
         except SqlEngineError as error:
             raise self.locate(error) from error.__cause__
         return self
+
+    def print(self) -> None:
+        """Print the rows as a table; of a query whose input has no end, the changes as they come, with their row
+        kinds."""
+        for piece in render_result(self, "table", Paint(sys.stdout)):
+            print(piece, end="", flush=True)
+
+    def get_job_client(self) -> JobClient | None:
+        """The handle of the job, None where none runs: its status, `cancel`, savepoints."""
+        return None if self.job is None else JobClient(self.job, self.savepoint_folder)
 
     @property
     def is_running(self) -> bool:

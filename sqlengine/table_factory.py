@@ -11,17 +11,20 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
-from runtime.core.errors import SqlEngineError, SqlSyntaxError, UnsupportedError
+from runtime.core.errors import Span, SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.spark.frame import FrameSource, is_frame, sample_of
 from runtime.spi.table import SourceTable
+from sqlengine.bind.aggregate_calls import aggregate_calls
+from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
-from sqlengine.planning import query_schema
+from sqlengine.planning import object_schema, query_schema
 from sqlengine.python_input import Input
 from sqlengine.python_inputs import InputOptions, create_input
 from sqlengine.result import Result, SqlEngineWarning
+from sqlengine.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.session import PYTHON_DATABASE, Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
@@ -32,6 +35,7 @@ from sqlengine.table_api.python_data import arrow_of_frame, elements
 from sqlengine.table_api.query import Query
 from sqlengine.table_api.statement_set import StatementSet
 from sqlengine.table_api.table import Table
+from sqlengine.table_api.table_descriptor import TableDescriptor
 
 __all__ = ["TableFactory", "located"]
 
@@ -39,7 +43,7 @@ Locate = Callable[[SqlEngineError], SqlEngineError]
 _numbers = itertools.count(1)
 
 
-class TableFactory:
+class TableFactory(CatalogMethods):
     """The part of an environment that makes tables."""
 
     def __init__(self, session: Session) -> None:
@@ -52,7 +56,23 @@ class TableFactory:
 
         Raises BindError E1202 for a name that is none.
         """
-        return Table(self._engine, Query(Code.atom(path_sql(path), "")), f'from_path("{path}")')
+        query, operation = Query(Code.atom(path_sql(path), "")), f'from_path("{path}")'
+        try:
+            return Table(self._engine, query, operation)
+        except UnsupportedError as error:
+            if error.code != "E1628":
+                raise
+        # Only a temporal join can read it.
+        named = parse_statement(f"DESCRIBE {path_sql(path)}")
+        assert isinstance(named, st.Describe) and named.name is not None
+        found = self.__session.catalogs.get(named.name.parts)
+        return Table(self._engine, query, operation, schema=object_schema(self.__session, found))
+
+    def from_descriptor(self, descriptor: TableDescriptor) -> Table:
+        """A table of a connector, without a name: a temporary table of which nobody else knows."""
+        name = f"descriptor_{next(_numbers)}"
+        self.create_temporary_table(name, descriptor)
+        return self.from_path(name)
 
     def sql_query(self, query: str) -> Table:
         """A query as a table that can be executed, explained, inserted elsewhere, or gone on with."""
@@ -203,6 +223,7 @@ class TableFactory:
             warnings.warn(message, SqlEngineWarning, stacklevel=4)
         result.locate = locate
         result.time_zone = self.__session.time_zone
+        result.savepoint_folder = lambda: self.__session.options.get(SAVEPOINT_DIR)
         if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):
             result.wait()
         return result
@@ -215,6 +236,9 @@ class TableFactory:
                 return plan_text(inner, self.__session, tuple(d.upper() for d in details))
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
+
+    def _aggregates(self, text: str) -> list[Span]:
+        return aggregate_calls(text, self.__session.functions)
 
     def _schema(self, text: str) -> Schema:
         statement = parse_statement(text)
@@ -247,6 +271,9 @@ class _SqlEngine:
 
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
         return self._environment._explain(code.sql, details, lambda e: located_in_python(e, code, operation))
+
+    def aggregates(self, code: Code) -> list[Span]:
+        return self._environment._aggregates(code.sql)
 
 
 class _Kept:

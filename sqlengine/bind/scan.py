@@ -47,6 +47,7 @@ def scan_table(table: OpenTable, env: QueryEnv, span: Span | None, *, for_lookup
     if table.source is None and not for_lookup:
         raise UnsupportedError(
             f'the table "{declared.path.name}" can only be looked up by key',
+            code="E1628",
             span=span,
             hint=f"write JOIN {declared.path.name} FOR SYSTEM_TIME AS OF t.proctime ON ..",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,9 @@ from runtime.core.schema import Field, Schema
 from runtime.core.types import STRING, TypeRoot
 from sqlengine.cli.colours import Paint
 from sqlengine.display import cell_texts
-from sqlengine.result import Result
+
+if TYPE_CHECKING:
+    from sqlengine.result import Result
 
 __all__ = ["FORMATS", "render_result"]
 

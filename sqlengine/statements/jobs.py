@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from concurrent.futures import Future
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
@@ -11,8 +10,8 @@ from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
-from sqlengine.recovery import SAVEPOINT_DIR, savepoint_exists
 from sqlengine.result import Result
+from sqlengine.savepoint_paths import SAVEPOINT_DIR, next_savepoint
 from sqlengine.session import Session
 
 __all__ = ["create_savepoint", "stop_job"]
@@ -63,8 +62,7 @@ def _path(session: Session, running: RunningJob, given: st.Name | None, statemen
             span=statement.span,
             hint=f"SET '{SAVEPOINT_DIR.key}' = '/a/folder' first",
         )
-    names = (f"{folder.rstrip('/')}/savepoint-{running.id}-{n}" for n in itertools.count(1))
-    return next(name for name in names if not savepoint_exists(name))
+    return next_savepoint(folder, running.id)
 
 
 def _shown(info: CheckpointInfo) -> Result:

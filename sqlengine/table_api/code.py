@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,18 @@ from runtime.core.errors import Span, SqlEngineError, TypeMismatchError
 from runtime.core.types import DataType
 from sqlengine.parse.cursor import RESERVED
 
-__all__ = ["Code", "Mark", "compose", "located_in_python", "name_sql", "operation", "path_sql", "type_sql", "value_sql"]
+__all__ = [
+    "Code",
+    "Mark",
+    "compose",
+    "inserted",
+    "located_in_python",
+    "name_sql",
+    "operation",
+    "path_sql",
+    "type_sql",
+    "value_sql",
+]
 
 
 class Mark(NamedTuple):
@@ -72,6 +84,19 @@ def compose(sql: Sequence[str | Code], python: Sequence[str | Code] = ()) -> Cod
                         )
                     )
     return Code(text, written, tuple(marks))
+
+
+def inserted(code: Code, places: Sequence[int], text: str) -> Code:
+    """The piece with a text put into its SQL at some places, in rising order; the Python stays as it is. What is marked
+    up to a place does not hold the text."""
+
+    def moved(at: int, ends: bool) -> int:
+        return at + len(text) * sum(place < at if ends else place <= at for place in places)
+
+    cuts = [0, *places, len(code.sql)]
+    sql = text.join(code.sql[a:b] for a, b in itertools.pairwise(cuts))
+    marks = tuple(m._replace(start=moved(m.start, False), end=moved(m.end, True)) for m in code.marks)
+    return Code(sql, code.python, marks)
 
 
 def _joined(parts: Sequence[str | Code], text_of: Any) -> tuple[str, dict[int, int]]:

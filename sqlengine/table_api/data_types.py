@@ -159,6 +159,15 @@ class TableSchema:
     keys: tuple[str, ...] = ()
     rowtime: str | None = field(default=None)
 
+    @staticmethod
+    def new_builder() -> TableSchema:
+        """An empty schema, to which columns are added."""
+        return TableSchema()
+
+    def build(self) -> TableSchema:
+        """The schema as it is: for programs of PyFlink, which build it."""
+        return self
+
     def column(self, name: str, data_type: DataType | str) -> TableSchema:
         """A further column."""
         return TableSchema(

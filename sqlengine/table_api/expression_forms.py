@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import TypeMismatchError
 from sqlengine.table_api.code import interval_sql, months_sql
+from sqlengine.table_api.frame_bounds import FrameBound, row_interval
 
 if TYPE_CHECKING:
     from sqlengine.table_api.expression import Expression
@@ -196,6 +197,19 @@ class ExpressionForms:
 
     def _sql_text(self) -> str:
         raise NotImplementedError
+
+    @property
+    def rows(self) -> FrameBound:
+        """So many rows: the size of a window that counts them, or an end of a frame. Raises TypeMismatchError E1323 for
+        anything but a whole literal number."""
+        text = self._sql_text()
+        if not text.isdigit():
+            raise TypeMismatchError(
+                f"{self!r}.rows is no number of rows: only a whole literal number is one",
+                code="E1323",
+                hint="write lit(10).rows",
+            )
+        return row_interval(int(text))
 
     @property
     def milli(self) -> Expression:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import BindError
 from runtime.core.types import TypeRoot
 from sqlengine.table_api.code import Code, compose, name_sql, operation
+from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression
 from sqlengine.table_api.query import Query, listed
+from sqlengine.table_api.row_windows import check_row_window, row_window
 from sqlengine.table_api.select_list import items, shown
 from sqlengine.table_api.windows import GroupWindow, OverWindow
 
@@ -27,9 +29,10 @@ class GroupedTable:
         self._table = table
         self._keys = keys
 
-    def select(self, *columns: Expression | str) -> Table:
+    def select(self, *columns: Columns) -> Table:
         """A row for each group: its keys, and aggregates such as `col("a").sum.alias("total")`."""
-        return _grouped(self._table, self._table.query, self._keys, columns)
+        names = self._table.schema.names
+        return _grouped(self._table, self._table.query, self._keys, expanded(columns, names))
 
     def aggregate(self, call: Expression) -> AggregatedTable:
         """An aggregate of each group; `select` chooses among the keys and its columns next: the fields of a ROW, or
@@ -65,7 +68,7 @@ class AggregatedTable:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def select(self, *columns: Expression | str) -> Table:
+    def select(self, *columns: Columns) -> Table:
         """Keys of the groups and columns of the function; `"*"` is all of them."""
         return self._table.select(*columns)
 
@@ -79,16 +82,28 @@ class WindowedTable:
             raise BindError(
                 f"the window lacks {missing}", code="E1230", hint=f"add {missing} to {window.python.python}"
             )
+        if window.function in ("HOP", "CUMULATE") and len(window.lengths) < 2:
+            raise BindError(
+                "the window lacks its step",
+                code="E1230",
+                hint=f"add .every(..) to {window.shown}({window.lengths[0].python})",
+            )
         self._table = table
         self._window = window
 
-    def group_by(self, *keys: Expression | str) -> WindowGroupedTable:
+    def group_by(self, *keys: Columns) -> WindowGroupedTable:
         """GROUP BY the window, `col("w")`, and further keys. Raises BindError E1216 without the window."""
-        return WindowGroupedTable(self._table, self._window, keys)
+        return WindowGroupedTable(self._table, self._window, expanded(keys, self._table.schema.names))
 
     def as_table(self) -> Table:
         """The rows with `window_start`, `window_end` and `window_time`, once for each window that they are in: the
         window function of SQL as it is, for joins and top-n of windows."""
+        if self._window.counts:
+            raise BindError(
+                "a window of rows has no table function in SQL",
+                code="E1230",
+                hint='group_by(col("w")).select(..) gives the results of such windows',
+            )
         query, text = _window_relation(self._table, self._window, ())
         return self._table._then(query, text)
 
@@ -108,13 +123,23 @@ class WindowGroupedTable:
         self._table = table
         self._window = window
 
-    def select(self, *columns: Expression | str) -> Table:
+    def select(self, *columns: Columns) -> Table:
         """A row for each window and group: keys, aggregates, and `col("w").start`, `.end`, `.rowtime`."""
+        columns = tuple(expanded(columns, self._table.schema.names))
+        if self._window.counts:
+            return self._of_rows(columns)
         query, _ = _window_relation(self._table, self._window, self._keys)
         own = ["window_start", "window_end"]
         if any("window_time" in shown(c).sql for c in columns):
             own.append("window_time")
         return _grouped(self._table, query, self._keys, columns, own)
+
+    def _of_rows(self, columns: Sequence[Expression | str]) -> Table:
+        source, keys = _named_keys(self._table.query, self._keys)
+        _, by = operation("group_by", *(shown(k) for k in keys))
+        check_row_window(self._table, columns, self._window)
+        grouped = _grouped(self._table, self._table.query, self._keys, columns)
+        return row_window(grouped, columns, source, listed(by), self._window)
 
 
 class OverWindowedTable:
@@ -124,8 +149,9 @@ class OverWindowedTable:
         self._table = table
         self._windows = windows
 
-    def select(self, *columns: Expression | str) -> Table:
+    def select(self, *columns: Columns) -> Table:
         """Columns and calls over the windows: `col("a").sum.over(col("w"))`."""
+        columns = tuple(expanded(columns, self._table.schema.names))
         text, codes = operation("select", *(shown(c) for c in columns), *(w.declaration for w in self._windows))
         declarations = codes[len(columns) :]
         query = self._table.query.opened()
@@ -156,14 +182,19 @@ def _grouped(
     columns: Sequence[Expression | str],
     window: Sequence[str] = (),
 ) -> Table:
-    named = [k for k in keys if isinstance(k, Expression) and k.aliases]
-    if named:
-        # A key that has a name is a column of that name for what is selected.
-        _, codes = operation("group_by", *(k.code for k in named))
-        query = Query(query.with_columns(compose(["*, ", items(named, codes)])).relation)
-        keys = [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in keys]
+    query, keys = _named_keys(query, keys)
     _, by = operation("group_by", *(shown(k) for k in keys))
     text, codes = operation("select", *(shown(c) for c in columns))
     groups = [*(Code(n) for n in window), *by]
     tail = compose(["GROUP BY ", listed(groups)]) if groups else None
     return table._then(replace(query.opened(), columns=items(columns, codes), tail=tail), text)
+
+
+def _named_keys(query: Query, keys: Sequence[Expression | str]) -> tuple[Query, Sequence[Expression | str]]:
+    """A key that has a name is a column of that name for what is selected."""
+    named = [k for k in keys if isinstance(k, Expression) and k.aliases]
+    if not named:
+        return query, keys
+    _, codes = operation("group_by", *(k.code for k in named))
+    query = Query(query.with_columns(compose(["*, ", items(named, codes)])).relation)
+    return query, [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in keys]

@@ -15,7 +15,7 @@ from sqlengine.table_api.html import schema_html
 if TYPE_CHECKING:
     from sqlengine.table_api.query import Query
 
-__all__ = ["Outcomes"]
+__all__ = ["InsertPipeline", "Outcomes"]
 
 
 class Outcomes:
@@ -37,6 +37,10 @@ class Outcomes:
     def execute_insert(self, table: str, overwrite: bool = False) -> Result:
         """Write the rows into a table of the catalog, by position; `overwrite` puts them in the place of its rows."""
         return self.engine.run(self.insert_code(table, overwrite), f'execute_insert("{table}")')
+
+    def insert_into(self, table: str, overwrite: bool = False) -> InsertPipeline:
+        """The INSERT into a table of the catalog, to be explained or executed."""
+        return InsertPipeline(self, table, overwrite)
 
     def insert_code(self, table: str, overwrite: bool = False) -> Code:
         """INSERT INTO a table as SQL."""
@@ -67,3 +71,21 @@ class Outcomes:
     def _repr_html_(self) -> str:
         """In a notebook: the columns, and the SQL. Nothing runs before `execute`."""
         return schema_html([(f.name, str(f.type)) for f in self.schema], self.query.code.sql)
+
+
+class InsertPipeline:
+    """An INSERT that was not run yet."""
+
+    def __init__(self, rows: Outcomes, table: str, overwrite: bool) -> None:
+        self._rows = rows
+        self._table = table
+        self._overwrite = overwrite
+
+    def execute(self) -> Result:
+        """Run it, as `execute_insert` does."""
+        return self._rows.execute_insert(self._table, self._overwrite)
+
+    def explain(self, *details: str) -> str:
+        """The plans of the INSERT as text."""
+        code = self._rows.insert_code(self._table, self._overwrite)
+        return self._rows.engine.explain(code, f'insert_into("{self._table}")', details)

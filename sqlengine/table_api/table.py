@@ -14,16 +14,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from runtime.core.errors import BindError, did_you_mean
+from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, compose, name_sql, operation
+from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression, column
 from sqlengine.table_api.grouped import AggregatedTable, GroupedTable, OverWindowedTable, WindowedTable
 from sqlengine.table_api.outcomes import Outcomes
 from sqlengine.table_api.query import Query, listed
 from sqlengine.table_api.select_list import items, shown
+from sqlengine.table_api.temporal import TemporalTable, as_of
 from sqlengine.table_api.windows import GroupWindow, OverWindow
 
 __all__ = ["Engine", "Table"]
@@ -44,18 +46,29 @@ class Engine(Protocol):
         """The plans of a statement as text."""
         ...
 
+    def aggregates(self, code: Code) -> list[Span]:
+        """The places of the calls of aggregates in an expression."""
+        ...
+
 
 class Table(Outcomes):
     """A query that was not run yet. Made by `TableEnvironment.from_path`, `sql_query`, `from_elements` and their like;
     every operation gives a new one."""
 
-    def __init__(self, engine: Engine, query: Query, operation: str, keeps: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        query: Query,
+        operation: str,
+        keeps: tuple[Any, ...] = (),
+        schema: Schema | None = None,
+    ) -> None:
         self.engine = engine
         self.query = query
         self.operation = operation
         self.keeps = keeps
         """What must live as long as the table: rows that it reads and no catalog knows."""
-        self.schema: Schema = engine.check(query.code, operation)
+        self.schema: Schema = engine.check(query.code, operation) if schema is None else schema
         """Names and types of the columns."""
 
     @property
@@ -90,8 +103,9 @@ class Table(Outcomes):
 
     # --- columns
 
-    def select(self, *columns: Expression | str) -> Table:
+    def select(self, *columns: Columns) -> Table:
         """SELECT: these columns, `"name"` or expressions; `"*"` is all of them. Aggregates make one row of all."""
+        columns = tuple(expanded(columns, self.schema.names))
         text, codes = operation("select", *(shown(c) for c in columns))
         query = self.query
         names = {name_sql(n) for n in self.schema.names}
@@ -143,8 +157,9 @@ class Table(Outcomes):
         pairs = [(n, new.get(name_sql(n))) for n in self.schema.names]
         return self._list(text, [Code(name_sql(n) + (f" AS {name_sql(to)}" if to else "")) for n, to in pairs])
 
-    def drop_columns(self, *columns: Expression | str) -> Table:
+    def drop_columns(self, *columns: Columns) -> Table:
         """All columns but these."""
+        columns = tuple(expanded(columns, self.schema.names))
         text, _ = operation("drop_columns", *(shown(c) for c in columns))
         given = [column(c) if isinstance(c, str) else c for c in columns]
         self._known(text, given)
@@ -208,9 +223,9 @@ class Table(Outcomes):
 
     # --- groups and windows
 
-    def group_by(self, *keys: Expression | str) -> GroupedTable:
+    def group_by(self, *keys: Columns) -> GroupedTable:
         """GROUP BY: `select` says next what to know of each group."""
-        return GroupedTable(self, keys)
+        return GroupedTable(self, expanded(keys, self.schema.names))
 
     def window(self, window: GroupWindow) -> WindowedTable:
         """Cut time into windows; `group_by(col("w"), ...)` comes next."""
@@ -222,14 +237,24 @@ class Table(Outcomes):
 
     # --- joins
 
-    def join(self, right: Table, on: Expression | None = None) -> Table:
+    def for_system_time_as_of(self, time: Expression | str) -> TemporalTable:
+        """FOR SYSTEM_TIME AS OF: this table as it was at a time of the other side, for a temporal join:
+
+            orders.join(rates.for_system_time_as_of("ordered_at").alias("code", "rate"), col("currency") == col("code"))
+
+        `time` is a time attribute of the left side: a rowtime column where this table has versions by event time, and
+        a processing time column for a table that is looked up. Raises BindError E1202 for a table that is a query.
+        """
+        return as_of(self, time)
+
+    def join(self, right: Table | TemporalTable, on: Expression | None = None) -> Table:
         """JOIN: all pairs of rows that fulfil a condition. Without one, `where` gives it next (a cross join).
 
         The columns of the two tables must have different names (E1205): rename those of one side first.
         """
         return self._joined("join", "JOIN" if on is not None else "CROSS JOIN", right, on)
 
-    def left_outer_join(self, right: Table, on: Expression) -> Table:
+    def left_outer_join(self, right: Table | TemporalTable, on: Expression) -> Table:
         """LEFT JOIN: the pairs, and rows of the left table without one, with NULLs."""
         return self._joined("left_outer_join", "LEFT JOIN", right, on)
 
@@ -241,18 +266,21 @@ class Table(Outcomes):
         """FULL JOIN: the pairs, and rows of both tables without one, with NULLs."""
         return self._joined("full_outer_join", "FULL JOIN", right, on)
 
-    def _joined(self, name: str, words: str, right: Table, on: Expression | None) -> Table:
+    def _joined(self, name: str, words: str, right: Table | TemporalTable, on: Expression | None) -> Table:
         text, codes = operation(name, "right", *(() if on is None else (on.code,)))
-        both = [n for n in self.schema.names if n in right.schema.names]
+        names = right.names if isinstance(right, TemporalTable) else right.schema.names
+        both = [n for n in self.schema.names if n in names]
         if both:
             new = f'right.rename_columns(col("{both[0]}").alias("right_{both[0]}"))'
             raise BindError(
                 f'both tables of the join have a column "{both[0]}"', code="E1205", hint=f"rename one first: {new}"
             )
-        parts: list[str | Code] = [self.query.below().relation, f" {words} ", right.query.below().relation]
+        other = right.table if isinstance(right, TemporalTable) else right
+        relation = right.relation if isinstance(right, TemporalTable) else right.query.below().relation
+        parts: list[str | Code] = [self.query.below().relation, f" {words} ", relation]
         if codes:
             parts += [" ON ", codes[0]]
-        return self._then(Query(compose(parts)), text, right)
+        return self._then(Query(compose(parts)), text, other)
 
     def join_lateral(self, call: Expression) -> Table:
         """CROSS JOIN LATERAL: each row with the rows that a table function gives for it; `unnest(col("array"))`, too.

@@ -4,19 +4,30 @@
     Slide.over(lit(10).minutes).every(lit(5).minutes).on(col("ts")).alias("w")
     Cumulate.over(lit(1).days).every(lit(1).hours).on(col("ts")).alias("w")
     Session.with_gap(lit(5).minutes).on(col("ts")).alias("w")
+    Tumble.over(lit(10).rows).on(col("ts")).alias("w")
     Over.partition_by(col("a")).order_by(col("ts")).preceding(lit(1).hours).alias("w")
 
-The first four are the window functions TUMBLE, HOP, CUMULATE and SESSION; `Over` is a window of the WINDOW clause.
+The first four are the window functions TUMBLE, HOP, CUMULATE and SESSION; windows that count rows are in
+`row_windows.py`; `Over` is a window of the WINDOW clause.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from runtime.core.errors import BindError
 from sqlengine.table_api.code import Code, compose, name_sql
 from sqlengine.table_api.expression import Expression, as_code, column
+from sqlengine.table_api.frame_bounds import (
+    CURRENT_RANGE,
+    CURRENT_ROW,
+    UNBOUNDED_RANGE,
+    UNBOUNDED_ROW,
+    FrameBound,
+    row_interval,
+)
 
 __all__ = [
     "CURRENT_RANGE",
@@ -24,6 +35,7 @@ __all__ = [
     "UNBOUNDED_RANGE",
     "UNBOUNDED_ROW",
     "Cumulate",
+    "FrameBound",
     "GroupWindow",
     "Over",
     "OverWindow",
@@ -32,6 +44,10 @@ __all__ = [
     "Tumble",
     "row_interval",
 ]
+
+
+Length: TypeAlias = "Expression | dt.timedelta | FrameBound"
+"""How long a window is: an interval, `lit(10).minutes`, or a number of rows, `lit(10).rows`."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +59,24 @@ class GroupWindow:
     lengths: tuple[Code, ...]
     time: Code | None = None
     name: str | None = None
+    counts: tuple[int, ...] = ()
+    """The lengths where they are numbers of rows."""
 
     def on(self, time: Expression | str) -> GroupWindow:
         """The time attribute that cuts the windows: a rowtime or proctime column."""
         return replace(self, time=(column(time) if isinstance(time, str) else time).code)
 
-    def every(self, step: Expression) -> GroupWindow:
-        """How far one window of HOP stands from the next; by how much one of CUMULATE grows."""
-        return replace(self, lengths=(as_code(step), *self.lengths))
+    def every(self, step: Length) -> GroupWindow:
+        """How far one window of HOP stands from the next; by how much one of CUMULATE grows. Rows go with a size in
+        rows (BindError E1230)."""
+        added = _window(self.function, self.shown, step)
+        if bool(added.counts) != bool(self.counts):
+            raise BindError(
+                "the size and the step of a window are of one kind: both lengths of time, or both numbers of rows",
+                code="E1230",
+                hint=f"for example {self.shown}(lit(10).rows).every(lit(5).rows)",
+            )
+        return replace(self, lengths=(*added.lengths, *self.lengths), counts=(*added.counts, *self.counts))
 
     def alias(self, name: str) -> GroupWindow:
         """The name that `group_by` and `col(name).start` know it by."""
@@ -60,8 +86,6 @@ class GroupWindow:
     def python(self) -> Code:
         """The arguments of the window function behind its table, beside the window as it was written."""
         parts: list[str | Code] = [self.shown, "("]
-        if self.function == "SESSION":
-            parts = ["Session.with_gap("]
         size = self.lengths[-1]
         parts += [size, ")"]
         if len(self.lengths) > 1:
@@ -76,64 +100,55 @@ class GroupWindow:
         return compose(sql, parts)
 
 
+def _window(function: str, shown: str, length: Length) -> GroupWindow:
+    if not isinstance(length, FrameBound):
+        return GroupWindow(function, shown, (as_code(length),))
+    rows = int(length.sql) if length.rows and length.sql.isdigit() else 0
+    if rows < 1 or function not in ("TUMBLE", "HOP"):
+        raise BindError(
+            f"{shown} takes no {length.python}",
+            code="E1230",
+            hint="Tumble and Slide count rows: row_interval(n) with n of at least 1"
+            if function in ("TUMBLE", "HOP")
+            else "it takes a length of time, such as lit(10).minutes",
+        )
+    return GroupWindow(function, shown, (Code(length.sql, length.python),), counts=(rows,))
+
+
 class Tumble:
     """Windows of one size, one after another."""
 
     @staticmethod
-    def over(size: Expression) -> GroupWindow:
-        """Windows of this size: `lit(10).minutes`."""
-        return GroupWindow("TUMBLE", "Tumble.over", (as_code(size),))
+    def over(size: Length) -> GroupWindow:
+        """Windows of this size: `lit(10).minutes`, or `lit(10).rows`."""
+        return _window("TUMBLE", "Tumble.over", size)
 
 
 class Slide:
     """Windows of one size that begin `every` so often (HOP): a row falls into several."""
 
     @staticmethod
-    def over(size: Expression) -> GroupWindow:
-        """Windows of this size; say `every` next."""
-        return GroupWindow("HOP", "Slide.over", (as_code(size),))
+    def over(size: Length) -> GroupWindow:
+        """Windows of this size, in time or rows; say `every` next."""
+        return _window("HOP", "Slide.over", size)
 
 
 class Cumulate:
     """Windows that grow `every` step until they have their size (CUMULATE)."""
 
     @staticmethod
-    def over(size: Expression) -> GroupWindow:
+    def over(size: Length) -> GroupWindow:
         """Windows up to this size; say `every` next."""
-        return GroupWindow("CUMULATE", "Cumulate.over", (as_code(size),))
+        return _window("CUMULATE", "Cumulate.over", size)
 
 
 class Session:
     """Windows that end when nothing has come for a while."""
 
     @staticmethod
-    def with_gap(gap: Expression) -> GroupWindow:
+    def with_gap(gap: Length) -> GroupWindow:
         """Windows between gaps of at least this length."""
-        return GroupWindow("SESSION", "Session.with_gap", (as_code(gap),))
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """An end of a frame: `rows` says whether it counts rows, None that it fits both."""
-
-    sql: str
-    rows: bool | None
-    python: str
-
-
-UNBOUNDED_ROW = _Bound("UNBOUNDED", True, "UNBOUNDED_ROW")
-"""All rows before (or after) a row, for `Over`."""
-UNBOUNDED_RANGE = _Bound("UNBOUNDED", False, "UNBOUNDED_RANGE")
-"""All rows before (or after) a row, and those that are equal to it in order."""
-CURRENT_ROW = _Bound("CURRENT ROW", True, "CURRENT_ROW")
-"""Up to the row itself."""
-CURRENT_RANGE = _Bound("CURRENT ROW", False, "CURRENT_RANGE")
-"""Up to the row itself and those that are equal to it in order."""
-
-
-def row_interval(rows: int) -> _Bound:
-    """So many rows, for `Over.preceding` and `following`."""
-    return _Bound(str(rows), True, f"row_interval({rows})")
+        return _window("SESSION", "Session.with_gap", gap)
 
 
 @dataclass(frozen=True)
@@ -224,14 +239,14 @@ def _listed(codes: tuple[Code, ...], sql: list[str | Code], python: list[str | C
     python.append(")")
 
 
-def _bound(bound: Any) -> _Bound:
-    if isinstance(bound, _Bound):
+def _bound(bound: Any) -> FrameBound:
+    if isinstance(bound, FrameBound):
         return bound
     if isinstance(bound, int):
         return row_interval(bound)
     code = as_code(bound)
-    return _Bound(code.sql, False, code.python)
+    return FrameBound(code.sql, False, code.python)
 
 
-def _side(bound: _Bound, side: str) -> str:
+def _side(bound: FrameBound, side: str) -> str:
     return bound.sql if bound.sql == "CURRENT ROW" else f"{bound.sql} {side}"

@@ -44,9 +44,12 @@ __all__ = [
 
 
 class ScalarFunction:
-    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no."""
+    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no.
 
-    def eval(self, *values: Any) -> Any:
+    (`**named` has type checkers accept a method with any parameters in its place; nothing is given by name.)
+    """
+
+    def eval(self, *values: Any, **named: Any) -> Any:
         """The value for a row."""
         raise NotImplementedError
 
@@ -70,7 +73,7 @@ class AggregateFunction:
         """The accumulator of a group without rows."""
         raise NotImplementedError
 
-    def accumulate(self, accumulator: Any, *values: Any) -> Any:
+    def accumulate(self, accumulator: Any, *values: Any, **named: Any) -> Any:
         """Take in a row."""
         raise NotImplementedError
 
@@ -90,7 +93,7 @@ class TableAggregateFunction:
         """The accumulator of a group without rows."""
         raise NotImplementedError
 
-    def accumulate(self, accumulator: Any, *values: Any) -> Any:
+    def accumulate(self, accumulator: Any, *values: Any, **named: Any) -> Any:
         """Take in a row."""
         raise NotImplementedError
 

@@ -1,0 +1,97 @@
+"""What an environment knows by name, as methods: the statements USE, SHOW, CREATE and DROP for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlengine.result import Result
+from sqlengine.table_api.code import name_sql, path_sql, value_sql
+from sqlengine.table_api.table import Table
+from sqlengine.table_api.table_descriptor import TableDescriptor
+
+__all__ = ["CatalogMethods"]
+
+
+class CatalogMethods:
+    """The part of an environment that names catalogs, databases and tables. Raises what the statements raise."""
+
+    def execute_sql(self, statement: str) -> Result:
+        raise NotImplementedError
+
+    def from_path(self, path: str) -> Table:
+        raise NotImplementedError
+
+    # --- what there is
+
+    def list_catalogs(self) -> list[str]:
+        """SHOW CATALOGS."""
+        return self._names("SHOW CATALOGS")
+
+    def list_databases(self) -> list[str]:
+        """SHOW DATABASES: those of the current catalog."""
+        return self._names("SHOW DATABASES")
+
+    def list_tables(self) -> list[str]:
+        """SHOW TABLES: tables and views of the current database."""
+        return self._names("SHOW TABLES")
+
+    def list_views(self) -> list[str]:
+        """SHOW VIEWS: views of the current database."""
+        return self._names("SHOW VIEWS")
+
+    def list_materialized_views(self) -> list[str]:
+        """SHOW MATERIALIZED VIEWS: those of the current database."""
+        return self._names("SHOW MATERIALIZED VIEWS")
+
+    def list_functions(self) -> list[str]:
+        """SHOW FUNCTIONS: those of the engine and of users."""
+        return self._names("SHOW FUNCTIONS")
+
+    def get_current_catalog(self) -> str:
+        """SHOW CURRENT CATALOG."""
+        return self._names("SHOW CURRENT CATALOG")[0]
+
+    def get_current_database(self) -> str:
+        """SHOW CURRENT DATABASE."""
+        return self._names("SHOW CURRENT DATABASE")[0]
+
+    def use_catalog(self, name: str) -> None:
+        """USE CATALOG: names without a catalog are looked up there. CatalogError E1402 for one that is none."""
+        self.execute_sql(f"USE CATALOG {name_sql(name)}")
+
+    def use_database(self, name: str) -> None:
+        """USE: names without a database are looked up there. CatalogError E1403 for one that is none."""
+        self.execute_sql(f"USE {path_sql(name)}")
+
+    # --- what is made
+
+    def create_catalog(self, name: str, options: Mapping[str, str]) -> None:
+        """CREATE CATALOG WITH these options, of which 'type' says what kind of catalog it is."""
+        written = ", ".join(f"{value_sql(k)} = {value_sql(v)}" for k, v in options.items())
+        self.execute_sql(f"CREATE CATALOG {name_sql(name)} WITH ({written})")
+
+    def create_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
+        """CREATE TABLE as a descriptor says. CatalogError E1401 for a name that is taken."""
+        self.execute_sql(descriptor.ddl(path, temporary=False, if_not_exists=ignore_if_exists))
+
+    def create_temporary_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
+        """CREATE TEMPORARY TABLE as a descriptor says."""
+        self.execute_sql(descriptor.ddl(path, temporary=True, if_not_exists=ignore_if_exists))
+
+    def drop_table(self, path: str, ignore_if_not_exists: bool = True) -> None:
+        """DROP TABLE. BindError E1202 for one that is none, unless that is ignored."""
+        self._drop("TABLE", path, ignore_if_not_exists)
+
+    def drop_temporary_table(self, path: str) -> None:
+        """DROP TEMPORARY TABLE; harmless when there is none."""
+        self._drop("TEMPORARY TABLE", path, True)
+
+    def drop_view(self, path: str, ignore_if_not_exists: bool = True) -> None:
+        """DROP VIEW."""
+        self._drop("VIEW", path, ignore_if_not_exists)
+
+    def _drop(self, kind: str, path: str, ignore: bool) -> None:
+        self.execute_sql(f"DROP {kind} {'IF EXISTS ' if ignore else ''}{path_sql(path)}")
+
+    def _names(self, statement: str) -> list[str]:
+        return [row[0] for row in self.execute_sql(statement)]

@@ -1,0 +1,28 @@
+"""Where savepoints go, and under which names."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+from pyarrow.fs import FileSystem, FileType
+
+from runtime.core.options import text_option
+
+__all__ = ["SAVEPOINT_DIR", "next_savepoint", "savepoint_exists"]
+
+SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the folder where savepoints go")
+
+
+def savepoint_exists(path: str) -> bool:
+    """Whether there is something at a path (a folder or a URI) already."""
+    if "://" in path:
+        filesystem, at = FileSystem.from_uri(path)
+        return filesystem.get_file_info(at).type is not FileType.NotFound
+    return os.path.lexists(os.path.expanduser(path))
+
+
+def next_savepoint(folder: str, job: str) -> str:
+    """The first name of a savepoint of a job that is free in a folder."""
+    names = (f"{folder.rstrip('/')}/savepoint-{job}-{n}" for n in itertools.count(1))
+    return next(name for name in names if not savepoint_exists(name))
