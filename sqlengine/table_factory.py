@@ -26,6 +26,7 @@ from sqlengine.python_inputs import InputOptions, create_input
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.session import PYTHON_DATABASE, Session
+from sqlengine.spark_frames import Declared, Frames
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
 from sqlengine.statements.functions import register, unregister
@@ -50,6 +51,7 @@ class TableFactory(CatalogMethods):
         self.__session = session
         self._engine = _SqlEngine(self)
         self._kept: list[Any] = []
+        self._frames: Frames | None = None
 
     def from_path(self, path: str) -> Table:
         """A table or view of the catalog: `"orders"`, `"catalog.database.orders"`.
@@ -162,9 +164,41 @@ class TableFactory(CatalogMethods):
     def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
         return self.from_source(TableSnapshot(name, schema, rows), name)
 
-    def create_temporary_view(self, path: str, table: Any) -> None:
+    def create_temporary_view(
+        self,
+        path: str,
+        table: Any,
+        *,
+        schema: Any = None,
+        rowtime: str | None = None,
+        watermark: str | None = None,
+        primary_key: Sequence[str] = (),
+    ) -> None:
         """Give a table, or a DataFrame of PySpark, a name in the catalog, for SQL and `from_path`: CREATE TEMPORARY
-        VIEW."""
+        VIEW.
+
+        Args of a DataFrame, batch or streaming (`Declared`), which is a temporary table then:
+            schema: types of columns by name, where Spark's are not right.
+            rowtime: the column that holds the event time.
+            watermark: SQL expression of the watermark: `"at - INTERVAL '5' SECOND"`.
+            primary_key: the columns that identify a row.
+
+        Raises UnsupportedError E1629 for these with anything but a DataFrame.
+        """
+        declared = Declared(schema, rowtime, watermark, tuple(primary_key))
+        if declared and not is_frame(table):
+            raise UnsupportedError(
+                "schema, rowtime, watermark and primary_key can be declared with a DataFrame of PySpark only",
+                code="E1629",
+                hint="give a Table its types when it is made: from_arrow(rows, schema)",
+            )
+        if declared:
+            if self._frames is None:
+                self._frames = Frames()
+                self.__session.registry.connectors.add(self._frames.connector())
+            statement = self._frames.statement(path_sql(path), table, declared)
+            self._engine.run(Code(statement), f'create_temporary_view("{path}")')
+            return
         if is_frame(table):
             table = self.from_spark(table)
         self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)

@@ -61,6 +61,18 @@ class DatagenSource:
     def splits(self) -> list[Split]:
         return [Split("rows", endless=not self.bounded)]
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """Rows are made from their numbers, unless they wait for their time."""
+        return self.per_second is None
+
+    def position_after(self, split: Split, position: Any, rows: int) -> Any:
+        seed = self.seed if position is None else position["seed"]
+        after = (0 if position is None else int(position["row"])) + rows
+        if seed is None or (self.rows is not None and after > self.rows):
+            return None
+        return {"row": after, "seed": int(seed)}
+
     def open(self, split: Split, context: ReadContext) -> DatagenReader:
         return DatagenReader(self)
 

@@ -105,6 +105,15 @@ class FileSource:
     def bounded(self) -> bool:
         return self.monitor_interval == 0
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """A file is there for whoever sees the folder."""
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it remembers of the folder."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("_listed", "_rows")}
+
     def _list(self) -> list[FileEntry]:
         return list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=not self.bounded)
 

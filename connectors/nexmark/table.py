@@ -108,6 +108,15 @@ class NexmarkSource:
     def splits(self) -> list[Split]:
         return [Split("events", endless=not self.bounded)]
 
+    @property
+    def reads_anywhere(self) -> bool:
+        """Rows are made from their numbers, unless they wait for their time."""
+        return not self.limited
+
+    def position_after(self, split: Split, position: Any, rows: int) -> Any:
+        after = int(position or 0) + rows
+        return None if self.rows is not None and after > self.rows else after
+
     def open(self, split: Split, context: ReadContext) -> NexmarkReader:
         return NexmarkReader(self)
 

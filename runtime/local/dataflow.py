@@ -11,7 +11,7 @@ taken together with the other inputs' changes, and with the time of the epoch.
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -89,6 +89,9 @@ class Dataflow:
         checked: wrap every operator in the guards of `runtime/operators/guards.py`.
         job: names the job for its sinks; the same when it goes on from a checkpoint.
     """
+
+    inputs: Callable[..., Any] | None = None
+    """Makes the `SourceInputs` of a source, where a dataflow has others than the usual ones."""
 
     def __init__(
         self,

@@ -129,9 +129,8 @@ class Job:
                     context = SourceContext(settings.time_zone, vertex.node.name, self._rejections)
                     position = None if restored is None else restored.sources.get(vertex.name)
                     rate = settings.options.get(MAX_ROWS_PER_SECOND)
-                    self._sources.append(
-                        SourceInputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
-                    )
+                    inputs = self.dataflow.inputs or SourceInputs
+                    self._sources.append(inputs(vertex.node, context, settings.clock, position, rows_per_second=rate))
             self._alignments = Alignments(self._sources)
             self._alignments.note(self.dataflow)
         except BaseException:

@@ -285,10 +285,13 @@ class SourceInputs:
         return taken
 
     def _begin(self, split: Split) -> SourceReader:
-        reader = self.node.table.open(split, self._context)
+        reader = self._reader(split)
         timed = reader if isinstance(reader, TellsTime) else None
         self._open.append(_OpenSplit(split, reader, self._clock.now(), timed))
         return reader
+
+    def _reader(self, split: Split) -> SourceReader:
+        return self.node.table.open(split, self._context)
 
     def _take(self, open_split: _OpenSplit, room: int) -> list[ChangelogBatch]:
         """Read a split until it has nothing now or has given so many rows."""

@@ -60,12 +60,33 @@ class WatermarkOperator(Operator):
         if batch is not None and len(batch):
             pieces = None if splits is None else splits.pieces
             output = self._pass(batch, pieces, time)
+        self._move(splits)
+        return output
+
+    def greatest(self, batch: ChangelogBatch, time: EpochTime) -> int | None:
+        """The greatest watermark of rows that somebody else passes; None when rows without event time are among them
+        that must not pass. Changes nothing."""
+        if batch.column(self._node.rowtime).null_count and self._node.null_handling != "SKIP_WATERMARK":
+            return None
+        (marks,) = self._evaluator.evaluate(batch.rows, BatchContext.at(time, len(batch), self._context.time_zone))
+        return _greatest(marks)
+
+    def observe(self, marks: Sequence[tuple[str, int]], time: EpochTime) -> None:
+        """An epoch whose rows were passed elsewhere: splits, and the greatest watermark of what each has given."""
+        told_apart = time.splits is not None and time.splits.pieces is not None
+        for split, mark in marks:
+            self._greatest = max(self._greatest, mark)
+            if told_apart and mark > self._marks.get(split, MIN_WATERMARK):
+                self._marks[split] = mark
+        self._move(time.splits)
+
+    def _move(self, splits: SplitRows | None) -> None:
+        """The watermark after the rows of an epoch."""
         if splits is None:
             self._watermark = max(self._watermark, self._greatest)
         else:
             self._marks = {split: mark for split, mark in self._marks.items() if split in splits.open}
             self._watermark = max(self._watermark, self._least(splits))
-        return output
 
     def output_watermark(self, time: EpochTime) -> int:
         # A source that knows more of time than its rows tell has a watermark of its own.

@@ -13,6 +13,7 @@ from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.options import Options, bool_option, text_option
+from runtime.spark.reading import ReadStage
 from runtime.spark.session import package_root, reached
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
@@ -92,7 +93,7 @@ class Cluster:
             hint="SET 'sqlengine.spark.state-dir' or 'execution.checkpointing.dir' to a folder that they share",
         )
 
-    def run(self, stages: Sequence[Stage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         """One Spark job: the stages, one after another, from the records of each partition on.
 
         Raises:

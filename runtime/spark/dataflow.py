@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,18 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput, Vertex
+from runtime.local.source_inputs import SourceInputs
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, StateSize
-from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
 from runtime.spark.clock import follows_clock
 from runtime.spark.cluster import Cluster, raised
+from runtime.spark.filed import FiledBatch
 from runtime.spark.layout import PREFIX, Layout, lay_out, place_of
 from runtime.spark.program import EpochOrder, Program, own_functions, without_tables
 from runtime.spark.remote import RemoteOperator
 from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.sources import SourcesInTasks
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record, Report
 from runtime.spark.versions import (
@@ -93,10 +97,21 @@ class SparkDataflow(Dataflow):
         """How many tasks had to open their state from files."""
         super().__init__(roots, options, functions, time_zone, rejections, checked=checked, job=job)
         nodes = [v.node for v in self.vertices]
-        self._layout = lay_out(nodes, [v.inputs for v in self.vertices], self._roots)
+        self._in_tasks = SourcesInTasks(nodes, self._readers_of(), options, functions, time_zone, self.partitions)
+        self._layout = lay_out(nodes, [v.inputs for v in self.vertices], self._roots, self._in_tasks.chained)
         self._with_clock = {
             phase for phase in self._layout.phases if any(follows_clock(nodes[v]) for v in self._layout.vertices(phase))
         }
+
+    def inputs(self, node: SourceExec, *given: Any, **named: Any) -> SourceInputs:  # type: ignore[override]
+        """The reading of a source: by tasks where that is worth it."""
+        number = self._index[node]
+        if number not in self._in_tasks.branches:
+            return SourceInputs(node, *given, **named)
+        return self._in_tasks.inputs(number, self._cluster, self._shipped(), *given, **named)
+
+    def _readers_of(self) -> list[list[int]]:
+        return [[self._index[vertex.node] for vertex, _ in readers] for readers in self._readers]
 
     def _operator(self, node: PhysicalNode, name: str) -> Operator:
         """Everything is made here first; which operators tasks run is known when all are there. A keyed operator is
@@ -119,6 +134,7 @@ class SparkDataflow(Dataflow):
     def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
         layout = self._layout
         assert layout is not None
+        self._in_tasks.forget(self._folder)
         with np.errstate(all="ignore"):
             for phase in layout.phases:
                 if phase % 2:
@@ -128,7 +144,8 @@ class SparkDataflow(Dataflow):
                     vertex = self.vertices[number]
                     if vertex.operator is None:
                         self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
-                    else:
+                        self._in_tasks.note(vertex)
+                    elif not self._ran_where_read(number, vertex, vertex.operator, processing_time):
                         self._run(number, vertex, vertex.operator, processing_time)
                         if number in self._held:
                             vertex.output = ChangelogBatch.concat(
@@ -140,6 +157,20 @@ class SparkDataflow(Dataflow):
         self._splits.clear()
         self._epoch += 1
         return outputs
+
+    def _ran_where_read(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> bool:
+        """Whether an operator has run with the tasks that read its source: then only time is left to do."""
+        batch = self._in_tasks.branch(number, self.vertices)
+        if batch is None or (isinstance(vertex.node, WatermarkExec) and not batch.timed):
+            return False
+        time = self._time(vertex, processing_time)
+        if isinstance(vertex.node, WatermarkExec):
+            self._in_tasks.observe(operator, batch, time)
+        vertex.watermark = max(vertex.watermark, operator.output_watermark(time))
+        vertex.rows_in += batch.rows_read
+        vertex.rows_out += len(batch)
+        vertex.output = batch if len(batch) or not isinstance(vertex.node, WatermarkExec) else None
+        return True
 
     def _hand_on(self, number: int, piece: ChangelogBatch, processing_time: int) -> None:
         """Output in pieces is put together: readers are in tasks, which get all of it at once."""
@@ -164,15 +195,16 @@ class SparkDataflow(Dataflow):
             return
         self._clock_at[phase] = processing_time
         prefix = layout.vertices(phase, PREFIX)
-        if prefix and rows < PREFIX_ROWS:
+        filed = {s for s in sources if isinstance(self.vertices[s].output, FiledBatch)}
+        if rows < PREFIX_ROWS:
             for number in prefix:
                 self._run_here(number, times[number])
-            prefix = []
-        stages = [PREFIX, *layout.stages(phase)] if prefix else list(layout.stages(phase))
+            prefix, filed = [], set()
+        stages = [PREFIX, *layout.stages(phase)] if prefix or filed else list(layout.stages(phase))
         if not stages:
             return
         self._ran.add(phase)
-        given = self._input(phase, stages[0], here=set() if prefix else set(layout.vertices(phase, PREFIX)))
+        given = self._input(phase, filed, here=set() if prefix else set(layout.vertices(phase, PREFIX)))
         self._take(phase, self._cluster.run(self._stages(phase, stages, times, processing_time), given))
 
     def _run_here(self, number: int, time: EpochTime) -> None:
@@ -185,16 +217,16 @@ class SparkDataflow(Dataflow):
         vertex.rows_in += sum(len(b) for b in batches if b is not None)
         vertex.rows_out += len(output) if output is not None else 0
 
-    def _input(self, phase: int, first: int, here: set[int]) -> list[list[Record]]:
-        """The records of each partition: the changes of what the driver runs, divided. `here`: operators of the phase
-        that it has run itself."""
+    def _input(self, phase: int, filed: set[int], here: set[int]) -> list[list[Record]]:
+        """The records of each partition: the changes of what the driver runs, divided. `filed`: those whose changes
+        tasks find in files; `here`: operators of the phase that it has run itself."""
         layout = self._layout
         assert layout is not None
-        given: list[list[Record]] = [[] for _ in range(self.partitions)]
+        given = self._in_tasks.records([(s, self.vertices[s].output) for s in sorted(filed)])
         for number in layout.edges_into(phase):
             edge = layout.edges[number]
             source = layout.placed[edge.source]
-            if source.phase == phase and edge.source not in here:
+            if (source.phase == phase and edge.source not in here) or edge.source in filed:
                 continue
             batch = self.vertices[edge.source].output
             if batch is None:

@@ -95,19 +95,26 @@ class Layout:
         return [n for n, edge in enumerate(self.edges) if edge.source == source and edge.phase == phase]
 
 
-def lay_out(nodes: Sequence[p.PhysicalNode], inputs: Sequence[tuple[int, ...]], roots: Sequence[int]) -> Layout:
+def lay_out(
+    nodes: Sequence[p.PhysicalNode],
+    inputs: Sequence[tuple[int, ...]],
+    roots: Sequence[int],
+    read: frozenset[int] = frozenset(),
+) -> Layout:
     """Places operators.
 
     Args:
         nodes: in an order in which they can run.
         inputs: for each the numbers of those it reads.
         roots: whose changes the driver wants.
+        read: operators that run where sources are read (`runtime/spark/reading.py`), which is before all else, so that
+            they count as the driver's.
     """
     placed: list[Placed] = []
     edges: dict[Edge, int] = {}
     to_driver: set[int] = set(roots)
     for number, node in enumerate(nodes):
-        where, keys = place_of(node)
+        where, keys = ("driver", ()) if number in read else place_of(node)
         before = [placed[i] for i in inputs[number]]
         if where == "driver":
             phase = max((b.phase + b.phase % 2 for b in before), default=0)

@@ -14,8 +14,9 @@ from typing import Any
 
 from runtime.core.options import Options
 from runtime.spark.cluster import pickled, temporary_place
+from runtime.spark.reading import ReadStage
 from runtime.spark.stage import Stage
-from runtime.spark.task import Record, forget
+from runtime.spark.task import Record
 
 __all__ = ["SimulatedCluster"]
 
@@ -37,7 +38,7 @@ class SimulatedCluster:
     def state_place(self, options: Options) -> str:
         return temporary_place("simulated")
 
-    def run(self, stages: Sequence[Stage], given: Sequence[Sequence[Record]]) -> list[Record]:
+    def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         count = len(given)
         parts: list[list[Any]] = [[list(part)] for part in given]
         for number, stage in enumerate(stages):
@@ -50,15 +51,15 @@ class SimulatedCluster:
             ]
         return []
 
-    def _attempts(self, stage: Stage, partition: int, records: list[Any]) -> list[list[tuple[int, Record]]]:
+    def _attempts(self, stage: Stage | ReadStage, partition: int, records: list[Any]) -> list[list[tuple[int, Record]]]:
         """What each attempt of a task gives."""
         found: list[list[tuple[int, Record]]] = []
         self.tasks += 1
         while not found or (len(found) < 3 and self._happens(0.2)):
             self.repeated += bool(found)
             if self._happens(0.2):
-                forget(stage.order.place, stage.order.program)
-            shipped: Stage = pickle.loads(pickle.dumps(stage))
+                stage.forget()
+            shipped: Stage | ReadStage = pickle.loads(pickle.dumps(stage))
             given = pickle.loads(pickle.dumps(records))
             found.append(list(shipped(partition, iter(given))))
         return found

@@ -8,7 +8,7 @@ from typing import Any
 from runtime.spark.layout import PREFIX
 from runtime.spark.program import EpochOrder
 from runtime.spark.resident import run_in_resident
-from runtime.spark.task import Record, run_stage
+from runtime.spark.task import Record, forget, run_stage
 
 __all__ = ["Stage"]
 
@@ -30,3 +30,7 @@ class Stage:
         records = [r for part in given for r in part] if self._first else [record for _, record in given]
         run = run_in_resident if self.order.resident and self._stage != PREFIX else run_stage
         return iter(run(self.order, self._stage, partition, records))
+
+    def forget(self) -> None:
+        """What this process keeps of the job is lost."""
+        forget(self.order.place, self.order.program)

@@ -32,18 +32,18 @@ from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import StateTable, TableChanges
 
-__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "run_stage"]
+__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "plain", "run_stage"]
 
 
 class Record(NamedTuple):
     """What passes between tasks and the driver.
 
-    `kind`: `edge` changes on an edge, `out` changes for the driver, `report` what a task did, `error` why it could not.
-    `number`: of the edge, or of the operator. `partition`: where it comes from. `payload`: an Arrow stream of changes,
-    a pickled `Report`, or a pickled error.
+    `kind`: `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie in files,
+    `report` what a task did, `error` why it could not. `number`: of the edge, or of the operator. `partition`: where it
+    comes from. `payload`: an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
     """
 
-    kind: Literal["edge", "out", "report", "error"]
+    kind: Literal["edge", "out", "filed", "report", "error"]
     number: int
     partition: int
     payload: bytes
@@ -152,9 +152,14 @@ def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[R
     passed: list[tuple[int, Record]] = []
     arrived: dict[int, list[Record]] = defaultdict(list)
     failed = False
+    filed: dict[int, ChangelogBatch] = {}
     for record in records:
         if record.kind == "edge" and record.number in into:
             arrived[record.number].append(record)
+        elif record.kind == "filed":
+            here, sent = _filed(program, order, record, partition)
+            filed.update(here)
+            passed += sent
         else:
             passed.append((partition, record))
             failed |= record.kind == "error"
@@ -163,12 +168,12 @@ def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[R
     given = {
         edge: ChangelogBatch.concat([decode(r.payload) for r in sorted(found, key=lambda r: r.partition)])
         for edge, found in arrived.items()
-    }
+    } | filed
     try:
         with np.errstate(all="ignore"):
             return passed + _run(program, order, stage, partition, given)
     except SqlEngineError as error:
-        return [*passed, (partition, Record("error", stage, partition, pickle.dumps(_plain(error))))]
+        return [*passed, (partition, Record("error", stage, partition, pickle.dumps(plain(error))))]
 
 
 def _run(
@@ -213,6 +218,27 @@ def _run(
         _cache.tasks[key] = task
     found.append((partition, Record("report", stage, partition, pickle.dumps(report))))
     return found
+
+
+def _filed(
+    program: Program, order: EpochOrder, record: Record, partition: int
+) -> tuple[dict[int, ChangelogBatch], list[tuple[int, Record]]]:
+    """The changes of a source that lie in files: by edge those for this task, and what goes to others."""
+    folder = StateFolder(order.place)
+    files: list[str] = pickle.loads(record.payload)
+    batch = ChangelogBatch.concat([decode(folder.read(name)) for name in files])
+    here: dict[int, ChangelogBatch] = {}
+    sent: list[tuple[int, Record]] = []
+    for number in program.layout.edges_from(record.number, order.phase):
+        edge = program.layout.edges[number]
+        if edge.stage == PREFIX:
+            here[number] = batch
+            continue
+        sent += [
+            (target, Record("edge", number, partition, encode(part)))
+            for target, part in divide(batch, edge.division, program.partitions, partition)
+        ]
+    return here, sent
 
 
 def _sent(
@@ -295,6 +321,6 @@ def _tables(operator: Operator) -> Sequence[StateTable]:
     return task.tables
 
 
-def _plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any]]:
+def plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any]]:
     """What an error is made of."""
     return type(error), error.message, {"code": error.code, "span": error.span, "hint": error.hint}

@@ -19,11 +19,13 @@ from runtime.core.types import DataType
 
 __all__ = [
     "ColumnStatistics",
+    "CountsPositions",
     "Delivery",
     "FollowsStatements",
     "FollowsTime",
     "LookupTable",
     "ReadContext",
+    "ReadsAnywhere",
     "RejectedRow",
     "SinkTable",
     "SinkWriter",
@@ -209,6 +211,25 @@ class SupportsLimit(Protocol):
     """The source can stop after so many rows."""
 
     def with_limit(self, rows: int) -> Self: ...
+
+
+@runtime_checkable
+class ReadsAnywhere(Protocol):
+    """A source whose splits can be read in other processes, on machines that see the same files: it can be pickled, and
+    so can its splits and positions. Readers do not know the watermark of their rows."""
+
+    @property
+    def reads_anywhere(self) -> bool: ...
+
+
+@runtime_checkable
+class CountsPositions(Protocol):
+    """A source that knows without reading where its rows lie, so that several readers can share a split."""
+
+    def position_after(self, split: Split, position: Any, rows: int) -> Any:
+        """The position so many rows behind another one (None: the beginning); None when there are not so many, or when
+        nobody can tell."""
+        ...
 
 
 @runtime_checkable

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runtime.core.errors import BindError, UnsupportedError
+from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
 from runtime.spark.session import spark_session
 from sqlengine.environment import TableEnvironment
 from sqlengine.spark_catalog import SparkCatalog
+from sqlengine.spark_source import register
 
 ROWS = pa.table(
     {
@@ -44,6 +45,51 @@ def test_a_frame_is_a_table_and_filters_go_into_spark(spark: Any) -> None:
     assert "id < 4" in t_env.explain_sql(query)
     frame = t_env.sql_query(query).to_spark(spark)
     assert sorted(map(tuple, frame.collect())) == [("ann", Decimal("9.50")), ("bob", Decimal("1.00"))]
+
+
+@pytest.mark.long
+def test_a_frame_gets_event_time_and_a_key(spark: Any) -> None:
+    t_env = TableEnvironment.create()
+    frame = spark.createDataFrame(ROWS.select(["id", "name", "at"]))
+    declared = {"schema": {"id": "BIGINT"}, "rowtime": "at", "watermark": "at - INTERVAL '1' SECOND"}
+    t_env.create_temporary_view("orders", frame, **declared, primary_key=["id"])
+    described = t_env.execute_sql("DESCRIBE orders").to_arrow().to_pylist()
+    assert [(c["type"], c["key"]) for c in described] == [
+        ("BIGINT", "PRI(id)"),
+        ("STRING", None),
+        ("TIMESTAMP_LTZ(3) *ROWTIME*", None),
+    ]
+    query = """SELECT window_start, COUNT(*) AS n
+    FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '2' SECOND)) WHERE name = 'ann'
+    GROUP BY window_start, window_end"""
+    assert sorted(row["n"] for row in t_env.execute_sql(query).to_arrow().to_pylist()) == [1, 1]
+    with pytest.raises(BindError, match='did you mean "at"'):
+        t_env.create_temporary_view("wrong", frame, rowtime="att")
+    with pytest.raises(TypeMismatchError, match="STRING"):
+        t_env.create_temporary_view("wrong", frame, rowtime="name")
+    with pytest.raises(UnsupportedError, match="DataFrame"):
+        t_env.create_temporary_view("wrong", t_env.from_elements([(1,)], ["id"]), primary_key=["id"])
+
+
+@pytest.mark.long
+def test_a_query_is_a_stream_of_spark_that_goes_on_where_it_stopped(spark: Any, tmp_path: Path) -> None:
+    register(spark)
+    options = {
+        "script": f"""CREATE TABLE t (k INT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/in',
+          'format' = 'csv', 'source.monitor-interval' = '10 ms')""",
+        "query": "SELECT k, SUM(v) AS total FROM t GROUP BY k",
+        "checkpoint": str(tmp_path / "query"),
+    }
+    (tmp_path / "in").mkdir()
+    changes: list[tuple[Any, ...]] = []
+    for number, text in enumerate(("1,10\n2,20\n1,1\n", "1,100\n3,5\n")):
+        (tmp_path / "in" / f"{number}.csv").write_text(text)
+        stream = spark.readStream.format("sqlengine").options(**options).load()
+        writer = stream.writeStream.foreachBatch(lambda frame, _: changes.extend(map(tuple, frame.collect())))
+        writer = writer.option("checkpointLocation", str(tmp_path / "spark")).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    assert sorted(changes[:2]) == [("+I", 1, 11), ("+I", 2, 20)]
+    assert sorted(changes[2:]) == [("+I", 3, 5), ("+U", 1, 111), ("-U", 1, 11)]
 
 
 @pytest.mark.long

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+import runtime.spark.dataflow
+import runtime.spark.task_inputs
 from runtime.core.clock import VirtualClock
 from runtime.local.job import Job
+from runtime.plan.nodes import SourceExec
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.task_inputs import TaskInputs
 from sqlengine.environment import TableEnvironment
 
 TABLES = """
@@ -128,3 +132,21 @@ def test_functions_of_the_user_run_in_tasks() -> None:
     t_env.execute_sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'a')")
     rows = t_env.execute_sql("SELECT g, times(SUM(id)) AS n FROM t GROUP BY g").to_arrow().to_pylist()
     assert sorted(map(tuple, (row.values() for row in rows))) == [("a", 8), ("b", 4)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sources_that_tasks_read(
+    tmp_path: Path, expected: dict[str, list[str]], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that small epochs go the way of large ones: parts of a split, files, a stage of filters.
+    monkeypatch.setattr(runtime.spark.dataflow, "PREFIX_ROWS", 10)
+    monkeypatch.setattr(runtime.spark.task_inputs, "_LEAST_ROWS", 20)
+    options = {"sqlengine.spark.read-in-tasks": "true"}
+    run(tmp_path, SimulatedCluster(seed), until=4, **options, **{"parallelism.default": 3})
+    run(tmp_path, None, until=6)
+    job = run(tmp_path, SimulatedCluster(seed), **options, **{"parallelism.default": 2})
+    assert job is not None
+    assert isinstance(job.dataflow, SparkDataflow)
+    assert all(isinstance(source, TaskInputs) for source in job._sources)
+    assert {table: published(tmp_path, table) for table in expected} == expected
+    assert [v.rows_out for v in job.dataflow.vertices if isinstance(v.node, SourceExec)] == [1500]

@@ -1,0 +1,164 @@
+"""The sources of a job that tasks read, and what the driver does for them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.options import Options, text_option
+from runtime.expr.function import FunctionRegistry
+from runtime.local.dataflow import Vertex
+from runtime.local.job_settings import EPOCH_MAX_ROWS
+from runtime.operators.operator import EpochTime, Operator
+from runtime.operators.watermark import WatermarkOperator
+from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.plan.walk import walk_all
+from runtime.spark.cluster import Cluster, raised
+from runtime.spark.filed import FiledBatch, spread
+from runtime.spark.program import own_functions, without_tables
+from runtime.spark.reading import Part, Reading, ReadStage, Taken, branches_over
+from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.task import Record
+from runtime.spark.task_inputs import TaskInputs
+from runtime.spark.versions import StateFolder
+from runtime.spi.table import ReadsAnywhere
+
+__all__ = ["READ_IN_TASKS", "SourcesInTasks"]
+
+READ_IN_TASKS = text_option(
+    "sqlengine.spark.read-in-tasks",
+    "auto",
+    "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is where a table that "
+    "ends has so many rows that it is worth it",
+    ("auto", "true", "false"),
+)
+WORTH_ROWS = 200_000
+"""A table with fewer rows is read by the driver, and so is all when epochs have fewer than a quarter of it: each job of
+tasks has its price."""
+
+
+class SourcesInTasks:
+    """See the module.
+
+    Args:
+        nodes: of the job, in an order in which they can run.
+        readers: for each the numbers of those that read it.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[PhysicalNode],
+        readers: Sequence[Sequence[int]],
+        options: Options,
+        functions: FunctionRegistry,
+        time_zone: str,
+        partitions: int,
+    ) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._functions = functions
+        self._time_zone = time_zone
+        self._partitions = partitions
+        self.branches: dict[int, tuple[tuple[int, ...], ...]] = {}
+        """By source the operators that run where it is read, for each branch of the plan from the source upward."""
+        for number, node in enumerate(nodes):
+            if isinstance(node, SourceExec) and _worth_it(node, options):
+                branches = branches_over(number, nodes, readers, functions)
+                if branches is not None:
+                    self.branches[number] = branches
+        self._branch_of = {
+            number: (source, position)
+            for source, branches in self.branches.items()
+            for position, branch in enumerate(branches)
+            for number in branch
+        }
+        self.chained = frozenset(self._branch_of)
+        """All of those operators."""
+        self._files: set[str] = set()
+
+    def inputs(
+        self, number: int, cluster: Cluster | SimulatedCluster, folder: StateFolder, *given: Any, **named: Any
+    ) -> TaskInputs:
+        """The reading of one of them; arguments as those of `SourceInputs`."""
+        node = self._nodes[number]
+        assert isinstance(node, SourceExec)
+        # The nodes of a branch from the source upward: each is over the one before it.
+        branches = tuple(
+            without_tables(walk_all([self._nodes[n] for n in branch[-1:]]))[1:] for branch in self.branches[number]
+        )
+        reading = Reading(
+            node.name,
+            node.table,
+            branches,
+            self._options.as_dict(),
+            own_functions(self._functions, [node for branch in branches for node in branch]),
+            self._time_zone,
+        )
+        file = f"reading-{number}"
+        folder.write(file, cluster.dumps(reading))
+
+        def read(parts: Sequence[Part]) -> list[Taken]:
+            given = [[Record("filed", number, n, pickle.dumps(part))] for n, part in enumerate(parts)]
+            records = cluster.run([ReadStage(folder.place, file)], given)
+            errors = [r for r in records if r.kind == "error"]
+            if errors:
+                raise raised(min(errors, key=lambda r: r.partition))
+            return [pickle.loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
+
+        return TaskInputs(node, *given, **named, read=read, width=self._partitions, place=folder.place)
+
+    def note(self, vertex: Vertex) -> None:
+        """A source has given what it gives in this epoch."""
+        batch = vertex.output
+        if isinstance(batch, FiledBatch):
+            filtered = batch.rows_read - len(batch)
+            vertex.rows_in += filtered
+            vertex.rows_out += filtered
+            self._files.update(piece.file for branch in batch.branches for piece in branch.pieces if piece.file)
+
+    def branch(self, number: int, vertices: Sequence[Vertex]) -> FiledBatch | None:
+        """What an operator that runs where its source is read has given in this epoch; None when it has still to run."""
+        if number not in self._branch_of:
+            return None
+        source, position = self._branch_of[number]
+        batch = vertices[source].output
+        return batch.branches[position] if isinstance(batch, FiledBatch) else None
+
+    def observe(self, operator: Operator, batch: FiledBatch, time: EpochTime) -> None:
+        """Watermarks of rows that tasks have read."""
+        inner = operator
+        while not isinstance(inner, WatermarkOperator):
+            inner = inner.inner  # type: ignore[attr-defined]
+        inner.observe([(piece.split, piece.mark) for piece in batch.pieces if piece.mark is not None], time)
+
+    def records(self, filed: Sequence[tuple[int, ChangelogBatch | None]]) -> list[list[Record]]:
+        """The files that each task of a stage takes of some sources' changes."""
+        given: list[list[Record]] = [[] for _ in range(self._partitions)]
+        for number, batch in filed:
+            assert isinstance(batch, FiledBatch)
+            for partition, files in enumerate(spread(batch.pieces, self._partitions)):
+                if files:
+                    given[partition].append(Record("filed", number, partition, pickle.dumps(files)))
+        return given
+
+    def forget(self, folder: StateFolder | None) -> None:
+        """The epoch whose files these were is done."""
+        for file in self._files:
+            assert folder is not None
+            folder.delete(file)
+        self._files.clear()
+
+
+def _worth_it(node: SourceExec, options: Options) -> bool:
+    table = node.table
+    if not (isinstance(table, ReadsAnywhere) and table.reads_anywhere):
+        return False
+    wanted = options.get(READ_IN_TASKS).lower()
+    if wanted != "auto":
+        return wanted == "true"
+    if not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
+        return False
+    rows = table.statistics().rows
+    return rows is not None and rows >= WORTH_ROWS
