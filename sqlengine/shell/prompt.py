@@ -29,7 +29,7 @@ from sqlengine.shell.meta import Leave
 from sqlengine.shell.reader import is_complete, pieces
 from sqlengine.shell.styles import STYLES
 
-__all__ = ["prompt_loop"]
+__all__ = ["greeting", "prompt_loop"]
 
 PROMPT, CONTINUED = "> ", "-> "
 
@@ -39,9 +39,7 @@ def prompt_loop(executor: Executor, history: Path | None) -> int:
     colour = executor.screen.colour
     executor.viewer = FullScreen(executor, colour=colour)
     session = _prompt_session(executor, _history(executor, history), colour=colour)
-    executor.screen.say(
-        f"{executor.screen.paint('sqlengine', 'bold')} {__version__}: statements end with a semicolon, \\? is help, Ctrl-D leaves"
-    )
+    executor.screen.say(greeting(executor))
     while True:
         try:
             with patch_stdout(raw=True):
@@ -64,6 +62,12 @@ def prompt_loop(executor: Executor, history: Path | None) -> int:
             executor.screen.complain(error, verbose=executor.verbose)
         except Exception as error:
             executor.screen.complain(error, verbose=executor.verbose)
+
+
+def greeting(executor: Executor) -> str:
+    """The first line of a shell."""
+    name = executor.screen.paint("sqlengine", "bold")
+    return f"{name} {__version__}: statements end with a semicolon, \\? is help, Ctrl-D leaves"
 
 
 def may_leave(executor: Executor) -> bool:

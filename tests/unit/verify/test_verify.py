@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -92,6 +93,15 @@ def test_what_cannot_be_asked_is_said(t_env: TableEnvironment, query: str, reaso
     with pytest.warns(SqlEngineWarning, match="is not verified: DuckDB cannot be asked about") as told:
         t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     assert reason in str(told[0].message)
+
+
+def test_functions_of_several_columns_are_the_engines_own(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE TABLE t (a INT, b STRING)")
+    t_env.execute_sql("INSERT INTO t VALUES (3, 'x'), (NULL, 'y')")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = t_env.execute_sql("SELECT POWER(a, a + 1), CONCAT(b, CAST(a AS STRING)), RPAD(b, a, b) FROM t")
+        assert sorted(map(tuple, result), key=str) == [(81.0, "x3", "xxx"), (None, None, None)]
 
 
 def test_a_time_to_live_and_late_rows_end_it(t_env: TableEnvironment) -> None:

@@ -1,0 +1,236 @@
+"""The pages that follow from declarations: docs/functions.md as a whole, the tables of options in docs/connectors.md.
+
+Examples of functions are the shortest of the recorded answers of Flink (tests/conformance) that are ours, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import ModuleType
+
+from connectors.catalogue import standard_registry
+from runtime.core.options import Option, parse_duration
+from runtime.expr.function import AnyFunction, ScalarFunction
+from runtime.expr.library import (
+    aggregate,
+    arithmetic,
+    auxiliary,
+    collection,
+    collection_maps,
+    comparison,
+    conditional,
+    construct,
+    conversion,
+    hash,
+    json_query,
+    json_values,
+    logical,
+    math,
+    randomness,
+    regex,
+    rounding,
+    string,
+    string_encoding,
+    string_format,
+    string_search,
+    temporal_arithmetic,
+    temporal_current,
+    temporal_fields,
+    temporal_rounding,
+    temporal_text,
+    url,
+    window,
+)
+from sqlengine.function_texts import is_called_by_name, signature_texts
+from sqlengine.watermark_options import WATERMARK_OPTIONS
+from tests.docs.pages import ROOT
+
+__all__ = ["connector_names", "documented_functions", "functions_page", "with_option_tables"]
+
+_SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
+    ("Comparison and logic", (comparison, logical, conditional)),
+    ("Numbers", (arithmetic, math, rounding, randomness)),
+    ("Texts", (string, string_search, string_format, regex, url)),
+    ("Bytes, encodings and hashes", (string_encoding, hash)),
+    ("Dates and times", (temporal_fields, temporal_rounding, temporal_current, temporal_arithmetic, temporal_text)),
+    ("Types", (conversion,)),
+    ("Arrays, maps and rows", (construct, collection, collection_maps)),
+    ("JSON", (json_query, json_values)),
+    ("Others", (auxiliary,)),
+    ("Aggregates", (aggregate,)),
+    ("Of windows and OVER", (window,)),
+)
+_HEAD = """\
+# Functions
+
+<!-- Made from the declarations in runtime/expr/library by `pytest tests/docs --rewrite`. -->
+
+The functions that SQL text and the [Table API](table_api.md) have. In the shell `\\df`, with the begin of a name,
+lists them, and Tab completes them with their arguments; `SHOW FUNCTIONS` and `DESCRIBE FUNCTION` tell about those
+that you have made, too. Arguments in brackets may be left out, `...` stands for more of them. Each result below was
+given by Flink 2.3, and the tests hold this engine to it; [where answers differ](flink-compatibility.md) says what is
+meant to be otherwise.
+
+A function of NULL is NULL, where nothing else is said. Where an argument has another type than the one wanted it is
+cast if SQL does so by itself (an INT to a BIGINT, a DATE to a TIMESTAMP); the error says what is missing otherwise.
+"""
+_AGGREGATES = """
+Aggregates take `DISTINCT` and `FILTER (WHERE ...)`, stand in SELECT with GROUP BY or windows, and most of them in
+OVER. All of them take rows back, when the input updates or deletes.
+"""
+_LONGEST_EXAMPLE = 80
+
+
+# --- functions
+# -----------------------------------------------------------------------------------------------------------------
+
+
+def functions_page() -> str:
+    """The text of docs/functions.md."""
+    lines = [_HEAD]
+    titles = [title for title, _ in _SECTIONS]
+    lines.append(" · ".join(f"[{t}](#{t.lower().replace(',', '').replace(' ', '-')})" for t in titles) + "\n")
+    examples = _examples()
+    for title, modules in _SECTIONS:
+        lines.append(f"## {title}\n")
+        if title == "Aggregates":
+            lines.append(_AGGREGATES.strip() + "\n")
+        lines += ["| function | gives | for example |", "|---|---|---|"]
+        lines += _rows([f for module in modules for f in _functions_of(module)], examples)
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def documented_functions() -> set[str]:
+    """The names of all functions that have a row."""
+    return {f.name for _, modules in _SECTIONS for module in modules for f in _functions_of(module)}
+
+
+def _functions_of(module: ModuleType) -> Iterable[AnyFunction]:
+    return module.FAMILY.functions if hasattr(module, "FAMILY") else module.FUNCTIONS
+
+
+def _rows(functions: Iterable[AnyFunction], examples: Mapping[str, tuple[str, str]]) -> list[str]:
+    """A row for each function; other names of one share its row."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for function in sorted({f.name: f for f in functions}.values(), key=lambda f: (f.name[:1].isalpha(), f.name)):
+        together.setdefault((function.document, *_forms(function)), []).append(function.name)
+    rows: list[str] = []
+    for (document, *forms), names in together.items():
+        example = next((examples[name] for name in names if name in examples), None)
+        others = [name for name in names if not any(name in form for form in forms)]
+        if len(names) == 1 and not (example and example[0].startswith(f"{names[0]}(")):
+            others = []  # a name that only plans have
+        shown = f"{_code(example[0])} → {_code(example[1])}" if example else ""
+        rows.append(f"| {'<br>'.join(map(_code, [*forms, *others]))} | {_cell(document)} | {shown} |")
+    return rows
+
+
+def _forms(function: AnyFunction) -> list[str]:
+    syntax = function.syntax if isinstance(function, ScalarFunction) else None
+    if syntax and syntax != function.name:
+        return [syntax]
+    if not is_called_by_name(function):
+        return [function.name]
+    texts = [text.replace("<", "").replace(">", "").replace(", [", "[, ").lower() for text in signature_texts(function)]
+    return list(dict.fromkeys(function.name + text[len(function.name) :] for text in texts))[:4]
+
+
+@cache
+def _examples() -> dict[str, tuple[str, str]]:
+    """Of each function a short expression and its value."""
+    folder = ROOT / "tests" / "conformance"
+    differ = {line.split()[0] for line in (folder / "differences.txt").read_text().splitlines() if line.strip()}
+    best: dict[str, tuple[tuple[bool, int, str], str]] = {}
+    for line in (folder / "vectors" / "expressions.jsonl").read_text(encoding="utf-8").splitlines():
+        vector = json.loads(line)
+        text = re.fullmatch(r"SELECT (.*) AS r", vector["sql"])
+        if vector["id"] in differ or "value" not in vector or text is None or " FROM (" in text[1]:
+            continue
+        value = vector["value"]["string"]
+        plain = (value or "").isprintable() and text[1].isprintable() and text[1].isascii()
+        if not plain or len(text[1]) > _LONGEST_EXAMPLE or len(value or "") > _LONGEST_EXAMPLE or value == "":
+            continue
+        rank = (value is None, len(text[1]), text[1])
+        for name in {vector["function"], *re.findall(r"\b([A-Z][A-Z0-9_]+)\(", text[1])[:1]}:
+            if name not in best or rank < best[name][0]:
+                best[name] = (rank, "NULL" if value is None else value)
+    return {name: (rank[2], value) for name, (rank, value) in best.items()}
+
+
+def _code(text: str) -> str:
+    marks = "``" if "`" in text else "`"
+    pad = " " if "`" in text else ""
+    return f"{marks}{pad}{_cell(text)}{pad}{marks}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# --- connectors
+# ----------------------------------------------------------------------------------------------------------------
+
+
+def connector_names() -> tuple[list[str], list[str]]:
+    """All connectors and all formats."""
+    registry = standard_registry()
+    return registry.connectors.names(), registry.formats.names()
+
+
+def with_option_tables(page: str) -> str:
+    """The page with the tables anew that stand below `<!-- options of NAME -->`."""
+    return "\n".join(_with_tables(page.splitlines())) + "\n"
+
+
+def _with_tables(lines: Sequence[str]) -> Iterator[str]:
+    at = 0
+    while at < len(lines):
+        yield lines[at]
+        marked = re.fullmatch(r"<!-- options of (\S+) -->", lines[at])
+        at += 1
+        if marked is None:
+            continue
+        yield from _table(marked[1])
+        while at < len(lines) and lines[at].startswith("|"):
+            at += 1
+
+
+def _table(name: str) -> list[str]:
+    registry = standard_registry()
+    if name == "watermarks":
+        options: Sequence[Option[object]] = WATERMARK_OPTIONS
+        prefix = ""
+    elif name in registry.connectors.names():
+        options, prefix = registry.connectors.get(name).options, ""
+    else:
+        options, prefix = registry.formats.get(name).options, f"{name}."
+    rows = [f"| `{prefix}{o.key}` | {_default(o)} | {_cell(_about(o))} |" for o in options]
+    return ["| option | default | meaning |", "|---|---|---|", *rows]
+
+
+def _about(option: Option[object]) -> str:
+    about = option.description.removeprefix("true or false: ")
+    named = all(f"'{choice}'" in about for choice in option.choices)
+    return about if named else f"{about}: " + ", ".join(f"`{choice}`" for choice in option.choices)
+
+
+def _default(option: Option[object]) -> str:
+    value = option.default
+    if value == "":
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, int) and option._read is parse_duration:
+        return f"`{_duration(value)}`" if value else ""
+    return f"`{value}`"
+
+
+def _duration(milliseconds: int) -> str:
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size} {unit}"
+    return f"{milliseconds} ms"

@@ -1,0 +1,81 @@
+"""The documentation: its code runs and gives what it shows, its links lead somewhere (`pytest --rewrite` writes what is
+shown anew)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.catalogue import standard_registry
+from runtime.expr.library import builtin_functions
+from tests.docs.page_run import VARIABLES, PageRun
+from tests.docs.pages import ROOT, blocks_of, headings_of, links_of, matched, outside_of_blocks, pages
+from tests.docs.reference import connector_names, documented_functions, functions_page, with_option_tables
+
+PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p.values[0].read_text(encoding="utf-8"))])
+def test_the_code_gives_what_is_shown(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sql_examples").symlink_to(ROOT / "sql_examples")
+    text = page.read_text(encoding="utf-8")
+    run = PageRun(text, tmp_path)
+    run.run()
+    if rewrite:
+        page.write_text("\n".join(run.lines) + "\n", encoding="utf-8")
+    assert run.lines == page.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in links_of(text):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path) if path else page
+        assert target.exists(), f"{link}: there is no such file"
+        if anchor:
+            assert anchor in headings_of(target.read_text(encoding="utf-8")), f"{link}: there is no such heading"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.id != "docs/performance.md"])
+def test_code_stands_between_fences(page: Path) -> None:
+    above = ""
+    for number, line in outside_of_blocks(page.read_text(encoding="utf-8")):
+        assert above or not line.startswith("    "), f"line {number + 1}: an indented block, which nothing checks"
+        above = line
+
+
+def test_what_matches() -> None:
+    assert matched(["a", "...", "c ... e"], ["a", "b", "b", "c d e"])
+    assert matched(["3 rows written in 1.2 s"], ["3 rows written in 12.0 s"])
+    assert matched(["3 rows written"], ["3 rows written in 12.0 s"])
+    assert not matched(["a", "..."], ["b"])
+    assert not matched(["a.c"], ["abc"])
+
+
+def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
+    """docs/functions.md, and the tables of options in docs/connectors.md, which has a section for each connector."""
+    functions, connectors = ROOT / "docs" / "functions.md", ROOT / "docs" / "connectors.md"
+    if rewrite:
+        functions.write_text(functions_page(), encoding="utf-8")
+        connectors.write_text(with_option_tables(connectors.read_text(encoding="utf-8")), encoding="utf-8")
+    assert functions.read_text(encoding="utf-8") == functions_page()
+    text = connectors.read_text(encoding="utf-8")
+    assert text == with_option_tables(text)
+    for name in {*connector_names()[0], *connector_names()[1]} - {"memory"}:
+        assert f"\n## {name}\n" in text, f"{name} has no section in docs/connectors.md"
+        registry = standard_registry()
+        kind = registry.connectors if name in registry.connectors.names() else registry.formats
+        assert not kind.get(name).options or f"<!-- options of {name} -->" in text
+
+
+def test_every_function_is_on_the_page() -> None:
+    assert sorted(f.name for f in builtin_functions()) == sorted(documented_functions())
