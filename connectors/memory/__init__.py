@@ -2,6 +2,6 @@
 
 from connectors.memory.sink import MemorySink
 from connectors.memory.snapshot import TableSnapshot
-from connectors.memory.table import MemoryTable
+from connectors.memory.table import MemoryReader, MemoryTable
 
-__all__ = ["MemorySink", "MemoryTable", "TableSnapshot"]
+__all__ = ["MemoryReader", "MemorySink", "MemoryTable", "TableSnapshot"]

@@ -224,7 +224,7 @@ class MemoryTable:
 
     def deliver(self, step: ChangelogBatch) -> None:
         """Give a step of changes to every follower."""
-        for reader in self._readers:
+        for reader in tuple(self._readers):
             reader.push(step)
 
     # --- in two steps, for sinks
@@ -254,7 +254,7 @@ class MemoryTable:
         self.idle = idle
         if watermark > self.watermark:
             self.watermark = watermark
-            for reader in self._readers:
+            for reader in tuple(self._readers):
                 reader.push(None)
 
     # --- reading
@@ -302,6 +302,7 @@ class MemoryTable:
         return reader
 
     def forget(self, reader: MemoryReader) -> None:
+        """Give it no more changes; harmless at any moment, also while others publish."""
         if reader in self._readers:
             self._readers.remove(reader)
 

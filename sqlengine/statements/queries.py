@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory import MemoryTable
+from connectors.memory import MemoryReader, MemoryTable
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import (
     BindError,
@@ -394,22 +395,25 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
         )
     table = session.memory_table(found)
     stopped = threading.Event()
-    return Result(
+    with session.views.lock:
+        session.views.check(found.storage)
+        reader = table.follow()
+    result = Result(
         table.schema,
-        _follow(session, found.storage, table, stopped),
+        _follow(session, found.storage, table, reader, stopped),
         is_query=True,
         bounded=False,
         append_only=table.mode.is_append_only,
         stopper=stopped.set,
     )
+    # A generator that was never begun closes nothing: what nobody can read any more must not gather changes.
+    weakref.finalize(result, reader.close).atexit = False
+    return result
 
 
 def _follow(
-    session: Session, storage: ObjectPath, table: MemoryTable, stopped: threading.Event
+    session: Session, storage: ObjectPath, table: MemoryTable, reader: MemoryReader, stopped: threading.Event
 ) -> Iterator[ChangelogBatch]:
-    with session.views.lock:
-        session.views.check(storage)
-        reader = table.follow()
     try:
         while not stopped.is_set() and not session.closed.is_set():
             with session.views.lock:
@@ -424,5 +428,4 @@ def _follow(
             else:
                 stopped.wait(SUBSCRIBER_WAIT_SECONDS)
     finally:
-        with session.views.lock:
-            reader.close()
+        reader.close()
