@@ -26,6 +26,7 @@ from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.partitioned import PartitionedOperator
 from runtime.local.shrinking import Shrinking
+from runtime.local.sliced import SlicedOperator, may_be_sliced
 from runtime.local.spilling import spilling
 from runtime.local.split_progress import Reached
 from runtime.operators.build import build_operator
@@ -117,7 +118,10 @@ class Dataflow:
         )
         self._checked = checked
         self._parallelism = max(1, options.get(PARALLELISM))
-        self._workers: ThreadPoolExecutor | None = None
+        self._functions = functions
+        self._workers = (
+            ThreadPoolExecutor(self._parallelism - 1, thread_name_prefix="tasks") if self._parallelism > 1 else None
+        )
         try:
             self._roots = tuple(self._add(root) for root in roots)
             self._readers: list[list[tuple[Vertex, int]]] = [[] for _ in self.vertices]
@@ -279,14 +283,16 @@ class Dataflow:
         self.restore(self._epoch, saved)
 
     def _operator(self, node: PhysicalNode, name: str) -> Operator:
-        keys = distribution(node) if self._parallelism > 1 else None
-        if keys is None:
+        operator: Operator
+        if self._workers is None:
             operator = self._make(node, name)
-        else:
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(self._parallelism - 1, thread_name_prefix="tasks")
+        elif (keys := distribution(node)) is not None:
             tasks = [self._make(node, name) for _ in range(self._parallelism)]
             operator = PartitionedOperator(tasks, keys, self._workers)
+        else:
+            operator = self._make(node, name)
+            if isinstance(node, CalcExec) and may_be_sliced(node, self._functions):
+                operator = SlicedOperator(operator, self._parallelism, self._workers)
         return guarded(operator, node) if self._checked else operator
 
     def progress(self, source: SourceExec) -> tuple[int, dict[str, int]]:
