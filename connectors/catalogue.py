@@ -1,14 +1,15 @@
-"""All connectors and formats that come with the engine. The one place where they are listed."""
+"""All connectors, formats and types of catalogs that come with the engine. The one place where they are listed."""
 
 from __future__ import annotations
 
 from runtime.spi.registry import Registry
 
-__all__ = ["CONNECTORS", "FORMATS", "standard_registry"]
+__all__ = ["CATALOGS", "CONNECTORS", "FORMATS", "standard_registry"]
 
 CONNECTORS = {
     "blackhole": "connectors.blackhole.table:BLACKHOLE",
     "datagen": "connectors.datagen.table:DATAGEN",
+    "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
@@ -23,6 +24,9 @@ FORMATS = {
     "json": "connectors.formats.json:JSON",
     "parquet": "connectors.formats.parquet:PARQUET",
 }
+CATALOGS = {
+    "duckdb": "connectors.duckdb_file.catalog:DUCKDB_CATALOG",
+}
 
 
 def standard_registry() -> Registry:
@@ -32,4 +36,6 @@ def standard_registry() -> Registry:
         registry.connectors.announce(name, target)
     for name, target in FORMATS.items():
         registry.formats.announce(name, target)
+    for name, target in CATALOGS.items():
+        registry.catalogs.announce(name, target)
     return registry

@@ -23,10 +23,10 @@ def is_called_by_name(function: AnyFunction) -> bool:
     return syntax is None or syntax == name or syntax.startswith(f"{name}(")
 
 
-def signature_texts(function: AnyFunction) -> list[str]:
-    """The ways to call a function: `ROUND(<NUMERIC>, [<INTEGER>])`."""
+def signature_texts(function: AnyFunction, name: str | None = None) -> list[str]:
+    """The ways to call a function: `ROUND(<NUMERIC>, [<INTEGER>])`; under another name than its own if given."""
     found = []
     for signature in function.signatures:
         args = [f"<{a.name}>" if not a.is_optional else f"[<{a.name}>]" for a in signature.args]
-        found.append(f"{function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
+        found.append(f"{name or function.name}({', '.join(args)}{', ...' if signature.variadic else ''})")
     return found

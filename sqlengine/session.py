@@ -108,6 +108,8 @@ class Session:
         self.catalogs = Catalogs()
         self.functions: FunctionRegistry = builtin_functions().child()
         self.user_functions: dict[str, AnyFunction] = {}
+        self.function_paths: dict[str, str] = {}
+        """Where functions of users are found, `package.module.name`, as far as they were found by a path."""
         """Functions that a user has made, by name in capitals; `functions` has them, too."""
         self.registry = standard_registry()
         self.rejected = RejectedRows()

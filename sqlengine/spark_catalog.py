@@ -9,14 +9,15 @@ changed or written through it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from runtime.core.errors import SqlEngineError, UnsupportedError
+from runtime.core.errors import SqlEngineError
 from runtime.spark.frame import FrameSource, sample_of
 from runtime.spark.session import reached
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.foreign import ForeignNames
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
 from sqlengine.table_api.python_data import arrow_of_frame
 
@@ -44,11 +45,9 @@ class SparkCatalog:
         """It as a catalog of an environment, under a name."""
 
         def database(found: str) -> Database:
-            return Database(found, objects=_Names(lambda: self._tables(found), lambda t: self._table(name, found, t)))
+            return Database(found, objects=_names(lambda: self._tables(found), lambda t: self._table(name, found, t)))
 
-        return Catalog(
-            name, "a Spark session", {"type": CONNECTOR}, databases=_Names(lambda: self._databases(), database)
-        )
+        return Catalog(name, "a Spark session", {"type": CONNECTOR}, databases=_names(self._databases, database))
 
     def connector(self) -> ConnectorFactory:
         """Opens the tables of the catalog."""
@@ -79,51 +78,9 @@ class SparkCatalog:
         return ".".join(_quoted(part) for part in (self._catalog, database) if part)
 
 
-class _Names(dict[str, V], Generic[V]):
-    """Things that Spark names and that are made when they are asked for. Read only. `values` are none: whoever goes
-    through all objects of all catalogs looks for what the engine keeps."""
-
-    def __init__(self, names: Callable[[], list[str]], make: Callable[[str], V]) -> None:
-        super().__init__()
-        self._names = names
-        self._make = make
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
-
-    def __len__(self) -> int:
-        return len(self._names())
-
-    def __getitem__(self, name: str) -> V:
-        if name not in self:
-            raise KeyError(name)
-        return self._make(name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._make(name) if name in self else default
-
-    def keys(self) -> KeysView[str]:
-        return dict.fromkeys(self._names()).keys()
-
-    def items(self) -> ItemsView[str, V]:
-        return {name: self._make(name) for name in self._names()}.items()
-
-    def __setitem__(self, name: str, thing: V) -> None:
-        raise _read_only()
-
-    def __delitem__(self, name: str) -> None:
-        raise _read_only()
-
-
-def _read_only() -> UnsupportedError:
-    return UnsupportedError(
-        "the catalog of a Spark session is read only here",
-        code="E1627",
-        hint="make and change its tables with spark.sql(...), or write a file that Spark reads",
-    )
+def _names(names: Callable[[], list[str]], make: Callable[[str], V]) -> ForeignNames[V]:
+    hint = "make and change its tables with spark.sql(...), or write a file that Spark reads"
+    return ForeignNames(names, make, "the catalog of a Spark session", hint)
 
 
 def _asked(question: Callable[[], Any]) -> Any:

@@ -1,7 +1,7 @@
 """Where connectors and formats are found by name.
 
-Ours are listed by `connectors/__init__.py`; third parties add theirs under the entry-point groups
-`sqlengine.connectors` and `sqlengine.formats`. Options are read through declared `Option`s, and an option nobody
+Ours are listed by `connectors/catalogue.py`; third parties add theirs under the entry-point groups
+`sqlengine.connectors`, `sqlengine.formats` and `sqlengine.catalogs`. Options are read through declared `Option`s, and an option nobody
 declared is an error.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import Option, Options
 from runtime.core.schema import Schema
+from runtime.spi.catalog import CatalogFactory
 from runtime.spi.format import Format
 from runtime.spi.table import LookupTable, SinkTable, SourceTable
 
@@ -66,7 +67,8 @@ class FormatFactory:
     options: tuple[Option[Any], ...] = ()
 
 
-F = TypeVar("F", ConnectorFactory, FormatFactory)
+F = TypeVar("F", ConnectorFactory, FormatFactory, CatalogFactory)
+_UNKNOWN = {"connector": "E1501", "format": "E1502", "catalog type": "E1507"}
 
 
 class _Shelf(Generic[F]):
@@ -95,14 +97,15 @@ class _Shelf(Generic[F]):
             raise ValueError(f"{self._what} {name} is registered twice")
 
     def get(self, name: str) -> F:
-        """The factory of a name; raises OptionError E1501 (connector) or E1502 (format) with near names."""
+        """The factory of a name; raises OptionError E1501 (connector), E1502 (format) or E1507 (type of a catalog) with
+        near names."""
         if name not in self._found:
             target = self._target(name)
             if target is None:
                 known = self.names()
                 raise OptionError(
                     f"unknown {self._what} '{name}'",
-                    code="E1501" if self._what == "connector" else "E1502",
+                    code=_UNKNOWN[self._what],
                     hint=did_you_mean(name, known) or "there is: " + ", ".join(known),
                 )
             self._found[name] = pkgutil.resolve_name(target)
@@ -120,11 +123,12 @@ class _Shelf(Generic[F]):
 
 
 class Registry:
-    """All connectors and formats of an environment."""
+    """All connectors, formats and types of catalogs of an environment."""
 
     def __init__(self) -> None:
         self.connectors: _Shelf[ConnectorFactory] = _Shelf("connector", "sqlengine.connectors")
         self.formats: _Shelf[FormatFactory] = _Shelf("format", "sqlengine.formats")
+        self.catalogs: _Shelf[CatalogFactory] = _Shelf("catalog type", "sqlengine.catalogs")
 
     def format(self, name: str, options: Mapping[str, str]) -> Format:
         """The format of a table: its own options are those with its name as prefix."""

@@ -92,15 +92,24 @@ class Catalogs:
         path = self.qualify(parts)
         found = self.find(path)
         if found is None:
-            names = [o.path.name for o in self.objects(path.catalog, path.database)]
             raise BindError(
-                f'unknown {what} "{".".join(parts)}"',
-                code="E1202",
-                span=span,
-                hint=did_you_mean(path.name, names)
-                or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is",
+                f'unknown {what} "{".".join(parts)}"', code="E1202", span=span, hint=self._near(path, parts)
             )
         return found
+
+    def _near(self, path: ObjectPath, parts: tuple[str, ...]) -> str:
+        """What to do about a name that is none: the first part of it that is wrong."""
+        if path.catalog not in self._catalogs:
+            near = did_you_mean(path.catalog, self._catalogs) or "SHOW CATALOGS lists them"
+            return f'there is no catalog "{path.catalog}"; {near}'
+        databases = self._catalogs[path.catalog].databases
+        if len(parts) > 1 and path.database not in databases:
+            near = did_you_mean(path.database, databases) or "SHOW DATABASES lists them"
+            return f'there is no database "{path.database}"; {near}'
+        names = [o.path.name for o in self.objects(path.catalog, path.database)]
+        return (
+            did_you_mean(path.name, names) or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is"
+        )
 
     # --- objects
     # ----------------------------------------------------------------------------------------------------------

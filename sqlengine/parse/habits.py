@@ -38,6 +38,7 @@ FOREIGN = {
     "FROM": "a query begins with SELECT",
     "WHERE": "a query begins with SELECT",
     "PRINT": "write SELECT, or INSERT INTO a table WITH ('connector' = 'print')",
+    "COMMENT": "comments stand in CREATE, or use ALTER TABLE t MODIFY c type COMMENT '..'",
     "GRANT": "there are no users and no rights here",
     "REVOKE": "there are no users and no rights here",
     "EMIT": "leave it out: the changes of a result are shown as they come",

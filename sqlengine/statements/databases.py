@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.core.errors import CatalogError, OptionError, SqlEngineError
+from runtime.core.errors import CatalogError, OptionError, SqlEngineError, did_you_mean, pointing_at
+from runtime.spi.catalog import CatalogRequest
 from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.foreign import foreign_catalog
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
@@ -34,12 +36,7 @@ def create_catalog(
     options = st.options_dict(statement.options)
     kind = options.get("type")
     if kind not in (IN_MEMORY, FILE):
-        raise OptionError(
-            f"unknown catalog type '{kind}'" if kind else "a catalog needs the option 'type'",
-            code="E1507",
-            span=statement.name.span,
-            hint=f"there is: '{FILE}', '{IN_MEMORY}'",
-        )
+        return _create_foreign(statement, session, kind, options)
     default = options.get("default-database", "default")
     file = open_file(options, statement.name.span) if kind == FILE else None
     catalog = Catalog(statement.name.text, statement.comment, options, {default: Database(default)}, file)
@@ -53,6 +50,29 @@ def create_catalog(
         session.catalogs.drop_catalog(catalog.name)
         raise
     return result
+
+
+def _create_foreign(statement: st.CreateCatalog, session: Session, kind: str | None, options: dict[str, str]) -> Result:
+    """Add a catalog of another system, which is found by its type."""
+    name, span = statement.name.text, statement.name.span
+    known = sorted({FILE, IN_MEMORY, *session.registry.catalogs.names()})
+    if kind is None:
+        raise OptionError(
+            "a catalog needs the option 'type'", code="E1507", span=span, hint="there is: " + ", ".join(known)
+        )
+    if statement.if_not_exists and name in {c.name for c in session.catalogs.catalogs()}:
+        return Result.ok()
+    try:
+        factory = session.registry.catalogs.get(kind)
+    except OptionError as error:
+        # A package may have added types by now.
+        error.span, known = span, sorted({FILE, IN_MEMORY, *session.registry.catalogs.names()})
+        error.hint = did_you_mean(kind, known) or "there is: " + ", ".join(known)
+        raise
+    with pointing_at(span):
+        inner = factory.open(CatalogRequest(name, options))
+        session.catalogs.create_catalog(foreign_catalog(name, statement.comment, options, inner), span=span)
+    return Result.ok()
 
 
 def alter_catalog(statement: st.AlterCatalog, session: Session) -> Result:

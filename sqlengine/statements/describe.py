@@ -170,10 +170,12 @@ def _facts(pairs: list[tuple[str, str]]) -> Result:
 
 def _function_facts(name: str, session: Session) -> list[tuple[str, str]]:
     function = session.functions.get(name)
+    # Functions of users have names inside plans that no text has.
+    known = name if name.upper() in session.user_functions else function.name
     facts = [
-        ("name", function.name),
+        ("name", known),
         ("kind", function_kind(function)),
-        ("signature", "; ".join(signature_texts(function))),
+        ("signature", "; ".join(signature_texts(function, known))),
         ("about", function.document),
     ]
     if isinstance(function, ScalarFunction):

@@ -40,6 +40,7 @@ def create_function(statement: st.CreateFunction, session: Session) -> Result:
             hint="DROP FUNCTION first, or ALTER FUNCTION",
         )
     register(session, name, _load(statement.identifier, statement.identifier_span), span)
+    session.function_paths[name.upper()] = statement.identifier
     return Result.ok()
 
 
@@ -52,6 +53,7 @@ def alter_function(statement: st.AlterFunction, session: Session) -> Result:
         raise _unknown(session, name, statement.name.span)
     _check_language(statement.language, statement.span)
     register(session, name, _load(statement.identifier, statement.span), statement.name.span)
+    session.function_paths[name.upper()] = statement.identifier
     return Result.ok()
 
 
@@ -70,6 +72,7 @@ def register(session: Session, name: str, function: Any, span: Span | None = Non
     declared: AnyFunction = _user_function(function).declaration
     session.functions.functions[name.upper()] = declared
     session.user_functions[name.upper()] = declared
+    session.function_paths.pop(name.upper(), None)
 
 
 def unregister(session: Session, name: str, span: Span | None = None, *, if_exists: bool = False) -> bool:

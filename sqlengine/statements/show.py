@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from runtime.core.errors import CatalogError, UnsupportedError
+from runtime.core.errors import CatalogError, UnsupportedError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
@@ -13,7 +13,7 @@ from sqlengine.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import SYSTEM_DATABASE, Session
-from sqlengine.statements.create_text import catalog_text, database_text, quoted, table_text, view_text
+from sqlengine.statements.create_text import catalog_text, database_text, literal, quoted, table_text, view_text
 from sqlengine.statements.describe import column_rows, described_schema
 from sqlengine.system_tables import SystemTables
 
@@ -141,6 +141,25 @@ def _create_database(statement: st.Show, session: Session) -> Result:
     return _text(database_text(database, name=f"{quoted(catalog)}.{quoted(name)}"))
 
 
+def _create_function(statement: st.Show, session: Session) -> Result:
+    assert statement.name is not None
+    name, span = statement.name.parts[-1], statement.name.span
+    path = session.function_paths.get(name.upper())
+    if path is not None:
+        return _text(f"CREATE FUNCTION {quoted(name)} AS {literal(path)} LANGUAGE PYTHON")
+    with pointing_at(span):
+        session.functions.get(name)
+    own = name.upper() not in session.user_functions
+    raise CatalogError(
+        f'no statement has made the function "{name}"',
+        code="E1444",
+        span=span,
+        hint="it belongs to the engine; DESCRIBE FUNCTION tells about it"
+        if own
+        else "a Python program has given it a name; put it into a module for CREATE FUNCTION to find",
+    )
+
+
 def _text(text: str) -> Result:
     return Result.table(Schema.of(("result", STRING.not_null())), [[text]])
 
@@ -162,6 +181,7 @@ _SHOWS: dict[str, Callable[[st.Show, Session], Result]] = {
     "CURRENT CATALOG": _current("current catalog name", lambda s: s.catalogs.current_catalog),
     "CREATE CATALOG": _create_catalog,
     "CREATE DATABASE": _create_database,
+    "CREATE FUNCTION": _create_function,
     "DATABASES": _databases,
     "CURRENT DATABASE": _current("current database name", lambda s: s.catalogs.current_database),
     "TABLES": _objects("table name", (CatalogTable, CatalogView, MaterializedView)),

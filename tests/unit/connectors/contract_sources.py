@@ -9,6 +9,7 @@ import lzma
 import zlib
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from connector_tables import source
@@ -144,7 +145,18 @@ def compressed(folder: Path) -> SourceTable:
     return source("filesystem", schema, {"path": str(folder), "format": "csv"})
 
 
+def duckdb_table(folder: Path) -> SourceTable:
+    with duckdb.connect(str(folder / "a.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE t AS SELECT i::INT AS id, CASE WHEN i % 3 > 0 THEN 'n' || i END AS name, "
+            "(i / 4)::DECIMAL(10, 2) AS price, TIMESTAMP '2024-05-01 10:00:00.5' + i * INTERVAL 1 SECOND "
+            "AS at FROM range(23) AS r (i)"
+        )
+    return source("duckdb", SCHEMA, {"path": str(folder / "a.duckdb"), "table-name": "t"})
+
+
 SOURCES = (
+    duckdb_table,
     json_lines,
     csv_with_header,
     debezium,

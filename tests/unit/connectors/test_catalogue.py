@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.catalogue import CONNECTORS, FORMATS, standard_registry
+from connectors.catalogue import CATALOGS, CONNECTORS, FORMATS, standard_registry
 from runtime.core.errors import OptionError
+from runtime.spi.catalog import CatalogFactory
 from runtime.spi.registry import ConnectorFactory, FormatFactory
 
 
@@ -20,6 +21,13 @@ def test_connector(name: str) -> None:
 def test_format(name: str) -> None:
     factory = standard_registry().formats.get(name)
     assert isinstance(factory, FormatFactory)
+    assert factory.name == name
+
+
+@pytest.mark.parametrize("name", CATALOGS)
+def test_catalog(name: str) -> None:
+    factory = standard_registry().catalogs.get(name)
+    assert isinstance(factory, CatalogFactory)
     assert factory.name == name
 
 

@@ -1,0 +1,206 @@
+"""A table or view of a DuckDB database file: read once from its beginning to its end, or asked for the rows of keys.
+
+Values come with the types that the table is declared with; DuckDB casts them, and a value that does not fit fails the
+query. The rows come in DuckDB's order, which is that of their insertion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.duckdb_file.database import ask, column_sql, database_stamp, opened, quoted, telling
+from connectors.options import TableOptions, physical_part
+from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from runtime.core.errors import ConnectorError
+from runtime.core.options import text_option
+from runtime.core.schema import Schema
+from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.table import ReadContext, Split, TableStatistics
+
+__all__ = ["DUCKDB", "PATH", "SCHEMA", "TABLE", "DuckdbTable"]
+
+CONNECTOR = "duckdb"
+PATH = text_option("path", "", "the file of the DuckDB database")
+SCHEMA = text_option("schema-name", "main", "the schema of the database in which the table is")
+TABLE = text_option("table-name", "", "the name of the table or view in the database")
+_BATCH = 65_536
+
+
+@dataclass(frozen=True)
+class DuckdbTable:
+    """One table. `limit`: the most rows that are read."""
+
+    schema: Schema
+    path: str
+    database_schema: str
+    table: str
+    limit: int | None = None
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return APPEND
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def statistics(self) -> TableStatistics:
+        rows = ask(
+            self.path,
+            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = current_database() "
+            "AND schema_name = ? AND table_name = ?",
+            self.database_schema,
+            self.table,
+        )
+        return TableStatistics(rows=float(rows[0][0]) if rows else None)
+
+    def splits(self) -> list[Split]:
+        return [Split("table")]
+
+    def open(self, split: Split, context: ReadContext) -> DuckdbReader:
+        return DuckdbReader(self)
+
+    def with_columns(self, names: Sequence[str]) -> DuckdbTable:
+        return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
+
+    def with_limit(self, rows: int) -> DuckdbTable:
+        return replace(self, limit=rows if self.limit is None else min(rows, self.limit))
+
+    def describe(self) -> dict[str, Any]:
+        pushed = {} if self.limit is None else {"limit": self.limit}
+        return {
+            "connector": CONNECTOR,
+            "table": f"{self.database_schema}.{self.table}",
+            "columns": list(self.schema.names),
+            **pushed,
+            "options": {"path": self.path, "table": f"{self.database_schema}.{self.table}"},
+        }
+
+    @property
+    def place(self) -> str:
+        """The table as DuckDB reads it."""
+        return f"{quoted(self.database_schema)}.{quoted(self.table)}"
+
+    @property
+    def columns(self) -> str:
+        """The columns as DuckDB is asked for them; a constant where none is wanted."""
+        return ", ".join(column_sql(f.name, f.type) for f in self.schema) or "1"
+
+    def typed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of DuckDB as the Arrow types of the schema."""
+        if not len(self.schema):
+            return rows.select([])
+        columns = [
+            c if c.type == f.type.arrow else c.cast(f.type.arrow)
+            for c, f in zip(rows.columns, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=list(self.schema.names))
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+        """The rows that match each key, as they are in the database now: one query for all keys. NULL equals nothing."""
+        names = [f"k{i}" for i in range(len(key_columns))]
+        places = pa.array(range(keys.num_rows), pa.int64())
+        asked = pa.Table.from_arrays([*keys.columns[: len(names)], places], names=[*names, "place"])
+        on = " AND ".join(f"r.{quoted(c)} = k.{k}" for c, k in zip(key_columns, names, strict=True))
+        with opened(self.path) as connection:
+            connection.register("asked", asked)
+            found = connection.sql(
+                f"SELECT k.place, r.* FROM asked AS k JOIN (SELECT {self.columns} FROM {self.place}) AS r ON {on} "
+                "ORDER BY k.place"
+            ).to_arrow_table()
+        rows = found.combine_chunks().to_batches()
+        if not rows:
+            return pa.array([], pa.int64()), self.schema.arrow.empty_table().to_batches()[0]
+        return rows[0].column(0).cast(pa.int64()), self.typed(rows[0].select(range(1, found.num_columns)))
+
+
+class DuckdbReader:
+    """Reads the table while it keeps the database open. A position is the number of rows given and the state of the
+    file that they are of: from another one nothing can be gone on with."""
+
+    def __init__(self, table: DuckdbTable) -> None:
+        self._table = table
+        self._stamp = database_stamp(table.path)
+        self._at = 0
+        self._open = ExitStack()
+        self._batches: pa.RecordBatchReader | None = None
+        self._rest: pa.RecordBatch | None = None
+        self._finished = False
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if self._finished or max_rows < 1:
+            return None
+        if self._batches is None:
+            self._batches = self._begun()
+        if self._rest is None or not self._rest.num_rows:
+            self._rest = self._next()
+            if self._rest is None:
+                self._end()
+                return None
+        part = self._rest.slice(0, max_rows)
+        self._rest = self._rest.slice(part.num_rows)
+        self._at += part.num_rows
+        if not self._rest.num_rows:
+            self._rest = self._next()
+            if self._rest is None:
+                self._end()
+        return ChangelogBatch(part)
+
+    def _begun(self) -> pa.RecordBatchReader:
+        table = self._table
+        limit = "" if table.limit is None else f" LIMIT {max(table.limit - self._at, 0)}"
+        query = f"SELECT {table.columns} FROM {table.place}{limit} OFFSET {self._at}"
+        connection = self._open.enter_context(opened(table.path))
+        with telling(table.path):
+            return connection.sql(query).to_arrow_reader(_BATCH)
+
+    def _next(self) -> pa.RecordBatch | None:
+        assert self._batches is not None
+        with telling(self._table.path):
+            for batch in self._batches:
+                if batch.num_rows:
+                    return self._table.typed(batch)
+        return None
+
+    def _end(self) -> None:
+        self._finished = True
+        self.close()
+
+    @property
+    def finished(self) -> bool:
+        return self._finished
+
+    def position(self) -> Any:
+        return {"rows": self._at, "file": self._stamp}
+
+    def seek(self, position: Any) -> None:
+        if position["file"] != self._stamp:
+            raise ConnectorError(
+                f"{self._table.path} is not as it was when it was last read",
+                code="E3105",
+                hint="begin anew: a table that others write to cannot be gone on with",
+            )
+        self._at = int(position["rows"])
+
+    def close(self) -> None:
+        self._batches = None
+        self._open.close()
+
+
+def _table(request: TableRequest) -> DuckdbTable:
+    options = TableOptions(request.options, "connector 'duckdb'", (PATH, SCHEMA, TABLE))
+    return DuckdbTable(physical_part(request), options.required(PATH), options.get(SCHEMA), options.required(TABLE))
+
+
+DUCKDB = ConnectorFactory(
+    name=CONNECTOR,
+    document="a table of a DuckDB database file, read once or looked up by key",
+    source=_table,
+    lookup=_table,
+    options=(PATH, SCHEMA, TABLE),
+)

@@ -1,0 +1,69 @@
+"""What a foreign catalog implements: the names that another system knows, for reading its tables under them.
+
+Third parties register a `CatalogFactory` under the entry-point group `sqlengine.catalogs`; its name is the 'type' of
+CREATE CATALOG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from runtime.core.options import Option
+from runtime.core.schema import Schema
+
+__all__ = ["CatalogFactory", "CatalogRequest", "ForeignCatalog", "ForeignTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignTable:
+    """A table of a foreign catalog: its columns, the options that CREATE TABLE would have (with 'connector'), its
+    primary key, and comments of the table and, by name, of columns."""
+
+    schema: Schema
+    options: Mapping[str, str]
+    primary_key: tuple[str, ...] = ()
+    comment: str | None = None
+    column_comments: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class ForeignCatalog(Protocol):
+    """Databases and tables of another system. Asked each time that a name is used, so what is made there is there at
+    once. Raises ConnectorError when the system cannot be reached."""
+
+    @property
+    def default_database(self) -> str:
+        """The database that USE CATALOG makes the current one."""
+        ...
+
+    def databases(self) -> Sequence[str]:
+        """The names of its databases."""
+        ...
+
+    def tables(self, database: str) -> Sequence[str]:
+        """The names of what can be read in a database."""
+        ...
+
+    def table(self, database: str, name: str) -> ForeignTable:
+        """One of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRequest:
+    """What CREATE CATALOG says: the name, and all options of WITH."""
+
+    name: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogFactory:
+    """A type of catalog. `open` checks the options, and that the system is there. `options` are for editors and
+    documentation, without 'type'."""
+
+    name: str
+    document: str
+    open: Callable[[CatalogRequest], ForeignCatalog]
+    options: tuple[Option[Any], ...] = ()
