@@ -3,8 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
-.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench wheel clean
+.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -56,12 +57,27 @@ faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=1
 	@echo "seed $(SEED)"
 	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s tests/faults
 
-EVENTS ?= 1000000 10000000
-bench: $(READY)  ## every Nexmark query, events/s, memory, ratio to DuckDB
-	$(BIN)/python -m tests.benchmarks.nexmark $(EVENTS)
+SIZES ?= 1000000 10000000
+REPEAT ?= 5
+bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers installed; goes on where it was stopped
+	$(BIN)/python -m tests.benchmarks.compare nexmark $(SIZES) --repeat $(REPEAT)
+	$(BIN)/python -m tests.benchmarks.compare tpch $(SIZES) --repeat $(REPEAT)
+	$(BIN)/python -m tests.benchmarks.latency
+	$(BIN)/python -m tests.benchmarks.growth
+	$(BIN)/python -m tests.benchmarks.startup
+	$(BIN)/python -m tests.benchmarks.report
+
+bench-peers: $(READY) $(PEERS)/.ready ## Flink 2.3 beside us, for `make bench`; needs Java 17 and Maven
+
+$(PEERS)/.ready: tests/benchmarks/flink_jars.xml
+	@command -v mvn >/dev/null || { echo "Maven is needed (and Java 17)"; exit 1; }
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'apache-flink==2.3.0'
+	mvn --quiet --file tests/benchmarks/flink_jars.xml dependency:copy-dependencies -DoutputDirectory=$(abspath $(PEERS))/jars
+	@touch $@
 
 wheel: $(READY)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --outdir dist .
 
 clean:           ## remove what these targets made
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

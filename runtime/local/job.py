@@ -30,7 +30,9 @@ from runtime.plan.nodes import PhysicalNode, SourceExec
 
 __all__ = ["Job"]
 
+FIRST_WAIT_SECONDS = 0.0005
 IDLE_WAIT_SECONDS = 0.01
+"""Without input a job waits briefly first, then twice as long each time, up to so long."""
 
 
 class Job:
@@ -246,6 +248,7 @@ class Job:
         `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
         """
         self.status = "RUNNING"
+        idle_wait = FIRST_WAIT_SECONDS
         try:
             while not self._cancelled.is_set() and not self.resumed_finished:
                 try:
@@ -260,8 +263,11 @@ class Job:
                 if self.finished or self.dataflow.complete:
                     break
                 with pause():
-                    if not moved:
-                        self._cancelled.wait(IDLE_WAIT_SECONDS)
+                    if moved:
+                        idle_wait = FIRST_WAIT_SECONDS
+                    else:
+                        self._cancelled.wait(idle_wait)
+                        idle_wait = min(2 * idle_wait, IDLE_WAIT_SECONDS)
         except GeneratorExit:
             self.close()
             raise

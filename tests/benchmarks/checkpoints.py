@@ -28,7 +28,7 @@ from typing import Any
 from runtime.local.job import Job
 from sqlengine import TableEnvironment
 from tests.benchmarks.nexmark_events import COLUMNS
-from tests.benchmarks.nexmark_run import EXAMPLES, ROOT, statements
+from tests.benchmarks.suites import NEXMARK, ROOT, nexmark_texts
 
 __all__ = ["main"]
 
@@ -56,7 +56,7 @@ def main() -> int:
         print(json.dumps(_measured(json.loads(sys.argv[2]))))
         return 0
     options = _options()
-    known = sorted((p.stem for p in EXAMPLES.glob("q*.sql")), key=lambda q: int(q[1:]))
+    known = NEXMARK.queries
     print(
         f"{'query':<6} {'events/s':>12} {'with':>12} {'lost':>7} {'saving':>7} {'checkpoints':>12} {'MiB each':>9}",
         flush=True,
@@ -150,10 +150,10 @@ def _throughput(job: dict[str, Any], folder: str) -> dict[str, Any]:
                 f"'connector' = 'nexmark', 'nexmark.table' = '{kind}', 'events.num' = '{EVENTS}', 'seed' = '1', "
                 "'first-event.rate' = '10000', 'next-event.rate' = '10000')"
             )
-        declarations, insert = statements(job["query"], "WITH ('connector' = 'blackhole')")
-        t_env.execute_script(declarations)
+        texts = nexmark_texts(job["query"], "WITH ('connector' = 'blackhole')")
+        t_env.execute_script(texts.declarations)
         t_env.session.on_job = watch
-        t_env.execute_sql(insert)
+        t_env.execute_sql(texts.measured)
     return found
 
 

@@ -1,70 +1,116 @@
-"""What one row costs: `python -m tests.benchmarks.latency` inserts rows one at a time, an epoch each, into a table with
-three views.
+"""From row to result: `python -m tests.benchmarks.latency` pushes 100,000 rows a second, in pieces as they come due each
+millisecond, and looks at each changed row of the result how long ago the newest row in it was due.
 
-Printed per statement: the whole of it (parse, plan, run, publish), then the part in which the views follow, and within
-that each operator.
-Times are of the processor, in milliseconds, the median of the epochs, so that other programs disturb less. Writes
-nothing.
+A row counts from the moment it was due, not from when it was pushed: if the engine falls behind, its delay counts. Each
+query runs in a fresh process; what it does in the first seconds is left out. Printed, and written as lines of
+`results/latency.jsonl`: milliseconds of the median row, of the 99th of a hundred, and of the slowest, and rows a second
+that were taken.
 """
 
 from __future__ import annotations
 
-import statistics
+import argparse
+import gc
+import json
 import sys
+import threading
 import time
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.changelog import DELETE, UPDATE_BEFORE
 from sqlengine import TableEnvironment
+from tests.benchmarks import results
+from tests.benchmarks.contenders import run
 
-__all__ = ["main"]
+__all__ = ["QUERIES", "RATE", "main", "measure"]
 
-SCRIPT = """
-CREATE TABLE orders (id INT PRIMARY KEY NOT ENFORCED, customer INT, amount DECIMAL(10, 2));
-CREATE TABLE customers (id INT PRIMARY KEY NOT ENFORCED, name STRING);
-INSERT INTO customers VALUES (0, 'ann'), (1, 'bob'), (2, 'cy');
-CREATE MATERIALIZED VIEW totals AS SELECT customer, COUNT(*) AS orders, SUM(amount) AS total FROM orders GROUP BY customer;
-CREATE MATERIALIZED VIEW named AS
-SELECT o.id, c.name, o.amount FROM orders AS o JOIN customers AS c ON o.customer = c.id WHERE o.amount > 1;
-CREATE MATERIALIZED VIEW best AS
-SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY amount DESC) AS place FROM orders) WHERE place <= 3
-"""
-WARM_UP = 50
+RATE = 100_000
+PIECE_SECONDS = 0.001
+WARM_UP_SECONDS = 2.0
+KEYS = 1_000
+QUERIES = {
+    "filter": "SELECT k, v * 2 AS doubled, due FROM stream WHERE v < 50",
+    "aggregate": "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(due) AS due FROM stream GROUP BY k",
+    "join": "SELECT s.k, s.v, t.v AS other, s.due FROM stream AS s JOIN standing AS t ON s.k = t.k",
+    "top 3": "SELECT k, v, due FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY due DESC) AS place FROM stream) "
+    "WHERE place <= 3",
+}
 
 
-def main(epochs: int = 500) -> None:
-    """Insert so many rows."""
+def main(words: list[str] | None = None) -> int:
+    """Exit status 1 when a run failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.latency", description="From row to result.")
+    parser.add_argument("--rate", type=int, default=RATE)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--under", default="")
+    parser.add_argument("--out", default=str(results.RESULTS / "latency.jsonl"))
+    parser.add_argument("--one", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    if options.one:
+        print(json.dumps(measure(options.one, options.rate, options.seconds)))
+        return 0
+    out, failed = Path(options.out), 0
+    results.forget(out, lambda record: True)
+    for number in range(options.repeat):
+        for query in QUERIES:
+            rate, seconds = str(options.rate), str(options.seconds)
+            command = [sys.executable, "-m", __spec__.name, "--one", query, "--rate", rate, "--seconds", seconds]
+            figures = run(command, options.under)
+            failed += "error" in figures
+            results.append(out, {"query": query, "rate": options.rate, "round": number, **figures})
+    for (query,), record in results.medians(results.read(out), ["query"]).items():
+        figures = [f"{record[name]:8.2f}" for name in ("p50", "p99", "slowest") if name in record]
+        print(
+            f"{query:<10}", record.get("error") or "  ".join([*figures, f"{record['rows_per_second']:>10,.0f} rows/s"])
+        )
+    return int(failed > 0)
+
+
+def measure(query: str, rate: int, seconds: float) -> dict[str, float]:
+    """Milliseconds, in this process."""
     with TableEnvironment.create() as environment:
-        environment.execute_script(SCRIPT)
-        views = environment.session.views
-        follow, whole, parts = views.propagate, [], []
+        stream = environment.create_input("stream", "k BIGINT NOT NULL, v BIGINT NOT NULL, due BIGINT NOT NULL")
+        standing = environment.create_input("standing", "k BIGINT NOT NULL, v BIGINT NOT NULL")
+        changes = environment.execute_sql(QUERIES[query]).changes()
+        standing_rows = pa.table({"k": np.arange(KEYS), "v": np.arange(KEYS)})
+        total = int(rate * seconds)
+        keys = np.random.default_rng(7).integers(0, KEYS, total)
+        started = time.perf_counter_ns() + 500_000_000
 
-        def timed() -> None:
-            started = time.thread_time()
-            follow()
-            parts.append(time.thread_time() - started)
+        def push() -> None:
+            standing.push(standing_rows)
+            standing.close()
+            sent = 0
+            while sent < total:
+                due = min(int((time.perf_counter_ns() - started) * rate / 1e9), total)
+                if due > sent:
+                    numbers = np.arange(sent, due)
+                    times = started + (numbers * (1e9 / rate)).astype(np.int64)
+                    stream.push(pa.record_batch({"k": keys[sent:due], "v": numbers % 100, "due": times}))
+                    sent = due
+                time.sleep(PIECE_SECONDS)
+            stream.close()
 
-        views.propagate = timed  # type: ignore[method-assign]
-        for row in range(WARM_UP + epochs):
-            if row == WARM_UP:
-                whole.clear()
-                parts.clear()
-                before = _busy(environment)
-            started = time.thread_time()
-            environment.execute_sql(f"INSERT INTO orders VALUES ({row}, {row % 3}, {row}.5)")
-            whole.append(time.thread_time() - started)
-        print(f"{'one INSERT of one row':<34} {statistics.median(whole) * 1e3:7.3f} ms")
-        print(f"{'of which three views':<34} {statistics.median(parts) * 1e3:7.3f} ms")
-        for name, seconds in _busy(environment).items():
-            print(f"  {name:<32} {(seconds - before[name]) / epochs * 1e3:7.3f} ms (of the clock)")
-
-
-def _busy(environment: TableEnvironment) -> dict[str, float]:
-    return {
-        f"{view.path.name}: {number} {type(vertex.node).__name__}": vertex.busy_seconds
-        for view in environment.session.views.jobs()
-        for number, vertex in enumerate(view.job.dataflow.vertices)
-        if vertex.operator is not None
-    }
+        pusher = threading.Thread(target=push)
+        gc.collect()
+        pusher.start()
+        late: list[np.ndarray] = []
+        for batch in changes:
+            now = time.perf_counter_ns()
+            due = batch.rows["due"].to_numpy()
+            if batch.kinds is not None:
+                due = due[~np.isin(batch.kinds, (UPDATE_BEFORE, DELETE))]
+            late.append((now - due)[due > started + WARM_UP_SECONDS * 1e9])
+        taken = (time.perf_counter_ns() - started) / 1e9
+        pusher.join()
+    milliseconds = np.concatenate(late) / 1e6
+    p50, p99 = np.percentile(milliseconds, [50, 99])
+    return {"p50": p50, "p99": p99, "slowest": milliseconds.max(), "rows_per_second": total / taken}
 
 
 if __name__ == "__main__":
-    main(*(int(a) for a in sys.argv[1:]))
+    sys.exit(main())

@@ -14,7 +14,8 @@ import sys
 import time
 
 from sqlengine import TableEnvironment
-from tests.benchmarks.nexmark_run import ROOT, peak_bytes
+from tests.benchmarks.one_run import peak_bytes
+from tests.benchmarks.suites import ROOT
 
 __all__ = ["main"]
 

@@ -10,7 +10,7 @@ from runtime.core.clock import VirtualClock
 from runtime.plan.nodes import PhysicalNode
 from sqlengine import TableEnvironment
 from tests.benchmarks.nexmark_events import COLUMNS
-from tests.benchmarks.nexmark_run import statements
+from tests.benchmarks.suites import nexmark_texts
 
 EVENTS = 200_000
 SMALL = 1 << 19
@@ -27,9 +27,9 @@ def test_state_is_as_large_as_it_was_expected(query: str) -> None:
                 f"CREATE TABLE {kind} ({columns}, WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND) "
                 f"WITH ('connector' = 'nexmark', 'nexmark.table' = '{kind}', 'events.num' = '{EVENTS}')"
             )
-        declarations, insert = statements(query, "WITH ('connector' = 'blackhole')")
-        environment.execute_script(declarations)
-        environment.execute_sql(insert).wait()
+        texts = nexmark_texts(query, "WITH ('connector' = 'blackhole')")
+        environment.execute_script(texts.declarations)
+        environment.execute_sql(texts.measured).wait()
         flow = list(environment.session.jobs.jobs.values())[-1].job.dataflow
         facts: dict[PhysicalNode, RowFacts] = {}
         measured = []
