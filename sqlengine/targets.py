@@ -13,6 +13,7 @@ from runtime.spark.cluster import RESIDENT, STATE_DIR, Cluster
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.session import spark_session
 from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.sinks import WRITE_IN_TASKS
 from runtime.spark.sources import READ_IN_TASKS
 
 __all__ = ["SPARK_MASTER", "TARGET", "TARGET_OPTIONS", "JobTarget", "target_options"]
@@ -25,7 +26,7 @@ TARGET = text_option(
 SPARK_MASTER = text_option(
     "sqlengine.spark.master", "", "the master of a new Spark session; this machine with all its cores when not given"
 )
-TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS)
+TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS)
 
 
 class JobTarget:

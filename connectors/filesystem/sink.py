@@ -4,6 +4,7 @@ checkpoint, or the job."""
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,13 +17,14 @@ from connectors.filesystem.partition_commit import PartitionCommit, WaitingParti
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode
+from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.spi.format import Format
+from runtime.spi.format import Encoder, Format
 from runtime.spi.table import Delivery
 
-__all__ = ["FileSink", "FileWriter"]
+__all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
 _EXTENSION = {"csv": "csv", "parquet": "parquet"}
 
@@ -76,47 +78,24 @@ class FileSink:
         texts = value_text(values, type_, separator=" ").to_pylist()
         return [f"{column}={self.default_partition if t is None else quote(t, safe=' :+,')}" for t in texts]
 
+    @property
+    def _stored(self) -> list[int]:
+        """The positions of the columns that files hold."""
+        return [i for i, f in enumerate(self.schema) if f.name not in self.partitions]
 
-class FileWriter:
-    """Writes hidden files and names them when they are published.
+    def encoder(self) -> Encoder:
+        """The encoder of a new file."""
+        return self.format.encoder(self.schema.select(tuple(self._stored)), self.time_zone)
 
-    A committable is `{"files": [[hidden path, path], ...]}`, paths relative to the table's folder; with a policy for
-    partitions also `commit` and `waiting` (`WaitingPartitions.due`).
-    """
-
-    def __init__(self, sink: FileSink, job: str) -> None:
-        self._sink = sink
-        schema = sink.schema
-        self._stored_positions = [i for i, f in enumerate(schema) if f.name not in sink.partitions]
-        stored = schema.select(tuple(self._stored_positions))
-        self._partition_positions = [schema.index_of(n) for n in sink.partitions]
-        self._files = StagedFiles(
-            sink.path,
-            job,
-            sink.rolling,
-            _EXTENSION.get(sink.format.name, "jsonl"),
-            lambda: sink.format.encoder(stored, sink.time_zone),
-        )
-        self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path)
-
-    def advance(self, processing_time: int, watermark: int) -> None:
-        self._files.advance(processing_time)
-        if self._partitions is not None:
-            self._partitions.advance(processing_time, watermark)
-
-    def write(self, batch: ChangelogBatch) -> None:
-        if not self._partition_positions:
-            parts = [("", batch)]
-        else:
-            parts = [(folder, rows.select(self._stored_positions)) for folder, rows in self._by_partition(batch)]
-        if self._partitions is not None:
-            self._partitions.wrote(folder for folder, _ in parts)
-        for folder, rows in parts:
-            self._files.write(folder, rows)
+    def by_folder(self, batch: ChangelogBatch) -> list[tuple[str, ChangelogBatch]]:
+        """What files hold of the rows, by folder relative to the root, where it is empty."""
+        if not self.partitions:
+            return [("", batch)]
+        return [(folder, rows.select(self._stored)) for folder, rows in self._by_partition(batch)]
 
     def _by_partition(self, batch: ChangelogBatch) -> list[tuple[str, ChangelogBatch]]:
         """The rows of each partition, in their order, under the name of its folder."""
-        keys = [batch.column(i) for i in self._partition_positions]
+        keys = [batch.column(i) for i in map(self.schema.index_of, self.partitions)]
         encoder = KeyEncoder([k.type for k in keys])
         words = encoder.encode(keys)
         index = HashIndex(encoder.width, max(16, len(words)))
@@ -124,8 +103,7 @@ class FileWriter:
         order = np.argsort(slots, kind="stable")
         firsts = np.flatnonzero(first)
         texts = [
-            self._sink.folder_names(k.take(pa.array(firsts)), column)
-            for k, column in zip(keys, self._sink.partitions, strict=True)
+            self.folder_names(k.take(pa.array(firsts)), column) for k, column in zip(keys, self.partitions, strict=True)
         ]
         parts: list[tuple[str, ChangelogBatch]] = []
         counts = np.bincount(slots, minlength=index.capacity)
@@ -136,6 +114,39 @@ class FileWriter:
                 (os.path.join(*(names[at] for names in texts)), batch.take(order[starts[slot] : starts[slot + 1]]))
             )
         return parts
+
+
+class FileWriter:
+    """Writes hidden files and names them when they are published.
+
+    A committable is `{"files": [[hidden path, path], ...]}`, paths relative to the table's folder; with a policy for
+    partitions also `commit` and `waiting` (`WaitingPartitions.due`).
+    """
+
+    def __init__(self, sink: FileSink, job: str) -> None:
+        self._sink = sink
+        extension = _EXTENSION.get(sink.format.name, "jsonl")
+        self._files = StagedFiles(sink.path, job, sink.rolling, extension, sink.encoder)
+        self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path)
+
+    def advance(self, processing_time: int, watermark: int) -> None:
+        self._files.advance(processing_time)
+        if self._partitions is not None:
+            self._partitions.advance(processing_time, watermark)
+
+    def write(self, batch: ChangelogBatch) -> None:
+        parts = self._sink.by_folder(batch)
+        if self._partitions is not None:
+            self._partitions.wrote(folder for folder, _ in parts)
+        for folder, rows in parts:
+            self._files.write(folder, rows)
+
+    def task_writer(self) -> FileTaskWriter | None:
+        """Partitions that are committed when they are complete need one who knows all of them."""
+        return FileTaskWriter(self._sink, self._files.stem_of_tasks) if self._partitions is None else None
+
+    def adopt(self, written: Any) -> None:
+        self._files.take_closed([(folder, staged) for folder, staged in written])
 
     def flush(self, epoch: int) -> None:
         """Rows stay hidden until `publish`."""
@@ -175,3 +186,30 @@ class FileWriter:
 
     def close(self) -> None:
         self._files.close()
+
+
+@dataclass(frozen=True)
+class FileTaskWriter:
+    """Writes files in a task, under hidden names that nobody else has (`runtime.spi.table.TaskWriter`)."""
+
+    sink: FileSink
+    stem: str
+
+    def write(self, batch: ChangelogBatch) -> list[list[str]]:
+        """Raises ConnectorError E3111 when a file cannot be written."""
+        written: list[list[str]] = []
+        for folder, rows in self.sink.by_folder(batch):
+            staged = os.path.join(folder, f"{self.stem}{uuid.uuid4().hex}")
+            path = os.path.join(self.sink.path, staged)
+            encoder = self.sink.encoder()
+            try:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                with open(path, "wb") as file:
+                    file.write(encoder.encode(rows))
+                    file.write(encoder.finish())
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise ConnectorError(f"cannot write {path}: {error.strerror}", code="E3111") from error
+            written.append([folder, staged])
+        return written

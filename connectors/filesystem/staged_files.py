@@ -88,6 +88,7 @@ class StagedFiles:
         self._prepared: dict[str, str] = {}
         self._made_folders: list[str] = []
         self._unsynced: set[str] = set()
+        self._adopts = False
         if os.path.exists(root) and not os.path.isdir(root):
             raise ConnectorError(
                 f"cannot write to {root}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder"
@@ -177,6 +178,32 @@ class StagedFiles:
 
     def _cannot_write(self, final: str, error: OSError) -> ConnectorError:
         return ConnectorError(f"cannot write {os.path.join(self._root, final)}: {error.strerror}", code="E3111")
+
+    # --- files that tasks write
+
+    @property
+    def stem_of_tasks(self) -> str:
+        """What the names of hidden files begin with that tasks write."""
+        self._adopts = True
+        return f"{self._prefix}{self._run}-task-"
+
+    def take_closed(self, files: Iterable[tuple[str, str]]) -> None:
+        """Closed files that a task has written: folder and hidden path, relative to the root."""
+        for folder, staged in files:
+            final = os.path.join(folder, f"part-{self._line}-{self._run}-{self._count}.{self._extension}")
+            self._count += 1
+            self._closed.append((staged, final))
+            self._unsynced.add(os.path.dirname(os.path.join(self._root, staged)))
+
+    def _remove_never_adopted(self) -> None:
+        """What tasks have written whose work did not count."""
+        for at, _, names in os.walk(self._root):
+            for name in names:
+                path = os.path.join(at, name)
+                ours = name.startswith(self._prefix + self._run + "-task-")
+                if ours and os.path.relpath(path, self._root) not in self._prepared:
+                    with suppress(OSError):
+                        remove_file(path)
 
     # --- publishing
 
@@ -295,6 +322,8 @@ class StagedFiles:
         """After `prepare` and `abort` nothing is open; what is neither prepared nor aborted is removed."""
         if self._open or self._closed:
             self.abort()
+        if self._adopts:
+            self._remove_never_adopted()
 
 
 def _raise(error: OSError) -> None:

@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack
+from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack, TaskWriter, WritesInTasks
 
 __all__ = ["SinkOperator"]
 
@@ -56,6 +56,16 @@ class SinkOperator(Operator):
         if batch is not None and len(batch):
             self._writer.write(batch)
             self.rows_written += len(batch)
+
+    def task_writer(self) -> TaskWriter | None:
+        """What writes for it in another process; None when the writer takes nothing from there."""
+        return self._writer.task_writer() if isinstance(self._writer, WritesInTasks) else None
+
+    def adopt(self, written: Any, rows: int) -> None:
+        """Rows that were written elsewhere are those of the epoch at hand."""
+        assert isinstance(self._writer, WritesInTasks)
+        self._writer.adopt(written)
+        self.rows_written += rows
 
     def prepare(self) -> Any:
         """Make all that was written durable; gives what has to be published, None when there is nothing."""

@@ -31,6 +31,7 @@ from runtime.spark.layout import PREFIX, Layout, lay_out, place_of
 from runtime.spark.program import EpochOrder, Program, own_functions, without_tables
 from runtime.spark.remote import RemoteOperator
 from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.sinks import adopt, row_writers
 from runtime.spark.sources import SourcesInTasks
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record, Report
@@ -97,7 +98,7 @@ class SparkDataflow(Dataflow):
         """How many tasks had to open their state from files."""
         super().__init__(roots, options, functions, time_zone, rejections, checked=checked, job=job)
         nodes = [v.node for v in self.vertices]
-        self._in_tasks = SourcesInTasks(nodes, self._readers_of(), options, functions, time_zone, self.partitions)
+        self._in_tasks = SourcesInTasks(nodes, self._readers_of(), options, functions, time_zone, cluster)
         self._layout = lay_out(nodes, [v.inputs for v in self.vertices], self._roots, self._in_tasks.chained)
         self._with_clock = {
             phase for phase in self._layout.phases if any(follows_clock(nodes[v]) for v in self._layout.vertices(phase))
@@ -108,7 +109,7 @@ class SparkDataflow(Dataflow):
         number = self._index[node]
         if number not in self._in_tasks.branches:
             return SourceInputs(node, *given, **named)
-        return self._in_tasks.inputs(number, self._cluster, self._shipped(), *given, **named)
+        return self._in_tasks.inputs(number, self._shipped(), *given, **named)
 
     def _readers_of(self) -> list[list[int]]:
         return [[self._index[vertex.node] for vertex, _ in readers] for readers in self._readers]
@@ -273,6 +274,8 @@ class SparkDataflow(Dataflow):
         for record in records:
             if record.kind == "out":
                 outputs.setdefault(record.number, []).append(record)
+            elif record.kind == "written":
+                adopt(self.vertices[record.number], *self._cluster.loads(record.payload))
             elif record.kind == "report":
                 reports.append(self._cluster.loads(record.payload))
         for number, found in outputs.items():
@@ -328,6 +331,7 @@ class SparkDataflow(Dataflow):
                 self._job,
                 folder.place,
                 self._checked,
+                row_writers(self.vertices, self._layout, self._roots, self._options),
             )
             self._program = "program"
             folder.write(self._program, self._cluster.dumps(program))

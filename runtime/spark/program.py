@@ -16,6 +16,7 @@ from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import map_inputs, walk_all
 from runtime.spark.layout import Layout
+from runtime.spark.sinks import RowWriter
 from runtime.state.backend import StateBackend
 
 __all__ = ["EpochOrder", "Program", "own_functions", "without_tables"]
@@ -30,6 +31,7 @@ class Program:
         functions: those that are not built in.
         place: the folder of the state versions.
         checked: put the guards around operators.
+        writers: by operator what writes its rows in tasks.
     """
 
     nodes: tuple[PhysicalNode, ...]
@@ -43,6 +45,7 @@ class Program:
     job: str
     place: str
     checked: bool
+    writers: Mapping[int, tuple[RowWriter, ...]]
 
     def operator(self, number: int, rejections: Rejections, backend: StateBackend) -> Operator:
         """One operator, made for a task; `backend`: where the task's state is."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
@@ -201,7 +202,9 @@ def _operator(reading: Reading, node: PhysicalNode) -> Operator:
 class _NoRejections:
     """Nothing of a chain rejects rows: rows without event time are left to the driver."""
 
-    def reject(self, *rejected: object) -> None:
+    def reject(
+        self, operator: str, reason: str, rows: pa.RecordBatch, watermark: int | None, event_time: pa.Array | None
+    ) -> None:
         raise AssertionError("a row was rejected where it is read")
 
 

@@ -29,6 +29,9 @@ class SimulatedCluster:
         self.tasks = 0
         self.repeated = 0
 
+    local = True
+    """All tasks run on this machine."""
+
     def partitions(self, options: Options) -> int:
         return int(options.text("parallelism.default") or 2)
 

@@ -30,8 +30,8 @@ __all__ = ["READ_IN_TASKS", "SourcesInTasks"]
 READ_IN_TASKS = text_option(
     "sqlengine.spark.read-in-tasks",
     "auto",
-    "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is where a table that "
-    "ends has so many rows that it is worth it",
+    "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is on a cluster of "
+    "several machines, where a table that ends has so many rows that it is worth it",
     ("auto", "true", "false"),
 )
 WORTH_ROWS = 200_000
@@ -54,17 +54,18 @@ class SourcesInTasks:
         options: Options,
         functions: FunctionRegistry,
         time_zone: str,
-        partitions: int,
+        cluster: Cluster | SimulatedCluster,
     ) -> None:
         self._nodes = nodes
         self._options = options
         self._functions = functions
         self._time_zone = time_zone
-        self._partitions = partitions
+        self._cluster = cluster
+        self._partitions = cluster.partitions(options)
         self.branches: dict[int, tuple[tuple[int, ...], ...]] = {}
         """By source the operators that run where it is read, for each branch of the plan from the source upward."""
         for number, node in enumerate(nodes):
-            if isinstance(node, SourceExec) and _worth_it(node, options):
+            if isinstance(node, SourceExec) and _worth_it(node, options, cluster):
                 branches = branches_over(number, nodes, readers, functions)
                 if branches is not None:
                     self.branches[number] = branches
@@ -78,9 +79,7 @@ class SourcesInTasks:
         """All of those operators."""
         self._files: set[str] = set()
 
-    def inputs(
-        self, number: int, cluster: Cluster | SimulatedCluster, folder: StateFolder, *given: Any, **named: Any
-    ) -> TaskInputs:
+    def inputs(self, number: int, folder: StateFolder, *given: Any, **named: Any) -> TaskInputs:
         """The reading of one of them; arguments as those of `SourceInputs`."""
         node = self._nodes[number]
         assert isinstance(node, SourceExec)
@@ -97,6 +96,7 @@ class SourcesInTasks:
             self._time_zone,
         )
         file = f"reading-{number}"
+        cluster = self._cluster
         folder.write(file, cluster.dumps(reading))
 
         def read(parts: Sequence[Part]) -> list[Taken]:
@@ -151,14 +151,15 @@ class SourcesInTasks:
         self._files.clear()
 
 
-def _worth_it(node: SourceExec, options: Options) -> bool:
+def _worth_it(node: SourceExec, options: Options, cluster: Cluster | SimulatedCluster) -> bool:
+    """On one machine the driver's readers use all cores as well, and rows need not go through files."""
     table = node.table
     if not (isinstance(table, ReadsAnywhere) and table.reads_anywhere):
         return False
     wanted = options.get(READ_IN_TASKS).lower()
     if wanted != "auto":
         return wanted == "true"
-    if not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
+    if cluster.local or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
         return False
     rows = table.statistics().rows
     return rows is not None and rows >= WORTH_ROWS

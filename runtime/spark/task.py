@@ -34,16 +34,20 @@ from runtime.state.table import StateTable, TableChanges
 
 __all__ = ["Figures", "Record", "Rejected", "Report", "forget", "plain", "run_stage"]
 
+WRITTEN_ROWS = 20_000
+"""Fewer rows of a task than this go to the driver, which puts those of many epochs into one file."""
+
 
 class Record(NamedTuple):
     """What passes between tasks and the driver.
 
     `kind`: `edge` changes on an edge, `out` changes for the driver, `filed` changes of a source that lie in files,
-    `report` what a task did, `error` why it could not. `number`: of the edge, or of the operator. `partition`: where it
-    comes from. `payload`: an Arrow stream of changes, pickled names of files, a pickled `Report`, or a pickled error.
+    `written` what a task has written for a sink, `report` what a task did, `error` why it could not. `number`: of the
+    edge, or of the operator. `partition`: where it comes from. `payload`: an Arrow stream of changes, pickled names of
+    files, a pickled `Report`, or a pickled error.
     """
 
-    kind: Literal["edge", "out", "filed", "report", "error"]
+    kind: Literal["edge", "out", "filed", "written", "report", "error"]
     number: int
     partition: int
     payload: bytes
@@ -246,7 +250,13 @@ def _sent(
 ) -> list[tuple[int, Record]]:
     """An operator's changes, for each edge and for the driver."""
     found: list[tuple[int, Record]] = []
-    if number in program.layout.to_driver:
+    writers = program.writers.get(number, ())
+    if writers and len(output) >= WRITTEN_ROWS and all(w.takes(output) for w in writers):
+        found += [
+            (partition, Record("written", w.sink, partition, pickle.dumps((w.writer.write(output), len(output)))))
+            for w in writers
+        ]
+    elif number in program.layout.to_driver:
         found.append((partition, Record("out", number, partition, encode(output))))
     for edge in program.layout.edges_from(number, order.phase):
         division = program.layout.edges[edge].division

@@ -33,7 +33,9 @@ __all__ = [
     "SourceTable",
     "Split",
     "TableStatistics",
+    "TaskWriter",
     "TellsTime",
+    "WritesInTasks",
 ]
 
 
@@ -306,6 +308,28 @@ class FollowsTime(Protocol):
 
     def advance(self, processing_time: int, watermark: int) -> None:
         """The time of the epoch that comes next, milliseconds since the epoch; called before its rows are written."""
+        ...
+
+
+class TaskWriter(Protocol):
+    """Writes rows for a writer in another process; it can be pickled, and keeps nothing open between calls."""
+
+    def write(self, batch: ChangelogBatch) -> Any:
+        """Rows of an append-only stream are durable and hidden when this returns; gives what `adopt` takes. May be
+        called twice for the same rows: what is never adopted is never seen."""
+        ...
+
+
+@runtime_checkable
+class WritesInTasks(Protocol):
+    """A writer for which other processes can write, on machines that see the same files."""
+
+    def task_writer(self) -> TaskWriter | None:
+        """None when they cannot, with these options."""
+        ...
+
+    def adopt(self, written: Any) -> None:
+        """What a task has written belongs to the epoch at hand, as if `write` had got its rows."""
         ...
 
 

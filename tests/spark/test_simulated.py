@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 import runtime.spark.dataflow
+import runtime.spark.task
 import runtime.spark.task_inputs
 from runtime.core.clock import VirtualClock
+from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.plan.nodes import SourceExec
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
+from runtime.spark.sinks import adopt as real_adopt
 from runtime.spark.task_inputs import TaskInputs
 from sqlengine.environment import TableEnvironment
 
@@ -135,18 +138,28 @@ def test_functions_of_the_user_run_in_tasks() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_sources_that_tasks_read(
+def test_tasks_read_sources_and_write_sinks(
     tmp_path: Path, expected: dict[str, list[str]], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that small epochs go the way of large ones: parts of a split, files, a stage of filters.
     monkeypatch.setattr(runtime.spark.dataflow, "PREFIX_ROWS", 10)
     monkeypatch.setattr(runtime.spark.task_inputs, "_LEAST_ROWS", 20)
+    monkeypatch.setattr(runtime.spark.task, "WRITTEN_ROWS", 5)
+    adopted: list[int] = []
+
+    def adopt(vertex: Vertex, written: object, rows: int) -> None:
+        adopted.append(rows)
+        real_adopt(vertex, written, rows)
+
+    monkeypatch.setattr(runtime.spark.dataflow, "adopt", adopt)
     options = {"sqlengine.spark.read-in-tasks": "true"}
     run(tmp_path, SimulatedCluster(seed), until=4, **options, **{"parallelism.default": 3})
     run(tmp_path, None, until=6)
     job = run(tmp_path, SimulatedCluster(seed), **options, **{"parallelism.default": 2})
     assert job is not None
     assert isinstance(job.dataflow, SparkDataflow)
+    assert sum(adopted) > 50
+    assert not list(tmp_path.rglob(".staged-*"))
     assert all(isinstance(source, TaskInputs) for source in job._sources)
     assert {table: published(tmp_path, table) for table in expected} == expected
     assert [v.rows_out for v in job.dataflow.vertices if isinstance(v.node, SourceExec)] == [1500]

@@ -1,0 +1,75 @@
+"""Sinks whose rows tasks write: hidden files and the like, which the driver adopts when the epoch is done, and publishes
+with its checkpoints as it does with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.options import Options, bool_option
+from runtime.local.dataflow import Vertex
+from runtime.operators.operator import Operator
+from runtime.operators.sink import SinkOperator
+from runtime.plan.nodes import SinkExec
+from runtime.spark.layout import Layout
+from runtime.spi.table import TaskWriter
+
+__all__ = ["WRITE_IN_TASKS", "RowWriter", "adopt", "row_writers"]
+
+WRITE_IN_TASKS = bool_option(
+    "sqlengine.spark.write-in-tasks",
+    True,
+    "whether tasks write rows of an append-only query themselves, where the sink can take that and an epoch has many",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWriter:
+    """What writes an operator's rows for one sink. `not_null`: columns in which there may be no NULL; a batch that has
+    one goes to the driver."""
+
+    sink: int
+    writer: TaskWriter
+    not_null: tuple[int, ...]
+
+    def takes(self, batch: ChangelogBatch) -> bool:
+        return batch.is_append_only and not any(batch.column(i).null_count for i in self.not_null)
+
+
+def row_writers(
+    vertices: Sequence[Vertex], layout: Layout, roots: Sequence[int], options: Options
+) -> Mapping[int, tuple[RowWriter, ...]]:
+    """By operator what writes its rows in tasks: for operators that nobody on the driver reads but such sinks."""
+    found: dict[int, tuple[RowWriter, ...]] = {}
+    if not options.get(WRITE_IN_TASKS):
+        return found
+    for number in layout.to_driver:
+        readers = [(n, v) for n, v in enumerate(vertices) if number in v.inputs and layout.placed[n].phase % 2 == 0]
+        writers = [_writer(n, v) for n, v in readers]
+        known = tuple(w for w in writers if w is not None)
+        if number not in roots and known and len(known) == len(writers):
+            found[number] = known
+    return found
+
+
+def adopt(vertex: Vertex, written: object, rows: int) -> None:
+    """A task has written rows for a sink."""
+    operator = _sink_operator(vertex.operator)
+    assert operator is not None
+    operator.adopt(written, rows)
+    vertex.rows_in += rows
+
+
+def _writer(number: int, vertex: Vertex) -> RowWriter | None:
+    node, operator = vertex.node, _sink_operator(vertex.operator)
+    if operator is None or not isinstance(node, SinkExec) or not node.input.mode.is_append_only:
+        return None
+    writer = operator.task_writer()
+    return None if writer is None else RowWriter(number, writer, tuple(node.not_null))
+
+
+def _sink_operator(operator: Operator | None) -> SinkOperator | None:
+    """The operator of a sink, guards or not."""
+    inner = getattr(operator, "inner", operator)
+    return inner if isinstance(inner, SinkOperator) else None
