@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
-from runtime.core.errors import Span, SqlEngineError, SqlSyntaxError, UnsupportedError
+from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.spark.frame import FrameSource, is_frame, sample_of
 from runtime.spi.table import SourceTable
@@ -159,6 +159,7 @@ class TableFactory(CatalogMethods):
 
         Raises OptionError E1511 for a mode that is none or that the schema does not fit; errors as of CREATE TABLE.
         """
+        self._check_open()
         return create_input(self.__session, name, schema, InputOptions(rowtime, changelog_mode, capacity, keep))
 
     def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
@@ -239,6 +240,7 @@ class TableFactory(CatalogMethods):
         return StatementSet(self._engine)
 
     def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
+        self._check_open()
         self.__session.notes.clear()
         try:
             result = execute(statement, self.__session)
@@ -262,7 +264,15 @@ class TableFactory(CatalogMethods):
             result.wait()
         return result
 
+    def _check_open(self) -> None:
+        """Raise PlanningError E1629 in an environment that is closed: its jobs have stopped, its views follow nothing."""
+        if self.__session.closed.is_set():
+            raise PlanningError(
+                "this TableEnvironment is closed", code="E1629", hint="make another one: TableEnvironment.create()"
+            )
+
     def _explain(self, text: str, details: Sequence[str], locate: Locate) -> str:
+        self._check_open()
         try:
             parsed = parse_statement(text)
             inner = parsed.statement if isinstance(parsed, st.Explain) else parsed

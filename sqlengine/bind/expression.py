@@ -7,7 +7,7 @@ about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -48,7 +48,8 @@ class ExpressionBinder(ExpressionRules):
     """Binds expressions over the columns of a scope.
 
     `aliases` are further names for whole expressions (the select list, for ORDER BY and QUALIFY), which a plain name
-    means before it means a column when `aliases_first`, else after.
+    means before it means a column when `aliases_first`, else after. `keys` are keys of GROUP BY that hold subqueries, as
+    written and as bound: written again in the same scope they mean the same, though each subquery is bound anew.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class ExpressionBinder(ExpressionRules):
         aliases: Mapping[str, Expr] | None = None,
         aliases_first: bool = False,
         mentions: dict[int, Span] | None = None,
+        keys: Sequence[tuple[exp.Expr, Expr]] = (),
     ) -> None:
         self.env = env
         self.scope = scope
@@ -69,6 +71,7 @@ class ExpressionBinder(ExpressionRules):
         self.aliases = aliases or {}
         self.aliases_first = aliases_first
         self.mentions = {} if mentions is None else mentions
+        self.keys = keys
 
     def within(self, clause: Clause) -> ExpressionBinder:
         return ExpressionBinder(
@@ -79,6 +82,7 @@ class ExpressionBinder(ExpressionRules):
             aliases=self.aliases,
             aliases_first=self.aliases_first,
             mentions=self.mentions,
+            keys=self.keys,
         )
 
     def bind(self, tree: exp.Expr) -> Expr:
@@ -86,6 +90,9 @@ class ExpressionBinder(ExpressionRules):
             meant = self._alias(tree)
             if meant is not None:
                 return meant
+        for written, bound in self.keys:
+            if type(written) is type(tree) and written == tree:
+                return bound
         rule = _RULES.get(type(tree))
         if rule is None:
             raise UnsupportedError(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
-from runtime.expr.nodes import Column, ColumnRef, Expr, walk
+from runtime.core.errors import BindError, Span, TypeMismatchError
+from runtime.expr.nodes import Column, ColumnRef, Expr, SubqueryExpr, walk
 from runtime.plan.windows import WindowSpec
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.scope import Scope
@@ -46,6 +46,8 @@ class GroupBy:
     sets: tuple[tuple[int, ...], ...]
     window: GroupWindow | None = None
     spans: dict[int, Span | None] = field(default_factory=dict)
+    written: tuple[tuple[exp.Expr, Expr], ...] = ()
+    """Keys with subqueries as they were written."""
 
     @property
     def is_simple(self) -> bool:
@@ -88,6 +90,7 @@ class _Reader:
         self._batch = env.context.batch
         self.keys: list[Expr] = []
         self.window: GroupWindow | None = None
+        self.written: list[tuple[exp.Expr, Expr]] = []
 
     def read(self, tree: exp.Group) -> GroupBy:
         alternatives = [self._item(item) for item in tree.expressions]
@@ -101,7 +104,7 @@ class _Reader:
                 span=self.window.span,
                 hint="use the window function in FROM: TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), size))",
             )
-        return GroupBy(tuple(self.keys), sets, self.window)
+        return GroupBy(tuple(self.keys), sets, self.window, written=tuple(self.written))
 
     def _item(self, tree: exp.Expr) -> list[tuple[int, ...]]:
         """The sets that one item stands for."""
@@ -127,13 +130,8 @@ class _Reader:
 
     def _key(self, tree: exp.Expr) -> int:
         key = self.binder.bind(tree)
-        if key.type.is_nested and key.type.root.value in ("MAP", "MULTISET"):
-            raise TypeMismatchError(
-                f"rows cannot be grouped by {with_article(key.type.root.value)}",
-                code="E1302",
-                span=span_of(tree),
-                hint="group by what it holds: m['key'] of a MAP, or UNNEST it first",
-            )
+        if any(isinstance(e, SubqueryExpr) for e in walk(key)):
+            self.written.append((tree, key))
         for index, known in enumerate(self.keys):
             if known == key:
                 return index

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from planner.logical.nodes import Limit, LogicalNode, Project, Sort
-from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
+from runtime.core.errors import BindError, Span, TypeMismatchError
 from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
-from sqlengine.bind.over import sort_key
+from sqlengine.bind.over import check_order, sort_key
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, Clause, QueryEnv
 from sqlengine.parse.spans import span_of
@@ -158,13 +158,7 @@ def finish(query: BoundQuery, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
 
 
 def check_sortable(value: Expr, item: exp.Ordered) -> None:
-    """Refuses what has no order: maps and multisets (E1302), and constants, which say nothing."""
-    if value.type.root.value in ("MAP", "MULTISET"):
-        raise TypeMismatchError(
-            f"rows cannot be ordered by {with_article(value.type.root.value)}",
-            code="E1302",
-            span=span_of(item),
-            hint="order by what it holds: m['key'] of a MAP, CARDINALITY(m)",
-        )
+    """Refuses what has no order (E1302), and constants, which say nothing."""
+    check_order(value, item)
     if isinstance(value, Literal) and value.value is None:
         raise TypeMismatchError("ORDER BY NULL says nothing", code="E1306", span=span_of(item), hint="leave it out")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import TypeRoot
+from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean, with_article
+from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
 from runtime.expr.nodes import Expr, Frame, FrameBound, Literal, SortKey, WindowCall
 from sqlengine.bind.calls import aggregate_parts, resolved_arguments
@@ -18,14 +18,34 @@ from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.session import Clause, ExpressionRules
 from sqlengine.parse.spans import span_of
 
-__all__ = ["OVER", "sort_key"]
+__all__ = ["OVER", "check_order", "sort_key"]
 
 _NOT_OVER = ("JSON_OBJECTAGG", "JSON_ARRAYAGG")
 _FOLLOWS_ARGUMENT = frozenset({"SUM", "AVG", "MIN", "MAX"})
 
 
+def _unordered(type_: DataType) -> DataType | None:
+    """The type, or the one inside a ROW, whose values have no order."""
+    if type_.root.value in ("ARRAY", "MAP", "MULTISET"):
+        return type_
+    return next((t for f in type_.fields if (t := _unordered(f.type)) is not None), None)
+
+
+def check_order(value: Expr, item: exp.Ordered) -> None:
+    """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: arrays, maps, multisets."""
+    unordered = _unordered(value.type)
+    if unordered is not None:
+        raise TypeMismatchError(
+            f"rows cannot be ordered by {with_article(unordered.root.value)}",
+            code="E1302",
+            span=span_of(item),
+            hint="order by what it holds: a[1] of an ARRAY, m['key'] of a MAP, CARDINALITY(m)",
+        )
+
+
 def sort_key(expr: Expr, item: exp.Ordered) -> SortKey:
     """An item of ORDER BY: NULLs are the smallest values unless it says otherwise."""
+    check_order(expr, item)
     descending = bool(item.args.get("desc"))
     nulls_first = item.args.get("nulls_first")
     if nulls_first is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -55,7 +56,8 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     try:
         if where is not None:
             plan = Filter(plan, ExpressionBinder(env, scope, Clause("WHERE")).condition(where.this, "WHERE"))
-        group, scope = bind_group_by(group_tree, env, scope, mentions)
+        # Only what the groups are asked for can be refused for not being grouped.
+        group, scope = bind_group_by(group_tree, env, scope, {})
     except BindError as error:
         _tell_of_alias(error, tree)
         raise
@@ -63,7 +65,7 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     windows = _named_windows(tree)
     never_empty = group_tree is not None and group.never_empty
     clause = Clause("SELECT", aggregates=True, windows=True, never_empty=never_empty)
-    binder = ExpressionBinder(env, scope, clause, windows=windows, mentions=mentions)
+    binder = ExpressionBinder(env, scope, clause, windows=windows, mentions=mentions, keys=group.written)
     items = _select_list(binder, tree.expressions)
     aliases = {i.name: i.value for i in items if i.aliased and i.name is not None}
     rest = _Rest(tree, binder, items, aliases)
@@ -133,7 +135,7 @@ class _Rest:
         self.qualify: Expr | None = None
         self.order: list[tuple[exp.Ordered, int | Expr]] = []
         env, scope = binder.env, binder.scope
-        shared = {"windows": binder.windows, "mentions": binder.mentions}
+        shared: dict[str, Any] = {"windows": binder.windows, "mentions": binder.mentions, "keys": binder.keys}
         having, qualify, order = tree.args.get("having"), tree.args.get("qualify"), tree.args.get("order")
         if having is not None:
             clause = Clause("HAVING", aggregates=True, never_empty=binder.clause.never_empty)

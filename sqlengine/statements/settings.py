@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
 from planner.lower.lowering import STATE_TTL
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
@@ -93,6 +95,19 @@ def set_option(statement: st.Set, session: Session) -> Result:
     return Result.ok()
 
 
+def _near(key: str) -> str:
+    """Options that look like a key, or have its letters inside: `timezone` for `table.local-time-zone`."""
+    near = did_you_mean(key, SESSION_OPTIONS)
+    if near is not None:
+        return near
+    letters = re.sub(r"[._-]", "", key.lower())
+    held = sorted(known for known in SESSION_OPTIONS if len(letters) > 3 and letters in re.sub(r"[._-]", "", known))
+    if held:
+        return "there is: " + ", ".join(f'"{known}"' for known in held[:4])
+    groups = sorted({known.partition(".")[0] for known in SESSION_OPTIONS})
+    return f"options begin with {', '.join(groups)}; docs/options.md lists all"
+
+
 def set_value(session: Session, key: str, value: str) -> None:
     """Set an option. Raises OptionError for a value that it cannot have, and E1503 for a key that is neither ours nor
     Flink's."""
@@ -102,7 +117,7 @@ def set_value(session: Session, key: str, value: str) -> None:
         raise OptionError(
             f"unknown option '{key}'",
             code="E1503",
-            hint=did_you_mean(key, SESSION_OPTIONS) or "docs/options.md lists all",
+            hint=_near(key),
         )
     if key == TIME_ZONE.key and time_zone_name(value) is None:
         raise OptionError(

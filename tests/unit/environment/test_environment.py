@@ -256,3 +256,39 @@ def test_a_query_that_was_stopped_has_no_final_rows(t_env: TableEnvironment) -> 
     half = t_env.execute_sql("SELECT id FROM t")
     half.cancel()
     assert list(half.collect()) == []
+
+
+def test_a_closed_environment_takes_no_statements() -> None:
+    t_env = TableEnvironment.create()
+    t_env.execute_sql("CREATE TABLE t (a INT)")
+    table = t_env.from_path("t")
+    t_env.close()
+    for ask in (
+        lambda: t_env.execute_sql("SELECT 1"),
+        lambda: t_env.execute_script("CREATE TABLE u (a INT)"),
+        lambda: t_env.explain_sql("SELECT 1"),
+        lambda: t_env.create_input("i", {"a": "INT"}),
+        lambda: table.execute(),
+        lambda: table.execute_insert("t"),
+    ):
+        with pytest.raises(SqlEngineError, match="E1629 this TableEnvironment is closed"):
+            ask()
+    t_env.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("table.exec.state.tttl", 'did you mean "table.exec.state.ttl"?'),
+        ("timezone", 'there is: "table.local-time-zone"'),
+        (
+            "foo",
+            "options begin with execution, optimizer, parallelism, pipeline, restart-strategy, sql-client, "
+            "sqlengine, state, table; docs/options.md lists all",
+        ),
+    ],
+)
+def test_an_unknown_option_names_those_that_are_near(key: str, hint: str) -> None:
+    with TableEnvironment.create() as t_env, pytest.raises(SqlEngineError) as caught:
+        t_env.execute_sql(f"SET '{key}' = '1'")
+    assert caught.value.hint == hint
