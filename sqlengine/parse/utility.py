@@ -75,7 +75,8 @@ def read_utility(cursor: Cursor) -> nodes.Statement:
         choices = machine.choices()
         if token.kind is END or token.upper == ";":
             cursor.offered(lambda machine=machine: machine.accepts())
-            if "$END" not in choices:
+            # A state may stand for the ends of several rules, of which only some may end here.
+            if "$END" not in choices or "$END" not in machine.accepts():
                 _fail(cursor, machine.accepts())
             return _Builder(cursor).build(machine.feed_eof().children[0])
         terminal = _terminal(cursor, token, choices)

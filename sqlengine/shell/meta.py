@@ -71,7 +71,7 @@ def _wrong(command: str, argument: str, hint: str) -> UnsupportedError:
 
 def _list(executor: Executor, columns: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> None:
     schema = Schema.of(*((name, STRING) for name in columns))
-    cells = [[row[i] for row in rows] for i in range(len(columns))]
+    cells = [[row[i] or "" for row in rows] for i in range(len(columns))]
     executor.show_list(Result.table(schema, cells))
 
 

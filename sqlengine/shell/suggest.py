@@ -119,7 +119,7 @@ class Suggester:
             yield from self._columns(scope, size)
             yield from self._functions(size, lower=lower)
         for word in (*expected.words, *(_VALUES if expected.expression else ())):
-            phrase = _PHRASES.get(word, word)
+            phrase = word if (first, word) == ("SHOW", "FULL") else _PHRASES.get(word, word)
             yield Suggestion(phrase.lower() if lower else phrase, size, "keyword")
         if expected.type:
             for name in _TYPES:

@@ -12,8 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
@@ -26,9 +29,9 @@ from sqlengine.shell.meta import Leave
 from sqlengine.shell.prompt import greeting
 from sqlengine.shell.reader import pieces
 from sqlengine.shell.screen import Screen
-from tests.docs.pages import ROOT, Block, blocks_of, matched
+from tests.docs.pages import ROOT, Block, blocks_of, matched, without_times
 
-__all__ = ["VARIABLES", "PageRun"]
+__all__ = ["PageRun", "check_page"]
 
 SCREENS = ROOT / "tests" / "cli" / "screens"
 VARIABLES = {"NO_COLOR": "1", "COLUMNS": "120", "LINES": "40", "PYTHONPATH": str(ROOT)}
@@ -38,6 +41,24 @@ SECONDS = 60
 _PROMPT = re.compile(r"(?:sqlengine|[a-z_]+\.[a-z_]+)> ")
 _CONTINUED = re.compile(r" *-> ")
 _NUMBERED = re.compile(r"from_elements_\d+")
+
+
+def check_page(
+    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *, rewrite: bool, spark: bool = False
+) -> None:
+    """Run the blocks of a page in a folder: those for Spark, or all others. What they show must be what comes out."""
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    (folder / "sql_examples").symlink_to(ROOT / "sql_examples")
+    run = PageRun(page.read_text(encoding="utf-8"), folder, spark=spark)
+    run.run()
+    if rewrite:
+        page.write_text("\n".join(run.lines) + "\n", encoding="utf-8")
+    difference = list(
+        unified_diff(page.read_text(encoding="utf-8").splitlines(), run.lines, "the page", "what comes out", n=2)
+    )
+    assert not difference, "\n".join(difference)
 
 
 class PageRun:
@@ -160,7 +181,7 @@ class PageRun:
                 output = self._example("\n".join(line[4:] for line in shown) + "\n")
             else:
                 output = self._typed(kind, shown, expected)
-            made += expected if matched(expected, output) else output
+            made += expected if matched(expected, output) else map(without_times, output)
         return made
 
     def _command(self, lines: Sequence[str], expected: Sequence[str], until: str | None) -> list[str]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "blocks_of", "headings_of", "links_of", "matched", "named_files", "pages"]
+__all__ = ["ROOT", "Block", "blocks_of", "headings_of", "links_of", "matched", "named_files", "pages", "without_times"]
 
 ROOT = Path(__file__).parent.parent.parent
 _FENCE = re.compile(r"^```(\w*)(?: (.*))?$")

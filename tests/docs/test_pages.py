@@ -9,7 +9,7 @@ import pytest
 
 from connectors.catalogue import standard_registry
 from runtime.expr.library import builtin_functions
-from tests.docs.page_run import VARIABLES, PageRun
+from tests.docs.page_run import check_page
 from tests.docs.pages import ROOT, blocks_of, headings_of, links_of, matched, outside_of_blocks, pages
 from tests.docs.reference import connector_names, documented_functions, functions_page, with_option_tables
 
@@ -20,16 +20,7 @@ PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
 def test_the_code_gives_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
 ) -> None:
-    for name, value in VARIABLES.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "sql_examples").symlink_to(ROOT / "sql_examples")
-    text = page.read_text(encoding="utf-8")
-    run = PageRun(text, tmp_path)
-    run.run()
-    if rewrite:
-        page.write_text("\n".join(run.lines) + "\n", encoding="utf-8")
-    assert run.lines == page.read_text(encoding="utf-8").splitlines()
+    check_page(page, tmp_path, monkeypatch, rewrite=rewrite)
 
 
 @pytest.mark.parametrize("page", PAGES)

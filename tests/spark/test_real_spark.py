@@ -20,6 +20,7 @@ from sqlengine.environment import TableEnvironment
 from sqlengine.testing.runner import SPARK_CUTS, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines
 from sqlengine.testing.slt import read_slt
+from tests.docs.page_run import check_page
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -93,3 +94,11 @@ def test_an_error_of_a_row_is_the_users_and_told_as_embedded(spark: Any) -> None
     t_env.execute_sql("INSERT INTO t VALUES ('1'), ('x')")
     with pytest.raises(ExpressionError):
         list(t_env.execute_sql("SELECT MAX(CAST(m AS INT)) FROM (SELECT MAX(k) m FROM t GROUP BY k)"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["docs/guide.md", "docs/spark.md"])
+def test_the_documentation_on_spark(
+    page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
+) -> None:
+    check_page(ROOT / page, tmp_path, monkeypatch, rewrite=rewrite, spark=True)
