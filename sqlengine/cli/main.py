@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runtime.core.errors import SqlEngineError, render
+from runtime.core.errors import SqlEngineError, did_you_mean, render
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.explain import explain_command
@@ -25,6 +25,7 @@ from sqlengine.targets import target_options
 
 __all__ = ["main"]
 
+COMMANDS = ("shell", "run", "explain", "test", "spark-package")
 EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
@@ -91,6 +92,7 @@ _EXPLAIN_MORE = """\
 details:
   CHANGELOG_MODE       on each edge: which row kinds it carries (I, UB, UA, D) and the keys of its updates
   STATE                what each operator keeps, and what bounds it
+  PLAN_ADVICE          what could be better
   ESTIMATED_COST       rows and changes that the planner reckons with
   JSON_EXECUTION_PLAN  the physical plan as JSON
 
@@ -214,7 +216,16 @@ def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
 
 
 def _parser(make: object, description: str, epilog: str, **more: object) -> argparse.ArgumentParser:
-    return make(description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **more)  # type: ignore[operator, no-any-return]
+    return make(description=description, epilog=epilog, formatter_class=_Help, **more)  # type: ignore[operator, no-any-return]
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose options stand beside what they do."""
+
+    def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 30, width: int | None = None):
+        super().__init__(prog, indent_increment, max_help_position, width)
+        # argparse does not count how far the names of commands are moved in.
+        self._action_max_length = max(map(len, COMMANDS)) + 2 * indent_increment
 
 
 def _sql_arguments(parser: argparse.ArgumentParser, about: str) -> None:
@@ -276,12 +287,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _leave_pandas_alone()
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
+    if given and not given[0].startswith("-") and given[0] not in COMMANDS:
+        file = given[0].endswith(".sql") or os.path.isfile(given[0])
+        hint = f"did you mean: sqlengine run {given[0]}" if file else did_you_mean(given[0], COMMANDS)
+        parser.error(f"no command '{given[0]}'; {hint or 'there is: ' + ', '.join(COMMANDS)}")
     args = parser.parse_args(given)
     options: dict[str, str] = {}
     for option in args.options:
         key, equals, value = option.partition("=")
         if not equals:
-            parser.error(f"-D takes KEY=VALUE, not '{option}'")
+            getattr(args, "parser", parser).error(f"-D takes KEY=VALUE, not '{option}'")
         options[key.strip()] = value.strip()
     if args.command in ("run", "explain") and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")

@@ -215,7 +215,9 @@ def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give a FILE of SQL" in usage_error(capsys, "run")
     assert "-D takes KEY=VALUE" in usage_error(capsys, "run", "-D", "x", "-e", "SELECT 1")
     assert "invalid choice: 'xml'" in usage_error(capsys, "run", "--format", "xml", "-e", "SELECT 1")
-    assert "invalid choice: 'rnu'" in usage_error(capsys, "rnu")
+    assert "no command 'rnu'; did you mean \"run\"?" in usage_error(capsys, "rnu")
+    assert "did you mean: sqlengine run job.sql" in usage_error(capsys, "job.sql")
+    assert 'there is: "explain", "run", "shell"' in usage_error(capsys, "frobnicate")
 
 
 def test_internal_errors_show_no_stack(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ shown anew)."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,9 @@ def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
 
 def test_every_function_is_on_the_page() -> None:
     assert sorted(f.name for f in builtin_functions()) == sorted(documented_functions())
+
+
+def test_decisions_are_numbered_in_order() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    numbers = [int(number) for number in re.findall(r"(?m)^(\d+)\. \*\*", text)]
+    assert numbers == list(range(1, len(numbers) + 1))
