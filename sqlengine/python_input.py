@@ -163,6 +163,12 @@ class Input:
         return ChangelogBatch(columns, kinds)
 
     def _columns(self, rows: Any) -> pa.RecordBatch:
+        if self._is_one_row(rows):
+            raise TypeMismatchError(
+                f"{self.name} takes a list of rows, and this is one row",
+                code="E1325",
+                hint="push([row]), or push_row(value, ...)",
+            )
         if isinstance(rows, (list, tuple)):
             _, table = elements(rows, self.schema)
         else:
@@ -178,6 +184,11 @@ class Input:
         if batches:
             return batches[0]
         return ChangelogBatch.empty(self.schema).rows
+
+    def _is_one_row(self, rows: Any) -> bool:
+        if isinstance(rows, (list, tuple)):
+            return len(self.schema) > 1 and bool(rows) and not any(isinstance(r, (list, tuple, dict)) for r in rows)
+        return isinstance(rows, dict)
 
     def _by_name(self, rows: Any) -> pa.Table:
         """Arrow and data frames: columns by name, where they have the names, else in order."""

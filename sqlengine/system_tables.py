@@ -128,7 +128,7 @@ class SystemTables:
                         lost,
                         0 if size is None else size.rows,
                         0 if size is None else size.bytes,
-                        vertex.busy_seconds * 1000,
+                        round(vertex.busy_seconds * 1000, 3),
                         None if vertex.watermark in (MIN_WATERMARK, MAX_WATERMARK) else vertex.watermark * 1000,
                     )
                 )

@@ -243,6 +243,16 @@ MISTAKES: dict[str, tuple[Callable[[TableEnvironment], object], str]] = {
         """E1327 'I' is no row kind
   hint: the row kinds are '+I', '-U', '+U' and '-D'""",
     ),
+    "one row": (
+        lambda e: e.create_input("i", COLUMNS).push(("a", 1)),
+        """E1325 default_catalog.default_database.i takes a list of rows, and this is one row
+  hint: push([row]), or push_row(value, ...)""",
+    ),
+    "one row by name": (
+        lambda e: e.create_input("i", COLUMNS).push({"name": "a", "n": 1}),
+        """E1325 default_catalog.default_database.i takes a list of rows, and this is one row
+  hint: push([row]), or push_row(value, ...)""",
+    ),
     "null": (
         lambda e: e.create_input("i", {"n": "INT NOT NULL"}).push([(None,)]),
         """E1326 the column "n" of default_catalog.default_database.i is NOT NULL, and a row has NULL there
