@@ -51,7 +51,7 @@ class Reference:
         self._tables: dict[SourceTable, str] = {}
         self.windows: list[LogicalNode] = []
         """Plans of window functions whose groups close; `$0`, `$1` in the text stand for their watermarks."""
-        text = Relations(functions, self._own, self._table, self._closed).of(plan)
+        text, self.unordered = Relations(functions, self._own, self._table, self._closed).whole(plan)
         columns = ", ".join(f"c{c.id}" for c in plan.columns)
         self.text = f"SELECT {columns} FROM ({text})"
 

@@ -10,8 +10,9 @@ are. Where Flink's meaning and DuckDB's differ, Flink's is written:
 | aggregate over no rows without GROUP BY | no row | one row |
 | NULLs in ORDER BY | the smallest values | by option |
 
-A group of a window is there when the watermark has passed its end. Rows that are equal where an order decides raise
-`TIES` in DuckDB: several answers are right then.
+The parts of LISTAGG, ARRAY_AGG and COLLECT come in any order, and are compared sorted. A group of a window is there when
+the watermark has passed its end. Rows that are equal where an order decides raise `TIES` in DuckDB: several answers are
+right then.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ from collections.abc import Callable, Iterable, Sequence
 
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
-from runtime.core.types import DataType
+from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import FunctionRegistry
-from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, FrameBound, SortKey, WindowCall
+from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, FrameBound, Literal, SortKey, WindowCall
 from runtime.plan.parts import JoinKind
-from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow
-from sqlengine.verify.texts import CannotVerify, Texts, duck_type, name_of
+from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow
+from sqlengine.verify.rows import Unordered
+from sqlengine.verify.texts import CannotVerify, Texts, duck_type, name_of, quoted
 
 __all__ = ["TIES", "Relations"]
 
 TIES = "sqlengine: rows that are equal in an order"
 _SIMPLE = frozenset(("SUM", "COUNT", "MIN", "MAX", "AVG"))
 _OUTER = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
+_GATHERING = frozenset(("LISTAGG", "ARRAY_AGG", "ARRAY_AGG_IGNORE_NULLS", "COLLECT"))
 _RANKS = ("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST")
 
 
@@ -55,6 +58,15 @@ class Relations:
         self._texts = Texts(functions, own, self.of)
         self._table = table
         self._closed = closed
+        self._sessions: set[n.WindowTable] = set()
+        """Session windows whose rows were not grouped so far."""
+
+    def whole(self, plan: LogicalNode) -> tuple[str, list[Unordered | None]]:
+        """The query of a whole plan, and which of its columns have parts in any order. Raises CannotVerify."""
+        text = self.of(plan)
+        if self._sessions:
+            raise CannotVerify("a session window that is not grouped by")
+        return text, [self._texts.unordered.get(c.id) for c in plan.columns]
 
     def of(self, plan: LogicalNode) -> str:
         """The query. Raises CannotVerify."""
@@ -63,18 +75,18 @@ class Relations:
                 if plan.table is None:
                     raise CannotVerify("a table that is asked by key")
                 fields = zip(plan.table.schema.names, columns, strict=True)
-                return (
-                    f"SELECT {_list(_quoted(f) + ' AS ' + name_of(c.id) for f, c in fields)} FROM {self._table(plan)}"
-                )
+                return f"SELECT {_list(quoted(f) + ' AS ' + name_of(c.id) for f, c in fields)} FROM {self._table(plan)}"
             case n.Shared(produced=produced, plan=inner):
                 return self._renamed(inner, produced)
             case n.Values(rows=rows, produced=produced):
                 return self._values(rows, produced)
             case n.Project(input=source, items=items):
-                texts = (f"{self._texts.of(e)} AS {name_of(c.id)}" for c, e in items)
-                return f"SELECT {_list(texts) or '1 AS none'} FROM ({self.of(source)})"
+                below = self.of(source)
+                texts = [f"{self._passed(c, e)} AS {name_of(c.id)}" for c, e in items]
+                return f"SELECT {_list(texts) or '1 AS none'} FROM ({below})"
             case n.Filter(input=source, predicate=predicate):
-                return f"SELECT * FROM ({self.of(source)}) WHERE {self._texts.of(predicate)}"
+                below = self.of(source)
+                return f"SELECT * FROM ({below}) WHERE {self._texts.of(predicate)}"
             case n.Join() | n.DependentJoin():
                 return self._join(plan)
             case n.Aggregate():
@@ -106,16 +118,54 @@ class Relations:
             case n.TemporalJoin():
                 raise CannotVerify("a temporal join")
             case n.Unnest():
-                raise CannotVerify("UNNEST")
+                return self._unnest(plan)
             case n.Limit():
                 raise CannotVerify("LIMIT without ORDER BY, of which several answers are right")
             case _:
                 raise CannotVerify(type(plan).__name__)
 
+    def _passed(self, column: Column, value: Expr) -> str:
+        """An item of a select list. What has parts in any order may be passed on as it is."""
+        known = self._texts.unordered.get(value.id) if isinstance(value, ColumnRef) else None
+        if known is None:
+            return self._texts.of(value)
+        self._texts.unordered[column.id] = known
+        assert isinstance(value, ColumnRef)
+        return name_of(value.id)
+
+    def _unnest(self, plan: n.Unnest) -> str:
+        if plan.collection.type.root is not TypeRoot.ARRAY:
+            raise CannotVerify(f"UNNEST of a {plan.collection.type.root.value}")
+        below, columns = self.of(plan.input), _list(name_of(c.id) for c in plan.input.columns)
+        values = self._texts.of(plan.collection)
+        element = plan.collection.type.children[0]
+        *produced, last = plan.produced if plan.ordinality else (*plan.produced, None)
+        numbers = "range(1, len(items) + 1)"
+        if plan.outer:
+            gone = "items IS NULL OR len(items) = 0"
+            numbers = f"CASE WHEN {gone} THEN [NULL] ELSE {numbers} END"
+            items = f"unnest(CASE WHEN {gone} THEN [NULL] ELSE items END) AS item"
+        else:
+            items = "unnest(items) AS item"
+        inner = (
+            f"SELECT {columns or '1 AS none'}, {items}, unnest({numbers}) AS place "
+            f"FROM (SELECT *, {values} AS items FROM ({below}))"
+        )
+        parts = ["item"]
+        if element.fields:
+            parts = [f"item[{_literal(f.name)}]" for f in element.fields]
+        made = [f"CAST({p} AS {duck_type(c.type)}) AS {name_of(c.id)}" for p, c in zip(parts, produced, strict=True)]
+        if last is not None:
+            made.append(f"CAST(place AS {duck_type(last.type)}) AS {name_of(last.id)}")
+        return f"SELECT {_list([columns, *made] if columns else made)} FROM ({inner})"
+
     def _renamed(self, plan: LogicalNode, produced: Sequence[Column]) -> str:
+        below = self.of(plan)
+        if any(c.id in self._texts.unordered for c in plan.columns):
+            raise CannotVerify("a set operation over LISTAGG, ARRAY_AGG or COLLECT")
         pairs = zip(plan.columns, produced, strict=True)
         columns = _list(f"CAST({name_of(a.id)} AS {duck_type(b.type)}) AS {name_of(b.id)}" for a, b in pairs)
-        return f"SELECT {columns} FROM ({self.of(plan)})"
+        return f"SELECT {columns} FROM ({below})"
 
     def _values(self, rows: Sequence[Sequence[Expr]], produced: Sequence[Column]) -> str:
         if not produced:
@@ -139,17 +189,43 @@ class Relations:
     def _aggregate(self, plan: n.Aggregate) -> str:
         source = self.of(plan.input)
         window = _window_columns(plan.input)
-        group = [name_of(g.id) for g in plan.group]
+        group = [self._texts.of(g) for g in plan.group]
         where = ""
         grouped = {g.id for g in plan.group}
         if window is not None and window[1] & grouped and window[2] & grouped:
             end = name_of(min(window[2] & grouped))
             where = f" WHERE epoch_ms({end}) - 1 <= {self._closed(window[0])}"
-        calls = [f"{self._aggregated(call)} AS {name_of(column.id)}" for column, call in plan.calls]
+            self._sessions.discard(window[0])
+        calls = [
+            f"{self._gathered(column, call) or self._aggregated(call)} AS {name_of(column.id)}"
+            for column, call in plan.calls
+        ]
         text = f"SELECT {_list([*group, *calls]) or '1 AS none'} FROM ({source}){where}"
         if group:
             return f"{text} GROUP BY {_list(group)}"
         return text if plan.scalar else f"{text} HAVING COUNT(*) > 0"
+
+    def _gathered(self, column: Column, call: AggregateCall) -> str | None:
+        """LISTAGG, ARRAY_AGG and COLLECT: values in order of arrival, which DuckDB does not know."""
+        if call.function not in _GATHERING or call.order_by:
+            return None
+        distinct = "DISTINCT " if call.distinct else ""
+        value = self._texts.of(call.args[0])
+        conditions = [] if call.filter is None else [self._texts.of(call.filter)]
+        if call.function != "ARRAY_AGG":
+            conditions.append(f"({value}) IS NOT NULL")
+        rest = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+        if call.function == "LISTAGG":
+            separator = call.args[1] if len(call.args) > 1 else None
+            if separator is not None and not isinstance(separator, Literal):
+                raise CannotVerify("LISTAGG with a computed separator")
+            between = "," if separator is None else separator.value
+            if between is None:
+                raise CannotVerify("LISTAGG with a separator that is NULL")
+            self._texts.unordered[column.id] = Unordered(separator=between)
+            return f"string_agg({distinct}{value}, {_literal(between)}){rest}"
+        self._texts.unordered[column.id] = Unordered(counted=call.function == "COLLECT")
+        return f"list({distinct}{value}){rest}"
 
     def _aggregated(self, call: AggregateCall | WindowCall, over: str = "") -> str:
         name = call.function
@@ -184,12 +260,34 @@ class Relations:
                 return self._windows(
                     plan, f"SELECT {columns}, {first} AS start_ms, unnest({ends}) AS end_ms FROM ({source})"
                 )
+            case SessionWindow(gap=gap):
+                return self._session(plan, source, at, gap)
             case _:
-                raise CannotVerify("a session window")
+                raise CannotVerify("a window that the rows have already")
         opened = (
             f"SELECT {columns}, unnest({starts}) AS start_ms FROM ({source}) WHERE {name_of(plan.time.id)} IS NOT NULL"
         )
         return self._windows(plan, f"SELECT *, {length} AS end_ms FROM ({opened})")
+
+    def _session(self, plan: n.WindowTable, source: str, at: str, gap: int) -> str:
+        """Rows no further apart than the gap stand in one session. Of rows exactly a gap apart it depends on the
+        watermark between them whether the first one's session was still open, so nobody is judged then."""
+        self._sessions.add(plan)
+        columns = _list(name_of(c.id) for c in plan.input.columns)
+        keys = f"PARTITION BY {_list(name_of(c.id) for c in plan.partition)} " if plan.partition else ""
+        rows = f"SELECT {columns}, {at} AS at_ms FROM ({source}) WHERE {name_of(plan.time.id)} IS NOT NULL"
+        apart = f"SELECT *, at_ms - LAG(at_ms) OVER ({keys}ORDER BY at_ms) AS apart FROM ({rows})"
+        opens = (
+            f"SELECT *, CASE WHEN apart = {gap} THEN error('{TIES}') WHEN apart < {gap} THEN 0 ELSE 1 END AS opens "
+            f"FROM ({apart})"
+        )
+        numbered = f"SELECT *, SUM(opens) OVER ({keys}ORDER BY at_ms) AS session FROM ({opens})"
+        within = f"PARTITION BY {_list([*(name_of(c.id) for c in plan.partition), 'session'])}"
+        return self._windows(
+            plan,
+            f"SELECT {columns}, MIN(at_ms) OVER ({within}) AS start_ms, MAX(at_ms) OVER ({within}) + {gap} AS end_ms "
+            f"FROM ({numbered})",
+        )
 
     def _windows(self, plan: n.WindowTable, inner: str) -> str:
         columns = _list(name_of(c.id) for c in plan.input.columns)
@@ -222,13 +320,14 @@ class Relations:
         return f"SELECT *, {_list(added)} FROM ({source})"
 
     def _top(self, plan: n.Sort) -> str:
+        below = self.of(plan.input)
         columns = _list(name_of(c.id) for c in plan.columns)
         order = _list(map(self._order_item, plan.keys))
         keys = _list(self._texts.of(k.expr) for k in plan.keys)
         last = "9223372036854775807" if plan.limit is None else str(plan.offset + plan.limit)
         numbered = (
             f"SELECT *, ROW_NUMBER() OVER (ORDER BY {order}) AS place, RANK() OVER (ORDER BY {order}) AS first_place, "
-            f"COUNT(*) OVER (PARTITION BY {keys}) AS peers FROM ({self.of(plan.input)})"
+            f"COUNT(*) OVER (PARTITION BY {keys}) AS peers FROM ({below})"
         )
         split = " OR ".join(
             f"(first_place <= {edge} AND first_place + peers - 1 > {edge})" for edge in (plan.offset, last)
@@ -292,5 +391,5 @@ def _list(texts: object) -> str:
     return ", ".join(texts)  # type: ignore[arg-type]
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

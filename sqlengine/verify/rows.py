@@ -6,14 +6,43 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["Row", "difference", "rows_of"]
+__all__ = ["Row", "Unordered", "difference", "rows_of", "sorted_parts"]
 
 Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unordered:
+    """A column whose values have parts that come in any order: a text with a separator between them (LISTAGG), an array,
+    or, with `counted`, values with how often they are there (COLLECT)."""
+
+    separator: str | None = None
+    counted: bool = False
+
+
+def sorted_parts(rows: Sequence[Row], unordered: Sequence[Unordered | None]) -> list[Row]:
+    """The rows with the parts of such columns in one order."""
+    if not any(unordered):
+        return list(rows)
+    return [tuple(v if u is None else _parts(v, u) for v, u in zip(row, unordered, strict=True)) for row in rows]
+
+
+def _parts(value: Any, unordered: Unordered) -> Any:
+    if unordered.counted:
+        pairs = [] if value is None else value
+        whole = [v[0] for v in pairs for _ in range(v[1])] if pairs and isinstance(pairs[0], tuple) else pairs
+        return tuple(sorted((_value(v) for v in whole), key=_key))
+    if value is None:
+        return None
+    if unordered.separator is not None:
+        return tuple(sorted(value.split(unordered.separator) if unordered.separator else value))
+    return tuple(sorted((_value(v) for v in value), key=_key))
 
 
 def rows_of(table: pa.Table) -> list[Row]:
@@ -46,8 +75,14 @@ def _plain(row: Sequence[Any]) -> Row:
 def _value(value: Any) -> Any:
     if isinstance(value, bool):
         return value
+    if isinstance(value, float) and math.isinf(value):
+        return value
     if isinstance(value, float | Decimal) and value == value and value == int(value):
         return int(value)
+    if isinstance(value, list):
+        return tuple(map(_value, value))
+    if isinstance(value, dict):
+        return tuple(map(_value, value.values()))
     return value
 
 

@@ -27,8 +27,9 @@ from runtime.expr.nodes import (
     SubqueryExpr,
     SubqueryKind,
 )
+from sqlengine.verify.rows import Unordered
 
-__all__ = ["CannotVerify", "Texts", "duck_type", "name_of"]
+__all__ = ["CannotVerify", "Texts", "duck_type", "name_of", "quoted"]
 
 _R = TypeRoot
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
@@ -51,6 +52,11 @@ def name_of(column_id: int) -> str:
     return f"c{column_id}"
 
 
+def quoted(name: str) -> str:
+    """A name as DuckDB reads it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def duck_type(type_: DataType) -> str:
     """The type in DuckDB. Raises CannotVerify for those that it does not have in the same way."""
     if type_.root in _PLAIN:
@@ -59,6 +65,11 @@ def duck_type(type_: DataType) -> str:
         return f"DECIMAL({type_.precision}, {type_.scale})"
     if type_.root is _R.TIMESTAMP and type_.precision <= 6:
         return "TIMESTAMP"
+    if type_.root is _R.ARRAY:
+        return f"{duck_type(type_.children[0])}[]"
+    if type_.root is _R.ROW:
+        fields = ", ".join(f"{quoted(f.name)} {duck_type(f.type)}" for f in type_.fields)
+        return f"STRUCT({fields})"
     raise CannotVerify(f"a value of type {type_.with_nullable(True)}")
 
 
@@ -80,11 +91,15 @@ class Texts:
         self._functions = functions
         self._own = own
         self._query = query
+        self.unordered: dict[int, Unordered] = {}
+        """Columns whose values hold parts in an order that DuckDB does not know: only whole results are compared."""
 
     def of(self, expr: Expr) -> str:
         """The text of an expression. Raises CannotVerify."""
         match expr:
             case ColumnRef(id=number) | OuterRef(id=number):
+                if number in self.unordered:
+                    raise CannotVerify("what is computed from the parts of LISTAGG, ARRAY_AGG or COLLECT")
                 return name_of(number)
             case Literal():
                 return self._literal(expr)
@@ -114,8 +129,9 @@ class Texts:
             return f"(NOT {self.of(args[0])})"
         if name in _SUFFIXES:
             return f"({self.of(args[0])} {name})"
-        floats = any(a.type.is_approximate for a in args)
-        if (name in _COMPARISONS and not floats) or name in _DISTINCT:
+        # Texts of DuckDB for what it compares as we do; inexact numbers and nested values are ours to compare.
+        special = any(a.type.is_approximate or a.type.is_nested for a in args)
+        if (name in _COMPARISONS and not special) or (name in _DISTINCT and not any(a.type.is_nested for a in args)):
             return f"({self.of(args[0])} {name} {self.of(args[1])})"
         if name in _ARITHMETIC and len(args) == 2 and all(a.type.is_integer for a in args):
             return f"CAST({self.of(args[0])} {name} {self.of(args[1])} AS {duck_type(call.type)})"

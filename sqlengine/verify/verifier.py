@@ -25,7 +25,7 @@ from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.plan.walk import walk
 from runtime.spi.table import SourceTable
 from sqlengine.verify.reference import Reference
-from sqlengine.verify.rows import Row, difference, rows_of
+from sqlengine.verify.rows import Row, difference, rows_of, sorted_parts
 from sqlengine.verify.texts import CannotVerify
 
 __all__ = ["Verifier"]
@@ -119,7 +119,9 @@ class Verifier:
         if theirs is None:
             return None
         self.compared += 1
-        return difference(state.answer(), theirs, self._approximate)
+        unordered = self._reference.unordered
+        ours, theirs = sorted_parts(state.answer(), unordered), sorted_parts(theirs, unordered)
+        return difference(ours, theirs, self._approximate)
 
     # --- the failure, with few rows
 

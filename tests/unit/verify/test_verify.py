@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from runtime.core.errors import SqlEngineError
+from runtime.operators.session_state import SessionState
+from runtime.operators.unnest import UnnestOperator
 from sqlengine import SqlEngineWarning, TableEnvironment
 from sqlengine.verify.texts import Texts
 
@@ -84,9 +87,14 @@ def test_a_query_and_an_insert_verify_themselves(t_env: TableEnvironment, wrong_
     ("query", "reason"),
     [
         ("SELECT RAND() AS r FROM orders", "RAND, which gives another value each time"),
-        ("SELECT LISTAGG(customer) AS l FROM orders", "the aggregate LISTAGG"),
+        ("SELECT FIRST_VALUE(customer) AS l FROM orders", "the aggregate FIRST_VALUE"),
+        ("SELECT UPPER(LISTAGG(customer)) AS l FROM orders", "what is computed from the parts of LISTAGG"),
+        (
+            "SELECT * FROM TABLE(SESSION(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' HOUR))",
+            "a session window that is not",
+        ),
         ("SELECT id FROM orders LIMIT 1", "LIMIT without ORDER BY, of which several answers are right"),
-        ("SELECT ARRAY[id] AS l FROM orders", "a value of type ARRAY<INT NOT NULL>"),
+        ("SELECT MAP[id, id] AS l FROM orders", "a value of type MAP<INT NOT NULL, INT NOT NULL>"),
     ],
 )
 def test_what_cannot_be_asked_is_said(t_env: TableEnvironment, query: str, reason: str) -> None:
@@ -129,3 +137,91 @@ def test_equal_rows_at_a_limit_are_not_judged(t_env: TableEnvironment) -> None:
     assert compared(t_env) == before
     t_env.execute_sql("UPDATE orders SET amount = 4 WHERE id = 2")
     assert compared(t_env) == before + 1
+
+
+LISTS = "CREATE TABLE posts (id INT PRIMARY KEY NOT ENFORCED, who STRING, tags ARRAY<STRING>, parts ARRAY<ROW<a INT, b STRING>>);"
+QUERIES = {
+    "listagg": "SELECT who, LISTAGG(CAST(id AS STRING), '; ') AS ids, COUNT(*) AS n FROM posts GROUP BY who",
+    "gathered": "SELECT who, ARRAY_AGG(id) AS ids, COLLECT(CARDINALITY(tags)) AS sizes FROM posts GROUP BY who",
+    "kept": "SELECT ids FROM (SELECT who, LISTAGG(DISTINCT who) AS ids, COUNT(*) AS n FROM posts GROUP BY who) WHERE n > 1",
+    "nested": "SELECT ARRAY[id, 1] AS l, tags, parts[1].b AS b, ROW(id, tags) AS r FROM posts",
+    "unnest": "SELECT id, tag, place FROM posts CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u (tag, place)",
+    "outer": "SELECT id, a, b FROM posts LEFT JOIN UNNEST(parts) AS u (a, b) ON TRUE",
+    "by_tag": "SELECT tag, COUNT(*) AS n FROM posts CROSS JOIN UNNEST(tags) AS u (tag) GROUP BY tag",
+    "by_tags": "SELECT tags, COUNT(*) AS n FROM posts GROUP BY tags",
+    "sessions": "SELECT page, window_start, window_end, COUNT(*) AS n, LISTAGG(page) AS pages FROM TABLE(SESSION("
+    "TABLE clicks PARTITION BY page, DESCRIPTOR(at), INTERVAL '5' MINUTES)) GROUP BY page, window_start, window_end",
+}
+
+
+def feed(t_env: TableEnvironment) -> None:
+    t_env.execute_script(
+        """
+        INSERT INTO posts VALUES
+          (1, 'a', ARRAY['x', 'y'], ARRAY[ROW(1, 'p'), ROW(2, 'q')]), (2, 'a', ARRAY['y', CAST(NULL AS STRING), 'y'], NULL),
+          (3, 'b', NULL, ARRAY[ROW(1, CAST(NULL AS STRING))]);
+        UPDATE posts SET who = 'c' WHERE id = 1;
+        DELETE FROM posts WHERE id = 2;
+        INSERT INTO posts VALUES (4, 'c', ARRAY['x', 'y'], NULL), (5, 'c', ARRAY['z'], ARRAY[ROW(9, 'z')])
+        """
+    )
+    for page, minute in (("a", 0), ("b", 0), ("a", 4), ("b", 7), ("a", 20), ("b", 40)):
+        t_env.execute_sql(f"INSERT INTO clicks VALUES ('{page}', TIMESTAMP '2024-01-01 00:{minute:02d}:00')")
+
+
+def test_lists_unnested_arrays_and_sessions_are_compared(t_env: TableEnvironment) -> None:
+    t_env.execute_script(LISTS)
+    for name, query in QUERIES.items():
+        t_env.execute_sql(f"CREATE MATERIALIZED VIEW v_{name} AS {query}")
+    feed(t_env)
+    verified = {view.job.name: [v.compared for _, v in view.job.watch.verifiers] for view in t_env.session.views.jobs()}
+    assert {name.removeprefix("view v_"): n >= 4 for name, (n,) in verified.items()} == dict.fromkeys(QUERIES, True)
+
+
+def lose_an_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UNNEST that loses the third element of a row."""
+    right = UnnestOperator._output
+
+    def wrong(self: UnnestOperator, batch: Any, collection: Any, *rest: Any) -> Any:
+        rows, positions, ordinal, padded = rest
+        kept = ordinal != 2
+        return right(self, batch, collection, rows[kept], positions[kept], ordinal[kept], padded[kept])
+
+    monkeypatch.setattr(UnnestOperator, "_output", wrong)
+
+
+def double_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions that wait twice as long."""
+    right = SessionState.__init__
+    monkeypatch.setattr(SessionState, "__init__", lambda self, keys, gap, zone: right(self, keys, 2 * gap, zone))
+
+
+@pytest.mark.parametrize(
+    ("plant", "query", "rows"),
+    [
+        (lose_an_element, "unnest", ["  epoch 1, posts: +I 2 | a | ['y', None, 'y'] | None"]),
+        (
+            double_the_gap,
+            "sessions",
+            ["  epoch 1, clicks: +I b | 2024-01-01 00:00:00", "  epoch 2, clicks: +I b | 2024-01-01 00:07:00"],
+        ),
+    ],
+    ids=["unnest", "sessions"],
+)
+def test_an_operator_that_is_wrong_is_found(
+    t_env: TableEnvironment,
+    monkeypatch: pytest.MonkeyPatch,
+    plant: Callable[[pytest.MonkeyPatch], None],
+    query: str,
+    rows: list[str],
+) -> None:
+    plant(monkeypatch)
+    t_env.execute_script(LISTS)
+    t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES[query]}")
+    with pytest.warns(SqlEngineWarning, match="is not DuckDB's"):
+        feed(t_env)
+    with pytest.raises(SqlEngineError) as caught:
+        t_env.execute_sql("SELECT * FROM v")
+    failure = caught.value.__cause__
+    assert isinstance(failure, SqlEngineError) and failure.code == "E9102"
+    assert failure.message.partition("input that shows it")[2].splitlines()[1:] == rows
