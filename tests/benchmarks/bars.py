@@ -60,11 +60,11 @@ class Contest:
         found = [record for record in (self.of(query, name) for name in by) if record is not None]
         return min(found, key=lambda record: record["seconds"]) if found else None
 
-    def ratios(self, mine: str, other: str) -> dict[str, float]:
-        """How many times faster `mine` is than `other`, by query, where both are known. Args: names of contenders, or
-        "ours best" and "flink best"."""
+    def ratios(self, mine: str, other: str, figure: str = "seconds") -> dict[str, float]:
+        """How many times as much of a figure `other` takes as `mine`, by query, where both are known. Args: names of
+        contenders, or "ours best" and "flink best"."""
         pairs = {q: (self._named(q, mine), self._named(q, other)) for q in self.queries}
-        return {q: b["seconds"] / a["seconds"] for q, (a, b) in pairs.items() if a is not None and b is not None}
+        return {q: b[figure] / a[figure] for q, (a, b) in pairs.items() if a is not None and b is not None}
 
     def _named(self, query: str, by: str) -> Record | None:
         return {"ours best": self.ours, "flink best": self.flink}.get(by, lambda q: self.of(q, by))(query)
@@ -84,11 +84,7 @@ def nexmark_bars(parquet: Contest, csv: Contest) -> list[Bar]:
     if duckdb:
         made.append(_mean("DuckDB batch from Parquet, geometric mean", "at least 1/5", duckdb, 1 / 5))
         made.append(_each("DuckDB batch from Parquet, each query", "at least 1/15", duckdb, 1 / 15))
-    memory = {
-        q: theirs["bytes"] / mine["bytes"]
-        for q in parquet.queries
-        if (mine := parquet.ours(q)) is not None and (theirs := parquet.flink(q)) is not None
-    }
+    memory = parquet.ratios("ours best", "flink best", "bytes")
     if memory:
         made.append(_each("peak memory, Flink's to ours, each query", "above 1", memory, 1))
     tasks = {q: ratio for q, ratio in parquet.ratios("ours-2", "ours").items() if q in SHUFFLING}

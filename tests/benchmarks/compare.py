@@ -6,7 +6,7 @@ tests.benchmarks.report` makes the figures of docs/performance.md; runs that are
 medians: events a second, of all events of the size, also where a query reads only some kinds of them (the benchmark's own
 way to count).
 
-    --query q0,q5      only these           --format parquet,csv,generator    default: parquet
+    --query q0,q5      only these           --format parquet,csv              default: all of the suite
     --by ours,duckdb   only these           --repeat 5                        runs of each
     --again ours       measure anew, whatever is there
     --out FILE         another file         --under "taskset -c 0,1"          put before each command
@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
     queries = options.query.split(",") if options.query else suite.queries
     failed = 0
     for size in options.sizes:
-        for file_format in options.format.split(","):
+        for file_format in options.format.split(",") if options.format else suite.formats:
             folder = "" if file_format == GENERATED else str(suite.files(size, file_format, options.check))
             print(f"\n{suite.name}, {size:,} from {file_format}", flush=True)
             for query in queries:
@@ -55,7 +55,7 @@ def _options(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("suite", choices=sorted(SUITES))
     parser.add_argument("sizes", type=int, nargs="*", default=[1_000_000])
     parser.add_argument("--query", default="")
-    parser.add_argument("--format", default="parquet")
+    parser.add_argument("--format", default="")
     parser.add_argument("--by", default=",".join(CONTENDERS))
     parser.add_argument("--again", default="")
     parser.add_argument("--repeat", type=int, default=5)

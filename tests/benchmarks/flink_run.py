@@ -20,9 +20,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pyflink.common import RowKind
 from pyflink.java_gateway import get_gateway
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
+ADDED = (RowKind.INSERT, RowKind.UPDATE_AFTER)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,9 +68,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
     rows: Counter[tuple[str, ...]] = Counter()
     with made.execute_sql(job["question"]).collect() as changes:
         for change in changes:
-            rows[tuple(map(str, change))] += (
-                1 if str(change.get_row_kind()) in ("RowKind.INSERT", "RowKind.UPDATE_AFTER") else -1
-            )
+            rows[tuple(map(str, change))] += 1 if change.get_row_kind() in ADDED else -1
     return {"rows": [list(row) for row in rows.elements()]}
 
 

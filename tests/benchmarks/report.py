@@ -94,7 +94,7 @@ def _queries(suite: str, file_format: str, size: int) -> str:
         "Flink",
         "state",
     )
-    heads = (*heads, "x DuckDB", "x Flink")
+    heads = (*heads, "x DuckDB", "x Flink", "cpu x Flink")
     table: list[tuple[str, ...]] = [heads]
     for query in contest.queries:
         one, two, duckdb = (contest.of(query, by) for by in ("ours", "ours-2", "duckdb"))
@@ -106,9 +106,11 @@ def _queries(suite: str, file_format: str, size: int) -> str:
         busy = [_cell(r, lambda r: r["processor"], ".2f") for r in (one, duckdb, flink)]
         memory = [_cell(r, lambda r: r["bytes"] / MIB, ",.0f") for r in (one, duckdb, flink)]
         faster = ["" if r is None else f"{r['seconds'] / best['seconds']:.2f}" for r in (duckdb, flink)]
+        faster.append("" if flink is None else f"{flink['processor'] / one['processor']:.2f}")
         table.append((query, *rates, *busy, *memory, _cell(one, lambda r: r["state"] / MIB, ",.0f"), *faster))
     means = [_mean(contest.ratios("ours best", other)) for other in ("duckdb", "flink best")]
-    table.append(("mean", *[""] * (len(heads) - 3), *means))
+    means.append(_mean(contest.ratios("ours", "flink best", "processor")))
+    table.append(("mean", *[""] * (len(heads) - 4), *means))
     return f"\n{_aligned(table)}\n"
 
 

@@ -12,7 +12,7 @@ from tests.benchmarks.results import medians
 
 
 def test_runs_are_appended_and_not_made_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    query = ["nexmark", "1000", "--query", "q4", "--by", "ours,duckdb"]
+    query = ["nexmark", "1000", "--query", "q4", "--by", "ours,duckdb", "--format", "parquet"]
     words = [*query, "--repeat", "1", "--out", str(tmp_path / "r.jsonl")]
     assert compare.main(words) == 0
     first = results.read(tmp_path / "r.jsonl")
