@@ -4,7 +4,8 @@ A save appends a piece with the rows that changed. So that a restore reads no mo
 long list of small pieces:
 
 - when the rows of all pieces together are more than twice the live ones, all become one piece;
-- when `FAN` pieces at the end are of one size class (classes grow by `FAN`), they become one.
+- when `FAN` pieces at the end are of one size class (classes grow by `FAN`), they become one. Pieces of more than a million
+  rows are left alone: to read many of them costs no more than to read one.
 
 Both are paid for by the changes since the last time: a row is written again once per size class, and once for each time
 that as many changes came as there are rows. (This is the size-tiered compaction of log-structured merge trees, O'Neil
@@ -28,6 +29,7 @@ __all__ = ["FAN", "Piece", "TableChain", "read_pieces"]
 
 FAN = 16
 _SMALLEST_CLASS = 256
+_LARGEST_CLASS = 1 << 20
 _SLACK = 64
 _REMOVED_WEIGHT = 0.25
 """A slot that holds nothing any more is one number; a row is several."""
@@ -107,10 +109,12 @@ class TableChain:
         high = max((int(s.max()) + 1 for s in (slots, removed) if len(s)), default=0)
         self._owner = grown(self._owner, high, -1)
         removed = removed[self._owner[removed] >= 0]
-        before, counts = np.unique(np.concatenate((self._owner[slots], self._owner[removed])), return_counts=True)
-        for number, count in zip(before.tolist(), counts.tolist(), strict=True):
-            if number >= 0:
-                self._live[number] -= count
+        first = min(self._live, default=0)
+        for changed in (slots, removed):
+            before = self._owner[changed]
+            counts = np.bincount(before[before >= 0] - first)
+            for number in np.flatnonzero(counts).tolist():
+                self._live[first + number] -= int(counts[number])
         self._owner[removed] = -1
         self._owner[slots] = self._next
         self._live[self._next] = len(slots)
@@ -199,7 +203,7 @@ def _merge_start(weights: Sequence[float], live: int) -> int:
     if sum(weights) > 2 * live + _SLACK:
         return 0
     limit = float(_SMALLEST_CLASS)
-    while True:
+    while limit <= _LARGEST_CLASS:
         run, counted = 0, 0
         for weight in reversed(weights):
             if weight > limit:
@@ -209,8 +213,9 @@ def _merge_start(weights: Sequence[float], live: int) -> int:
         if counted >= FAN:
             return len(weights) - run
         if run == len(weights):
-            return len(weights) - 1
+            break
         limit *= FAN
+    return len(weights) - 1
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

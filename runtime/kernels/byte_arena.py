@@ -55,6 +55,12 @@ class ByteArena:
         """The whole store as a large_binary (or large_string) array: a view, valid until the next append."""
         return binary_array(self._offsets[: self._count + 1], self._data, type_ or pa.large_binary())
 
+    def part(self, first: int, end: int, type_: pa.DataType | None = None) -> pa.Array:
+        """The strings from position `first` up to `end`, a new large_binary (or large_string) array."""
+        offsets = self._offsets[first : end + 1]
+        data = self._data[int(offsets[0]) : int(offsets[-1])].copy()
+        return binary_array(offsets - offsets[0], data, type_ or pa.large_binary())
+
     def lengths(self, positions: np.ndarray) -> np.ndarray:
         """The length of each string in bytes, int64."""
         return self._offsets[positions + 1] - self._offsets[positions]

@@ -27,6 +27,10 @@ __all__ = ["ColumnStore", "SlotAllocator"]
 _GARBAGE_ROWS = 4096
 _GARBAGE_BYTES = 1 << 16
 _JOINED_BYTES = 1 << 30
+_MANY = 1024
+"""From so many strings on it pays to look how they lie."""
+_SPARSE = 4
+"""Where every so manieth string of a range is wanted, the range is gone through."""
 
 
 class ColumnStore:
@@ -60,21 +64,35 @@ class ColumnStore:
             return
         high = int(slots.max()) + 1
         for column, type_, values in zip(self._columns, self._types, columns, strict=True):
-            column.put(slots, single_array(values, type_), high)
+            # Strings need not be of the very type: of more than 2 GB none is a `string`.
+            wanted = values.type if is_bytes_like(type_) and is_bytes_like(values.type) else type_
+            column.put(slots, single_array(values, wanted), high)
 
-    def take(self, slots: np.ndarray) -> list[pa.Array]:
-        """The rows at the slots (any order, repeats allowed), one array of exactly its type per column.
+    def take(self, slots: np.ndarray, *, wide: bool = False) -> list[pa.Array]:
+        """The rows at the slots (any order, repeats allowed), one array of exactly its type per column; `wide`: strings
+        as large ones, so that there may be more than 2 GB of them.
 
-        A slot of -1 gives a row of NULLs, as an outer join needs it. Slots never written are undefined.
+        A slot of -1 gives a row of NULLs, as an outer join needs it. Slots never written are undefined. Slots that follow
+        each other are copied as they lie; of others `reading_order` is the fastest.
         """
-        negative = slots < 0
-        missing = negative if negative.any() else None
-        return [column.take(slots, missing) for column in self._columns]
+        if len(slots) and slots[0] >= 0 and _is_range(slots):
+            first, end = int(slots[0]), int(slots[-1]) + 1
+            found = [column.part(first, end) for column in self._columns]
+        else:
+            negative = slots < 0
+            missing = negative if negative.any() else None
+            found = [column.take(slots, missing) for column in self._columns]
+        return found if wide else [_exactly(c, t) for c, t in zip(found, self._types, strict=True)]
 
     def take_column(self, index: int, slots: np.ndarray) -> pa.Array:
         """One column of `take`."""
         missing = slots < 0
-        return self._columns[index].take(slots, missing if missing.any() else None)
+        return _exactly(self._columns[index].take(slots, missing if missing.any() else None), self._types[index])
+
+    def reading_order(self, slots: np.ndarray) -> np.ndarray:
+        """The same slots (each once) in the order in which their strings lie: many of them are read faster so."""
+        column = next((c for c in self._columns if isinstance(c, _BytesColumn)), None)
+        return slots if column is None else column.reading_order(slots)
 
     def free(self, slots: np.ndarray) -> None:
         """Lets go of the rows at live slots (each once), so that their variable-width values can be reclaimed."""
@@ -98,7 +116,12 @@ class _Column:
         raise NotImplementedError
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
+        """The values at slots; strings may be of the large type."""
         raise NotImplementedError
+
+    def part(self, first: int, end: int) -> pa.Array:
+        """The slots from `first` up to `end`, in order: `take` of them."""
+        return self.take(np.arange(first, end, dtype=np.int64), None)
 
     def free(self, slots: np.ndarray) -> None:
         """Fixed-width columns have nothing to reclaim."""
@@ -151,6 +174,14 @@ class _NullFlags:
         nulls &= slots < len(self._flags)
         return nulls if missing is None else nulls | missing
 
+    def part(self, first: int, end: int) -> np.ndarray | None:
+        if self._flags is None:
+            return None
+        nulls = np.zeros(end - first, np.bool_)
+        known = self._flags[first:end]
+        nulls[: len(known)] = known
+        return nulls
+
 
 class _FixedColumn(_Column):
     """Values of a fixed width in a numpy array."""
@@ -178,6 +209,11 @@ class _FixedColumn(_Column):
         values = self._values.take(slots, axis=0, mode="clip")
         return fixed_array(values, self._type, self._nulls.take(slots, missing))
 
+    def part(self, first: int, end: int) -> pa.Array:
+        if end > len(self._values):
+            return super().part(first, end)
+        return fixed_array(self._values[first:end].copy(), self._type, self._nulls.part(first, end))
+
 
 class _StructColumn(_Column):
     """Structs: a null flag and the columns of the fields."""
@@ -198,7 +234,7 @@ class _StructColumn(_Column):
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
         nulls = self._nulls.take(slots, missing)
-        children = [field.take(slots, missing) for field in self._fields]
+        children = [_exactly(f.take(slots, missing), t.type) for f, t in zip(self._fields, self._type, strict=True)]
         mask = None if nulls is None else pa.array(nulls)
         return pa.StructArray.from_arrays(children, fields=list(self._type), mask=mask)
 
@@ -253,9 +289,41 @@ class _BytesColumn(_Column):
             positions = self._positions.take(slots, mode="clip")
             if missing is not None:
                 positions[missing] = -1
+        return self._at(positions)
+
+    def part(self, first: int, end: int) -> pa.Array:
+        if self._positions is not None:
+            return super().part(first, end) if end > len(self._positions) else self._at(self._positions[first:end])
+        if end > len(self._arena):
+            return super().part(first, end)
+        return self._arena.part(first, end, self._wide)
+
+    def _at(self, positions: np.ndarray) -> pa.Array:
+        """The strings at positions of the arena, NULL at -1."""
+        first, end = (int(positions[0]), int(positions[-1]) + 1) if len(positions) >= _MANY else (-1, 0)
+        dense = first >= 0 and len(positions) <= end - first <= _SPARSE * len(positions)
+        if dense and (positions[1:] > positions[:-1]).all():
+            if end - first == len(positions):
+                return self._arena.part(first, end, self._wide)
+            # Neighbours are copied together, which a list of positions does not show.
+            wanted = np.zeros(end - first, np.bool_)
+            wanted[positions - first] = True
+            return self._arena.array(self._wide)[first:end].filter(pa.array(wanted))
         absent = positions < 0
-        array = self._arena.array(self._wide).take(pa.array(positions, mask=absent if absent.any() else None))
-        return array.cast(self._type)
+        return self._arena.array(self._wide).take(pa.array(positions, mask=absent if absent.any() else None))
+
+    def reading_order(self, slots: np.ndarray) -> np.ndarray:
+        if self._positions is None or len(slots) < _MANY:
+            return slots
+        positions = self._positions.take(slots, mode="clip")
+        if (positions[1:] > positions[:-1]).all():
+            return slots
+        if len(self._arena) > _SPARSE * len(slots):
+            return slots[np.argsort(positions, kind="stable")]
+        at = np.full(len(self._arena), -1, np.int64)
+        present = positions >= 0
+        at[positions[present]] = slots[present]
+        return np.concatenate((slots[~present], at[at >= 0]))
 
     def free(self, slots: np.ndarray) -> None:
         self._positions = self._by_slot()
@@ -360,3 +428,12 @@ class _LogColumn(_Column):
             self._chunks = [self._at(self._positions[live])]
             self._positions[live] = np.arange(len(live))
             self._length = len(live)
+
+
+def _exactly(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    return array if array.type == type_ else array.cast(type_)
+
+
+def _is_range(slots: np.ndarray) -> bool:
+    """Whether the slots follow each other without a gap."""
+    return int(slots[-1]) - int(slots[0]) == len(slots) - 1 and bool((slots[1:] > slots[:-1]).all())

@@ -71,10 +71,11 @@ class AppendTopNOperator(Operator):
             "rows",
             [*((name, f.type.arrow) for name, f in zip(names, schema, strict=True)), ("$arrival", pa.int64())],
             live=self._slots.live_slots,
-            read=lambda slots: [*self._rows.take(slots), pa.array(self._arrival[slots])],
+            read=lambda slots: [*self._rows.take(slots, wide=True), pa.array(self._arrival[slots])],
             load=self._load,
             key=[names[p] for p in node.partition],
             of=self._of,
+            order=self._rows.reading_order,
         )
         self._touched = None if self._idle is None else touched_table(self._keys, self._idle, schema, node.partition)
 

@@ -245,10 +245,11 @@ class KeepLastOperator(Operator):
                 *_touched_column(self._idle),
             ],
             live=self._keys.live_slots,
-            read=lambda slots: [*self._rows.take(slots), *_touched(self._idle, slots)],
+            read=lambda slots: [*self._rows.take(slots, wide=True), *_touched(self._idle, slots)],
             load=self._load,
             key=[names[k] for k in node.keys],
             of=every_row,
+            order=self._rows.reading_order,
         )
 
     @property

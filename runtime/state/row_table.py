@@ -70,7 +70,7 @@ def row_table(
     columns += [(column.name, column.type) for column in extra]
 
     def read(slots: np.ndarray) -> list[pa.Array]:
-        found = store.take(slots)
+        found = store.take(slots, wide=True)
         if counted:
             found.append(pa.array(store.count[slots]))
         if isinstance(store, OrderedRows):
@@ -100,6 +100,15 @@ def row_table(
             column.load(slots, values)
         return slots if back is None else slots[back]
 
-    table = StateTable(name, columns, live=store.live_slots, read=read, load=load, key=[names[k] for k in key], of=of)
+    table = StateTable(
+        name,
+        columns,
+        live=store.live_slots,
+        read=read,
+        load=load,
+        key=[names[k] for k in key],
+        of=of,
+        order=store.reading_order,
+    )
     store.table = table
     return table

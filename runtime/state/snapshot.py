@@ -92,15 +92,17 @@ def single_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """All rows of batches (at least one) in one.
 
     Raises:
-        CheckpointError: they do not fit into one: a column of texts has more than 2 GB.
+        CheckpointError: they do not fit into one: texts within lists, rows or maps are more than 2 GB.
     """
     filled = [batch for batch in batches if batch.num_rows]
     if len(filled) <= 1:
         return filled[0] if filled else batches[0]
-    found = pa.Table.from_batches(filled).combine_chunks().to_batches()
+    # Older versions saved strings in another type.
+    tables = [pa.Table.from_batches([batch]) for batch in filled]
+    found = pa.concat_tables(tables, promote_options="permissive").combine_chunks().to_batches()
     if len(found) > 1:
         raise CheckpointError(
-            "a table of state has more than 2 GB of texts in one column and task",
+            "a table of state has more than 2 GB of texts within a column of arrays, maps or rows in one task",
             hint="raise parallelism.default, so that each task has a smaller share of it",
         )
     return found[0]

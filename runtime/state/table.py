@@ -29,6 +29,9 @@ SLOT = "$slot"
 OWNER = "$owner"
 """The first column of a table with an owner: the slot of the row of the owner to which the row belongs."""
 
+_WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_NARROW_BYTES = 1 << 31
+
 _SAME, _WRITTEN, _FREED = 0, 1, 2
 
 Read = Callable[[np.ndarray], Sequence[pa.Array]]
@@ -68,10 +71,12 @@ class StateTable:
         columns: name and type of each. With an owner the first is `OWNER`, int64.
         live: the slots of all rows; may cost as much as the table is large.
         read: the columns of the rows at slots (live, in any order).
-        load: puts rows into an operator that was just made, columns as `read` gives them; returns their new slots, -1
+        load: puts rows into an operator that was just made, columns as `read` gives them (of the types of `columns`,
+            or strings of the large types); returns their new slots, -1
             for a row that is not needed. Called any number of times, owners first.
         key: the columns that decide to which key group a row belongs; none: all rows belong to the same one.
         owner: the table to whose rows these rows belong; then they are where their owner is.
+        order: slots (each once) in the order in which `read` is fastest; as they are if not given.
         of: the rows of keys (with an owner: of rows of the owner), given by their slots: `(index into what was asked,
             slots)`. None: rows cannot be found by key.
         shared: the table is no keyed state but a figure of the whole operator, which every task keeps; `load` is then
@@ -89,6 +94,7 @@ class StateTable:
         key: Sequence[str] = (),
         owner: StateTable | None = None,
         of: Of | None = None,
+        order: Callable[[np.ndarray], np.ndarray] | None = None,
         shared: bool = False,
     ) -> None:
         self.name = name
@@ -100,6 +106,7 @@ class StateTable:
         self.read = read
         self.load = load
         self.of = of
+        self._order = order
         self.outside: OutsideRows | None = None
         """Where the rest of the rows is; takes over all noting and saving."""
         self._marks: np.ndarray | None = None
@@ -122,7 +129,7 @@ class StateTable:
 
     def contents(self) -> pa.RecordBatch:
         """All rows: `SLOT`, then the columns."""
-        return self._rows(self.live()) if self.outside is None else self.outside.contents()
+        return self._rows(self._ordered(self.live())) if self.outside is None else self.outside.contents()
 
     def changes(self, complete: bool = False) -> TableChanges:
         """What changed since the last call; all of it the first time, and when asked for. Changes are noted from
@@ -134,7 +141,7 @@ class StateTable:
         if marks is None or complete or self.shared:
             return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
         written = np.flatnonzero(marks == _WRITTEN)
-        return TableChanges(self.name, self._rows(written), np.flatnonzero(marks == _FREED), False)
+        return TableChanges(self.name, self._rows(self._ordered(written)), np.flatnonzero(marks == _FREED), False)
 
     def decoded(self) -> pa.RecordBatch:
         """The rows for people: with an owner its key columns stand in the place of `OWNER`."""
@@ -201,13 +208,16 @@ class StateTable:
             self._marks = grown(self._marks, high)
         self._marks[slots] = mark
 
+    def _ordered(self, slots: np.ndarray) -> np.ndarray:
+        return slots if self._order is None else self._order(slots)
+
     def _rows(self, slots: np.ndarray) -> pa.RecordBatch:
         return self.saved_rows(slots, list(self.read(slots)))
 
     def saved_rows(self, ids: np.ndarray, columns: Sequence[pa.Array]) -> pa.RecordBatch:
-        """Rows as they are saved."""
-        schema = pa.schema([pa.field(SLOT, pa.int64()), *self.schema])
-        return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), *columns], schema=schema)
+        """Rows as they are saved: strings of the large types, so that there may be more than 2 GB of them."""
+        wide = [c.cast(_WIDE[c.type]) if c.type in _WIDE else c for c in columns]
+        return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), *wide], names=[SLOT, *self.schema.names])
 
     def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         """The columns of saved rows, in the order and with the types of the table."""
@@ -225,7 +235,9 @@ class StateTable:
         if index < 0:
             return pa.nulls(rows.num_rows, type_)
         column = rows.column(index)
-        return column if column.type == type_ else pc.cast(column, type_)
+        if column.type == type_ or (column.type == _WIDE.get(type_) and column.nbytes >= _NARROW_BYTES):
+            return column
+        return pc.cast(column, type_)
 
 
 def every_row(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,9 @@ from pyarrow import fs
 
 from runtime.checkpoint import table_chain
 from runtime.checkpoint.epoch_state import EpochState
+from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.manifest import MANIFEST, decode_manifest, encode_manifest
+from runtime.checkpoint.segments import SegmentReader, SegmentWriter
 from runtime.checkpoint.store import CheckpointStore, read_savepoint, write_savepoint
 from runtime.core.errors import CheckpointError, InternalError, OptionError
 from runtime.state.snapshot import SavedOperator
@@ -131,6 +133,51 @@ def test_reading_is_bounded_by_what_is_live(tmp_path: Path) -> None:
     assert restored is not None
     found = restored.operators["op"].tasks[0]["figure"].to_pylist()
     assert {row[SLOT]: row["value"] for row in found} == live
+
+
+def test_rows_that_only_come_are_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the largest class pieces are left alone, and all of them are read."""
+    monkeypatch.setattr(table_chain, "_SMALLEST_CLASS", 4)
+    monkeypatch.setattr(table_chain, "_LARGEST_CLASS", 4)
+    monkeypatch.setattr(table_chain, "FAN", 2)
+    store = CheckpointStore(str(tmp_path), "job", 1)
+    saves = 40
+    for save in range(saves):
+        slots = np.arange(save * 500, (save + 1) * 500)
+        rows = pa.RecordBatch.from_arrays([pa.array(slots), pa.array([f"text {s}" for s in slots])], [SLOT, "text"])
+        store.write(one_table(save, TableChanges("t", rows, np.empty(0, np.int64), save == 0)))
+    (operator,) = decode_manifest(*_newest_manifest(tmp_path / "job")).operators
+    assert len(operator.tasks[0]["t"]) == saves
+    restored = CheckpointStore(str(tmp_path), "job", 1).latest()
+    assert restored is not None
+    found = restored.operators["op"].tasks[0]["t"]
+    assert sorted(found.column("text").to_pylist()) == sorted(f"text {s}" for s in range(saves * 500))
+
+
+def _newest_manifest(folder: Path) -> tuple[bytes, str]:
+    newest = max(folder.glob(f"chk-*/{MANIFEST}"), key=lambda path: int(path.parent.name.removeprefix("chk-")))
+    return newest.read_bytes(), newest.parent.name
+
+
+@pytest.mark.parametrize("sizes", [(5000, 10, 100_000, 3), (0, 4096, 4095), (70_000,), (0,)])
+def test_segments_of_large_and_small_batches_come_back(sizes: tuple[int, ...], tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string()), ("list", pa.list_(pa.struct([("a", pa.int8())])))])
+    batches: list[pa.RecordBatch] = []
+    for size in sizes:
+        texts = pa.array([None if i % 3 == 0 else f"{i * size}" for i in range(size)], pa.string())
+        lists = pa.array([[{"a": i % 100}] * (i % 3) for i in range(size)], schema.field(2).type)
+        batches.append(pa.RecordBatch.from_arrays([pa.array(np.arange(size)), texts, lists], schema=schema))
+    storage = LocalStorage(str(tmp_path))
+    writer = SegmentWriter(storage, "there", "token")
+    small = writer.rows(schema, batches[-1:], 1)
+    found = writer.rows(schema, batches, 1 << 20)
+    after = writer.rows(schema, batches[:1], 1)
+    writer.close()
+    reader = SegmentReader(storage)
+    for segment, expected in ((small, batches[-1:]), (found, batches), (after, batches[:1])):
+        read = pa.Table.from_batches(reader.batches(segment), schema)
+        assert segment.rows == read.num_rows
+        assert read.equals(pa.Table.from_batches(expected, schema))
 
 
 def test_empty_tables_cost_nothing(tmp_path: Path) -> None:

@@ -119,6 +119,39 @@ def test_allocator_reuses_slots() -> None:
         assert set(slots.free_slots().tolist()) == set(range(slots.high)) - live
 
 
+def test_many_rows_are_read_the_same_whatever_their_order() -> None:
+    rng = np.random.default_rng(3)
+    for rewritten in (0, 500):
+        store = ColumnStore([pa.int64(), pa.string(), pa.bool_(), pa.string()])
+        model: dict[int, tuple[object, ...]] = {}
+
+        def put(slots: np.ndarray, nulls: bool, of: ColumnStore, known: dict[int, tuple[object, ...]]) -> None:
+            texts = [None if nulls and i % 7 == 0 else f"{i}-{s}" for i, s in enumerate(slots.tolist())]
+            flags = [None if i % 5 == 0 else i % 2 == 0 for i in range(len(slots))]
+            others = [f"x{s}" * (s % 4) for s in slots.tolist()]
+            of.put(slots, [pa.array(slots), pa.array(texts), pa.array(flags), pa.array(others)])
+            known.update(zip(slots.tolist(), zip(slots.tolist(), texts, flags, others, strict=True), strict=True))
+
+        for start in range(0, 9000, 3000):
+            put(np.arange(start, start + 3000), False, store, model)
+        if rewritten:
+            put(rng.permutation(9000)[:rewritten], True, store, model)
+            put(rng.permutation(9000)[:rewritten], False, store, model)
+        sparse = np.sort(rng.permutation(9000)[:1500])
+        for slots in (np.arange(9000), np.arange(100, 4000), sparse, rng.permutation(9000), np.array([4])):
+            ordered = store.reading_order(slots)
+            assert sorted(ordered.tolist()) == sorted(slots.tolist())
+            for asked in (slots, ordered):
+                taken = store.take(asked)
+                for array in taken:
+                    array.validate(full=True)
+                assert list(zip(*(a.to_pylist() for a in taken), strict=True)) == [model[s] for s in asked.tolist()]
+        before = store.take(np.arange(9000))[1].to_pylist()
+        kept = store.take(np.arange(9000))
+        put(np.arange(9000), False, store, model)
+        assert kept[1].to_pylist() == before, "what was read is no view of what changes"
+
+
 def test_strings_in_order_of_slots_stay_readable_whatever_comes_after() -> None:
     texts = [f"{i}-" + "ab" * (i % 5) for i in range(40)]
     later = {
@@ -139,3 +172,16 @@ def test_strings_in_order_of_slots_stay_readable_whatever_comes_after() -> None:
         model[6] = "again"
         asked = np.array([s for s in model if s != 5])
         assert store.take(asked)[0].to_pylist() == [model[s] for s in asked.tolist()]
+
+
+def test_strings_go_in_and_out_in_the_large_types() -> None:
+    """Of more than 2 GB there is no `string`: so they are saved, and so they come back."""
+    store = ColumnStore([pa.string(), pa.struct([("a", pa.string())]), pa.binary()])
+    texts, nested = pa.array(["x", None, "zz"], pa.large_string()), pa.array([{"a": "1"}, None, {"a": None}])
+    store.put(np.arange(3), [texts, nested, pa.chunked_array([["a"], [None, "c"]], pa.large_binary())])
+    for slots in (np.arange(3), np.array([2, 0, 1])):
+        wide, exact = store.take(slots, wide=True), store.take(slots)
+        assert [c.type for c in wide] == [pa.large_string(), store.types[1], pa.large_binary()]
+        assert [c.type for c in exact] == store.types == [store.take_column(i, slots).type for i in range(3)]
+        assert [c.to_pylist() for c in wide] == [c.to_pylist() for c in exact]
+    assert exact[0].to_pylist() == ["zz", "x", None]
