@@ -38,6 +38,8 @@ class BlackholeSink:
 
 
 class _Writer:
+    takes_codes = True
+
     def write(self, batch: ChangelogBatch) -> None:
         """Nothing is kept."""
 

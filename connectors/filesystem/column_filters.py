@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from runtime.core.changelog import plain_column
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Call, Expr, InList, InputRef, Literal
@@ -118,7 +119,12 @@ def passing(filters: Sequence[ColumnFilter], columns: dict[str, pa.Array]) -> pa
     """The rows that pass all filters; None when there is no filter."""
     mask: pa.Array | None = None
     for one in filters:
-        passes = pc.fill_null(one.mask(columns[one.column]), False)
+        column = columns[one.column]
+        if pa.types.is_dictionary(column.type) and not column.null_count:
+            passes = one.mask(column.dictionary).take(column.indices)
+        else:
+            passes = one.mask(plain_column(column))
+        passes = pc.fill_null(passes, False)
         mask = passes if mask is None else pc.and_(mask, passes)
     return mask
 

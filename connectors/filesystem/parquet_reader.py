@@ -19,12 +19,14 @@ from runtime.core.schema import Schema
 __all__ = ["ParquetFileReader", "open_parquet", "parquet_rows"]
 
 _BATCH_ROWS = 1 << 17
+_BYTES_PER_CODE = 12
+"""A text column that takes no more bytes than this for each value, and has a dictionary, has few values."""
 
 
-def open_parquet(path: str) -> pq.ParquetFile:
+def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
     """The file with its footer read; raises ConnectorError or FormatError with the path."""
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, **options)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConnectorError(
@@ -70,6 +72,27 @@ class ParquetFileReader:
         self._batches: Iterator[pa.RecordBatch] | None = None
         self._pending: ChangelogBatch | None = None
         self._taken = 0
+
+    def give_codes(self) -> None:
+        """Texts of few values come as they are stored: as Arrow dictionaries."""
+        coded = self._coded_columns()
+        if coded:
+            metadata = self._file.metadata
+            self._file.close()
+            self._file = open_parquet(self._path, read_dictionary=coded, metadata=metadata)
+
+    def _coded_columns(self) -> list[str]:
+        texts = {f.name for f in self._wanted if f.type.arrow == pa.string()}
+        texts &= {f.name for f in self._file.schema_arrow if f.type == pa.string()}
+        metadata = self._file.metadata
+        leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path in texts]
+        found: list[str] = []
+        for leaf in leaves:
+            chunks = [metadata.row_group(g).column(leaf) for g in self._groups]
+            size, values = sum(c.total_uncompressed_size for c in chunks), sum(c.num_values for c in chunks)
+            if all(c.has_dictionary_page for c in chunks) and size <= _BYTES_PER_CODE * values:
+                found.append(metadata.schema.column(leaf).path)
+        return found
 
     def _useful_groups(self) -> list[int]:
         metadata = self._file.metadata

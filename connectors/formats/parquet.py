@@ -109,7 +109,7 @@ def fit_column(column: pa.Array | pa.ChunkedArray, type_: pa.DataType, name: str
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-    if column.type == type_:
+    if type_ == (column.type.value_type if pa.types.is_dictionary(column.type) else column.type):
         return column
     try:
         if pa.types.is_boolean(type_) and not pa.types.is_null(column.type):

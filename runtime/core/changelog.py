@@ -41,10 +41,14 @@ Signs = npt.NDArray[np.int8]
 
 _SIGN_OF_KIND = np.array([1, -1, 1, -1], dtype=np.int8)
 _KIND_OF_SIGN = np.array([DELETE, INSERT], dtype=np.int8)
+_DICTIONARY = pa.lib.Type_DICTIONARY
 
 
 class ChangelogBatch:
     """The changes of one epoch on one edge: an Arrow record batch and a row kind for each row.
+
+    Text columns may come coded: as Arrow dictionaries of their values (none of them NULL), if the operator that gets
+    them says `takes_codes`. Nobody else sees them so.
 
     Args:
         rows: the columns, Arrow types as `Schema.arrow` says.
@@ -84,6 +88,8 @@ class ChangelogBatch:
         parts = list(batches)
         if len(parts) == 1:
             return parts[0]
+        if any(p.rows.schema != parts[0].rows.schema for p in parts):
+            parts = [p.decoded() for p in parts]
         rows = pa.concat_batches([p.rows for p in parts])
         if all(p.kinds is None for p in parts):
             return ChangelogBatch(rows)
@@ -102,6 +108,18 @@ class ChangelogBatch:
     @property
     def is_append_only(self) -> bool:
         return self.kinds is None
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether a column is an Arrow dictionary."""
+        return any(t.id == _DICTIONARY for t in self.rows.schema.types)
+
+    def decoded(self) -> ChangelogBatch:
+        """The same changes without Arrow dictionaries."""
+        if not self.is_coded:
+            return self
+        columns = [plain_column(c) for c in self.rows.columns]
+        return ChangelogBatch(pa.RecordBatch.from_arrays(columns, names=self.rows.schema.names), self.kinds)
 
     def kinds_or_inserts(self) -> Kinds:
         return np.zeros(len(self), dtype=np.int8) if self.kinds is None else self.kinds
@@ -134,6 +152,11 @@ class ChangelogBatch:
 
     def __repr__(self) -> str:
         return f"ChangelogBatch({len(self)} rows{'' if self.kinds is None else ', with kinds'})"
+
+
+def plain_column(column: pa.Array) -> pa.Array:
+    """The column itself, or the values of an Arrow dictionary."""
+    return column.cast(column.type.value_type) if column.type.id == _DICTIONARY else column
 
 
 def record_batch(columns: Sequence[pa.Array], schema: Schema) -> pa.RecordBatch:
@@ -192,4 +215,4 @@ class ChangelogMode(Node):
 APPEND: Final = ChangelogMode()
 UPSERT: Final = ChangelogMode(update_after=True, delete=True)
 RETRACT: Final = ChangelogMode(update_before=True, update_after=True, delete=True)
-__all__ += ["APPEND", "RETRACT", "UPSERT", "record_batch"]
+__all__ += ["APPEND", "RETRACT", "UPSERT", "plain_column", "record_batch"]

@@ -2,7 +2,8 @@
 
 An `Evaluator` computes several expressions over the same rows: a sub-expression that occurs twice is computed once,
 all functions that DuckDB computes go to it in one call per level of nesting, and what may fail (CAST, division) is
-computed only on the rows that reach it through AND, OR, CASE, COALESCE and IF. A `Stage` is a filter and a projection:
+computed only on the rows that reach it through AND, OR, CASE, COALESCE and IF. What reads only a text column that comes
+coded is computed on its distinct values (`coded.py`). A `Stage` is a filter and a projection:
 the projection sees the surviving rows.
 """
 
@@ -16,8 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.changelog import plain_column
 from runtime.core.errors import ExpressionError, InternalError
 from runtime.eval import guarded
+from runtime.eval.coded import few_values, spread, text_parts
 from runtime.eval.context import BatchContext
 from runtime.eval.duckdb_calls import DuckCall, evaluate_in_duckdb
 from runtime.eval.frame import Frame
@@ -58,7 +61,8 @@ class _Compiled:
         self.functions = functions
         self._literals: dict[Literal, pa.Scalar] = {}
         self._can_fail: dict[Expr, bool] = {}
-        self._levels: dict[tuple[Expr, ...], list[list[Call]]] = {}
+        self._levels: dict[tuple[tuple[Expr, ...], frozenset[Expr]], list[list[Call]]] = {}
+        self._parts: dict[tuple[Expr, ...], dict[Expr, int]] = {}
         counts: Counter[Expr] = Counter()
         for expr in expressions:
             self._count(expr, counts)
@@ -85,10 +89,12 @@ class _Compiled:
         return [self.value(e, frame) for e in expressions]
 
     def prepare(self, expressions: tuple[Expr, ...], frame: Frame) -> None:
-        """Has DuckDB compute its functions, one call per level of nesting, and keeps the results in the frame."""
-        levels = self._levels.get(expressions)
+        """Computes what reads only coded texts, then has DuckDB compute its functions, one call per level of nesting;
+        keeps the results in the frame."""
+        done = frozenset(self._compute_coded(expressions, frame))
+        levels = self._levels.get((expressions, done))
         if levels is None:
-            levels = self._levels[expressions] = self._duckdb_levels(expressions)
+            levels = self._levels[expressions, done] = self._duckdb_levels(expressions, done)
         for level in levels:
             calls = [c for c in level if frame.known(c) is None]
             if calls:
@@ -97,11 +103,38 @@ class _Compiled:
                 )
                 frame.memo.update(zip(calls, results, strict=True))
 
-    def _duckdb_levels(self, expressions: tuple[Expr, ...]) -> list[list[Call]]:
+    def _compute_coded(self, expressions: tuple[Expr, ...], frame: Frame) -> list[Expr]:
+        """Computes the parts that read only a coded text column, on its distinct values; tells which."""
+        parts = self._parts.get(expressions)
+        if parts is None:
+            parts = self._parts[expressions] = text_parts(expressions, self.functions)
+        done: list[Expr] = []
+        for index in sorted(set(parts.values())):
+            column = frame.as_given(index)
+            if not few_values(column):
+                continue
+            wanted = tuple(e for e, i in parts.items() if i == index)
+            dictionary = column.dictionary
+            count = len(dictionary)
+            distinct = Frame([dictionary] * (index + 1), count, frame.context.with_rows(count))
+            try:
+                found = self.values(wanted, distinct)
+            except ExpressionError:
+                # Of a value that no row reaches, maybe: row by row it shows.
+                continue
+            frame.memo.update(
+                (e, spread(v, column, coded=e in expressions)) for e, v in zip(wanted, found, strict=True)
+            )
+            done += wanted
+        return done
+
+    def _duckdb_levels(self, expressions: tuple[Expr, ...], done: frozenset[Expr]) -> list[list[Call]]:
         found: dict[Call, int] = {}
 
         def visit(expr: Expr) -> int:
             # The height of DuckDB calls in an expression, below guards left out: those see other rows.
+            if expr in done:
+                return 0
             if isinstance(expr, Lambda) or guarded.is_guard(expr, self):
                 first = guarded.always_evaluated(expr)
                 return max((visit(e) for e in first), default=0)
@@ -150,6 +183,8 @@ class _Compiled:
                 return LambdaValue(self, frame, expr)
             case _:
                 known = frame.known(expr)
+                if known is not None and pa.types.is_dictionary(known.type):
+                    return plain_column(known)
                 if known is None:
                     known = self._compute(expr, frame)
                     if expr in self._shared:
@@ -241,14 +276,22 @@ class Stage:
 
 
 def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -> list[pa.Array]:
-    values = compiled.values(expressions, frame)
-    return [_exact(v, e, frame.num_rows) for v, e in zip(values, expressions, strict=True)]
+    compiled.prepare(expressions, frame)
+    return [_exact(_output(e, frame, compiled), e, frame.num_rows) for e in expressions]
+
+
+def _output(expr: Expr, frame: Frame, compiled: _Compiled) -> Value:
+    """The value of an expression, coded where it is at hand so."""
+    if isinstance(expr, InputRef):
+        return frame.as_given(expr.index)
+    known = frame.known(expr)
+    return compiled.value(expr, frame) if known is None else known
 
 
 def _exact(value: Value, expr: Expr, length: int) -> pa.Array:
     type_ = expr.type.arrow
     array = as_array(value, length)
-    if array.type != type_:
+    if array.type != type_ and not (pa.types.is_dictionary(array.type) and array.type.value_type == type_):
         array = pa.nulls(length, type_) if pa.types.is_null(array.type) else pc.cast(array, type_)
     if len(array) != length:
         raise InternalError(f"{type(expr).__name__} gave {len(array)} rows for {length}")

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.changelog import plain_column
 from runtime.eval.context import BatchContext
 from runtime.expr.function import Value
 from runtime.expr.nodes import Expr
@@ -23,13 +24,14 @@ class Frame:
     asked for, so a branch pays only for what it reads.
     """
 
-    __slots__ = ("_cache", "_columns", "_parent", "_selection", "context", "memo", "num_rows", "variables")
+    __slots__ = ("_cache", "_columns", "_given", "_parent", "_selection", "context", "memo", "num_rows", "variables")
 
     def __init__(self, columns: list[pa.Array], num_rows: int, context: BatchContext) -> None:
         self._columns = columns
         self._parent: Frame | None = None
         self._selection: Any = None
         self._cache: dict[int, pa.Array] = {}
+        self._given: dict[int, pa.Array] = {}
         self.num_rows = num_rows
         self.context = context
         self.memo: dict[Expr, Value] = {}
@@ -63,11 +65,19 @@ class Frame:
         return pc.take(value, self._selection)
 
     def column(self, index: int) -> pa.Array:
-        if self._parent is None:
-            return self._columns[index]
+        """The values of a column."""
         found = self._cache.get(index)
         if found is None:
-            found = self._cache[index] = self._select(self._parent.column(index))
+            found = self._cache[index] = plain_column(self.as_given(index))
+        return found
+
+    def as_given(self, index: int) -> pa.Array:
+        """A column, which may be an Arrow dictionary."""
+        if self._parent is None:
+            return self._columns[index]
+        found = self._given.get(index)
+        if found is None:
+            found = self._given[index] = self._select(self._parent.as_given(index))
         return found
 
     def variable(self, name: str) -> Value:

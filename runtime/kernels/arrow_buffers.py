@@ -14,6 +14,8 @@ __all__ = [
     "binary_array",
     "byte_lengths",
     "byte_spans",
+    "coded_array",
+    "dictionary_codes",
     "fixed_array",
     "fixed_dtype",
     "fixed_values",
@@ -35,6 +37,19 @@ def single_array(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.A
         else:
             column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], type=column.type)
     return column if column.type == type_ else column.cast(type_)
+
+
+def coded_array(column: pa.Array | pa.ChunkedArray, type_: pa.DataType) -> pa.Array:
+    """`single_array`, but an Arrow dictionary of strings of `type_` that has few values for its rows stays one."""
+    coded = isinstance(column, pa.DictionaryArray) and column.type.value_type == type_ and is_bytes_like(type_)
+    return column if coded and 2 * len(column.dictionary) <= len(column) else single_array(column, type_)
+
+
+def dictionary_codes(array: pa.DictionaryArray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The position of each row's value in the dictionary, int (n,), 0 at NULL; and which rows are NULL."""
+    nulls = null_mask(array)
+    indices = array.indices if nulls is None else array.indices.fill_null(0)
+    return indices.to_numpy(), nulls
 
 
 def null_mask(array: pa.Array) -> np.ndarray | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.core.errors import InternalError
 from runtime.kernels.grouping import group_ids
-from runtime.kernels.grow import expand_ranges, grown, kept_bytes
+from runtime.kernels.grow import expand_ranges, grow, grown, kept_bytes
 from runtime.kernels.radix import radix_argsort
 
 __all__ = ["BlockLists"]
@@ -219,7 +219,7 @@ class BlockLists:
         fresh = count - reused
         starts[reused:] = np.arange(fresh, dtype=np.int64) * size + self._used_arena
         self._used_arena += fresh * size
-        self._arena = grown(self._arena, self._used_arena)
+        grow(self, "_arena", self._used_arena)
         return starts
 
     def _release(self, keys: np.ndarray) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from runtime.kernels.arrow_buffers import (
+    coded_array,
     fixed_array,
     fixed_dtype,
     fixed_values,
@@ -16,7 +17,6 @@ from runtime.kernels.arrow_buffers import (
     is_fixed,
     large_binary,
     null_mask,
-    single_array,
 )
 from runtime.kernels.byte_arena import ByteArena
 from runtime.kernels.grow import grow, grown, kept_bytes
@@ -58,7 +58,7 @@ class ColumnStore:
 
         Args:
             slots: int64 (n,), no slot twice.
-            columns: one of n rows for each type.
+            columns: one of n rows for each type; strings may come as Arrow dictionaries and are then kept once each.
         """
         if len(slots) == 0:
             return
@@ -66,7 +66,7 @@ class ColumnStore:
         for column, type_, values in zip(self._columns, self._types, columns, strict=True):
             # Strings need not be of the very type: of more than 2 GB none is a `string`.
             wanted = values.type if is_bytes_like(type_) and is_bytes_like(values.type) else type_
-            column.put(slots, single_array(values, wanted), high)
+            column.put(slots, coded_array(values, wanted), high)
 
     def take(self, slots: np.ndarray, *, wide: bool = False) -> list[pa.Array]:
         """The rows at the slots (any order, repeats allowed), one array of exactly its type per column; `wide`: strings
@@ -244,10 +244,11 @@ class _StructColumn(_Column):
 
 
 class _BytesColumn(_Column):
-    """Strings of characters or bytes: slot to position in a byte arena, -1 for NULL and for free slots.
+    """Strings of characters or bytes: slot to place in a byte arena, counted from 1; 0 for NULL and for free slots.
 
-    As long as slots were written once each, in order and without NULL, a slot is its position and there is no array of
-    positions: so it is where rows only come.
+    As long as slots were written once each, in order and without NULL, a slot is its place and there is no array of
+    places: so it is where rows only come. Strings that come as an Arrow dictionary are in the arena once for each call;
+    what is live is counted by slot, as if they were not shared.
     """
 
     def __init__(self, type_: pa.DataType) -> None:
@@ -255,105 +256,129 @@ class _BytesColumn(_Column):
         is_text = pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_)
         self._wide = pa.large_string() if is_text else pa.large_binary()
         self._arena = ByteArena()
-        self._positions: np.ndarray | None = None
+        self._places: np.ndarray | None = None
+        self._high = 0
         self._live = 0
         self._live_bytes = 0
+        self._shared = False
 
     @property
     def nbytes(self) -> int:
-        return self._arena.nbytes + (0 if self._positions is None else self._positions.nbytes)
+        return self._arena.nbytes + (0 if self._places is None else kept_bytes(self._places, self._high))
 
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
-        strings = large_binary(array)
+        coded = pt.is_dictionary(array.type)
         nulls = null_mask(array)
-        if self._positions is not None or nulls is not None or not self._continued_by(slots, high):
-            self._positions = grown(self._by_slot(), high, -1)
-            self._release(self._positions, slots)
+        self._high = max(self._high, high)
+        if self._places is None and (coded or nulls is not None or not self._continued_by(slots, high)):
+            self._begin_places()
+        if self._places is not None:
+            grow(self, "_places", self._high)
+            self._release(slots)
             if nulls is not None:
-                slots = slots[~nulls]
-                strings = strings.filter(pa.array(~nulls))
-        before = self._arena.used_bytes
-        positions = self._arena.append(strings)
+                array, slots = array.filter(pa.array(~nulls)), slots[~nulls]
+        places = self._append_coded(array) if coded else self._arena.append(large_binary(array))
         self._live += len(slots)
-        self._live_bytes += self._arena.used_bytes - before
-        if self._positions is not None:
-            self._positions[slots] = positions
-            self._reclaim(self._positions)
+        self._live_bytes += int(self._arena.lengths(places).sum())
+        if self._places is not None:
+            self._places[slots] = places + 1
+            self._reclaim()
+
+    def _append_coded(self, array: pa.DictionaryArray) -> np.ndarray:
+        """Adds those strings of a dictionary that rows have: the place of each row's."""
+        self._shared = True
+        codes = array.indices.to_numpy()
+        used = np.zeros(len(array.dictionary), np.bool_)
+        used[codes] = True
+        of_code = np.zeros(len(used), np.int64)
+        of_code[used] = self._arena.append(large_binary(array.dictionary.filter(pa.array(used))))
+        return of_code.take(codes)
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
-        if self._positions is None:
+        if self._places is None:
             if not len(self._arena):
                 return pa.nulls(len(slots), self._type)
-            positions = np.minimum(slots, len(self._arena) - 1)
+            places = np.minimum(slots, len(self._arena) - 1)
         else:
-            positions = self._positions.take(slots, mode="clip")
+            places = self._places.take(slots, mode="clip").astype(np.int64)
             if missing is not None:
-                positions[missing] = -1
-        return self._at(positions)
+                places[missing] = 0
+            places -= 1
+        return self._at(places)
 
     def part(self, first: int, end: int) -> pa.Array:
-        if self._positions is not None:
-            return super().part(first, end) if end > len(self._positions) else self._at(self._positions[first:end])
+        if self._places is not None:
+            known = end <= self._high
+            return self._at(self._places[first:end].astype(np.int64) - 1) if known else super().part(first, end)
         if end > len(self._arena):
             return super().part(first, end)
         return self._arena.part(first, end, self._wide)
 
-    def _at(self, positions: np.ndarray) -> pa.Array:
-        """The strings at positions of the arena, NULL at -1."""
-        first, end = (int(positions[0]), int(positions[-1]) + 1) if len(positions) >= _MANY else (-1, 0)
-        dense = first >= 0 and len(positions) <= end - first <= _SPARSE * len(positions)
-        if dense and (positions[1:] > positions[:-1]).all():
-            if end - first == len(positions):
+    def _at(self, places: np.ndarray) -> pa.Array:
+        """The strings at places of the arena, counted from 0; NULL at -1."""
+        first, end = (int(places[0]), int(places[-1]) + 1) if len(places) >= _MANY else (-1, 0)
+        dense = first >= 0 and len(places) <= end - first <= _SPARSE * len(places)
+        if dense and (places[1:] > places[:-1]).all():
+            if end - first == len(places):
                 return self._arena.part(first, end, self._wide)
-            # Neighbours are copied together, which a list of positions does not show.
+            # Neighbours are copied together, which a list of places does not show.
             wanted = np.zeros(end - first, np.bool_)
-            wanted[positions - first] = True
+            wanted[places - first] = True
             return self._arena.array(self._wide)[first:end].filter(pa.array(wanted))
-        absent = positions < 0
-        return self._arena.array(self._wide).take(pa.array(positions, mask=absent if absent.any() else None))
+        absent = places < 0
+        return self._arena.array(self._wide).take(pa.array(places, mask=absent if absent.any() else None))
 
     def reading_order(self, slots: np.ndarray) -> np.ndarray:
-        if self._positions is None or len(slots) < _MANY:
+        if self._places is None or len(slots) < _MANY:
             return slots
-        positions = self._positions.take(slots, mode="clip")
-        if (positions[1:] > positions[:-1]).all():
+        places = self._places.take(slots, mode="clip")
+        if (places[1:] > places[:-1]).all():
             return slots
-        if len(self._arena) > _SPARSE * len(slots):
-            return slots[np.argsort(positions, kind="stable")]
-        at = np.full(len(self._arena), -1, np.int64)
-        present = positions >= 0
-        at[positions[present]] = slots[present]
+        if self._shared or len(self._arena) > _SPARSE * len(slots):
+            return slots[np.argsort(places, kind="stable")]
+        at = np.full(len(self._arena) + 1, -1, np.int64)
+        present = places > 0
+        at[places[present]] = slots[present]
         return np.concatenate((slots[~present], at[at >= 0]))
 
     def free(self, slots: np.ndarray) -> None:
-        self._positions = self._by_slot()
-        self._release(self._positions, slots[slots < len(self._positions)])
-        self._reclaim(self._positions)
+        if self._places is None:
+            self._begin_places()
+        self._release(slots[slots < self._high])
+        self._reclaim()
 
     def _continued_by(self, slots: np.ndarray, high: int) -> bool:
         """Whether these are the slots that come after all that were written."""
         first = len(self._arena)
         return high == first + len(slots) and bool((slots == np.arange(first, high)).all())
 
-    def _by_slot(self) -> np.ndarray:
-        return np.arange(len(self._arena), dtype=np.int64) if self._positions is None else self._positions
+    def _begin_places(self) -> None:
+        """From now on a slot's place is noted."""
+        self._places = np.arange(1, len(self._arena) + 1, dtype=np.int32)
 
-    def _release(self, by_slot: np.ndarray, slots: np.ndarray) -> None:
-        positions = by_slot[slots]
-        positions = positions[positions >= 0]
-        if len(positions):
-            self._live -= len(positions)
-            self._live_bytes -= int(self._arena.lengths(positions).sum())
-            by_slot[slots] = -1
+    def _release(self, slots: np.ndarray) -> None:
+        assert self._places is not None
+        places = self._places[slots]
+        places = places[places > 0]
+        if len(places):
+            self._live -= len(places)
+            self._live_bytes -= int(self._arena.lengths(places - 1).sum())
+            self._places[slots] = 0
 
-    def _reclaim(self, by_slot: np.ndarray) -> None:
+    def _reclaim(self) -> None:
+        assert self._places is not None
         if (
             len(self._arena) > 2 * self._live + _GARBAGE_ROWS
             or self._arena.used_bytes > 2 * self._live_bytes + _GARBAGE_BYTES
         ):
-            live = np.flatnonzero(by_slot >= 0)
+            live = np.flatnonzero(self._places)
+            old = self._places[live] - 1
+            used = np.zeros(len(self._arena), np.bool_)
+            used[old] = True
             kept = ByteArena()
-            by_slot[live] = kept.append(self._arena.take(by_slot[live]))
+            moved = np.zeros(len(used), np.int64)
+            moved[used] = kept.append(self._arena.take(np.flatnonzero(used)))
+            self._places[live] = moved[old] + 1
             self._arena = kept
 
 

@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["expand_ranges", "grow", "grown", "kept_bytes"]
 
 _LARGE_BYTES = 1 << 24
-_HUGE_BYTES = 1 << 26
+_HUGE_BYTES = 1 << 25
 
 
 def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:

@@ -13,6 +13,7 @@ from runtime.core.errors import InternalError
 from runtime.kernels.arrow_buffers import (
     binary_array,
     byte_spans,
+    dictionary_codes,
     fixed_values,
     is_bytes_like,
     is_fixed,
@@ -258,13 +259,23 @@ class _BytesCodec:
         return self._pool.nbytes
 
     def encode(self, array: pa.Array, intern: bool) -> list[np.ndarray]:
+        if pt.is_dictionary(array.type):
+            codes, nulls = dictionary_codes(array)
+            (words,) = self.encode(array.dictionary, intern)
+            _refuse_nulls(nulls, self._nullable)
+            words = words.take(codes)
+            return [words if nulls is None else np.where(nulls, np.uint64(0), words)]
         nulls = null_mask(array)
         _refuse_nulls(nulls, self._nullable)
         return [intern_codes(self._pool, large_binary(array), nulls, intern)]
 
     def stable(self, array: pa.Array) -> list[np.ndarray]:
-        nulls = null_mask(array)
-        hashes = hash_strings(large_binary(array))
+        if pt.is_dictionary(array.type):
+            codes, nulls = dictionary_codes(array)
+            hashes = hash_strings(large_binary(array.dictionary)).take(codes)
+        else:
+            nulls = null_mask(array)
+            hashes = hash_strings(large_binary(array))
         return [hashes if nulls is None else np.where(nulls, _NULL_HASH, hashes)]
 
     def decode(self, pieces: list[np.ndarray]) -> pa.Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import InternalError
-from runtime.kernels.arrow_buffers import single_array
+from runtime.kernels.arrow_buffers import coded_array
 from runtime.kernels.hashing import hash_words
 from runtime.kernels.key_codecs import KeyCodec, WordLayout, codec_for, decode_all
 
@@ -69,6 +69,7 @@ class KeyEncoder:
 
     def encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None = None) -> np.ndarray:
         """The key words of each row, interning values not seen before. Do not change them: they may share Arrow memory.
+        Strings may come as Arrow dictionaries: then each value is looked up once.
 
         Args:
             columns: one per type, n rows each.
@@ -117,7 +118,7 @@ class KeyEncoder:
         return self._layout.pack(kept, len(words))
 
     def _arrays(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
-        return [single_array(column, type_) for column, type_ in zip(columns, self._types, strict=True)]
+        return [coded_array(column, type_) for column, type_ in zip(columns, self._types, strict=True)]
 
     def _encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None, *, intern: bool) -> np.ndarray:
         arrays = self._arrays(columns)

@@ -136,6 +136,9 @@ class Dataflow:
             self.abort()
             raise
 
+    takes_codes = True
+    """Whether sources may give coded text columns; operators that do not take them get them decoded."""
+
     def _add(self, node: PhysicalNode) -> int:
         known = self._index.get(node)
         if known is not None:
@@ -189,7 +192,7 @@ class Dataflow:
                 else:
                     self._run(number, vertex, vertex.operator, processing_time)
         outputs, self.watched = (
-            [_together([*self._shown[n], self.vertices[n].output]) for n in numbers]
+            [_decoded(_together([*self._shown[n], self.vertices[n].output])) for n in numbers]
             for numbers in (self._roots, self._watched)
         )
         for vertex in self.vertices:
@@ -327,6 +330,8 @@ class Dataflow:
 
     def _run(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> None:
         batches = [_together([*vertex.early.pop(i, ()), self.vertices[n].output]) for i, n in enumerate(vertex.inputs)]
+        if not operator.takes_codes:
+            batches = [_decoded(batch) for batch in batches]
         time = self._time(vertex, processing_time)
         output: ChangelogBatch | None = None
         for piece in _timed(vertex, operator.pieces(batches, time)):
@@ -361,7 +366,7 @@ class Dataflow:
                 vertex.early.setdefault(position, []).append(piece)
                 continue
             inputs: list[ChangelogBatch | None] = [None] * len(vertex.inputs)
-            inputs[position] = piece
+            inputs[position] = piece if operator.takes_codes else piece.decoded()
             time = EpochTime(self._epoch, vertex.input_watermark, vertex.input_watermark, processing_time)
             vertex.rows_in += len(piece)
             for output in _timed(vertex, operator.part_pieces(inputs, time)):
@@ -469,6 +474,10 @@ def _image(vertex: Vertex) -> SavedOperator:
 def _together(parts: Sequence[ChangelogBatch | None]) -> ChangelogBatch | None:
     found = [part for part in parts if part is not None]
     return ChangelogBatch.concat(found) if found else None
+
+
+def _decoded(batch: ChangelogBatch | None) -> ChangelogBatch | None:
+    return None if batch is None else batch.decoded()
 
 
 def _timed(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -131,7 +132,7 @@ class Job:
                     context = SourceContext(settings.time_zone, vertex.node.name, self._rejections)
                     position = None if restored is None else restored.sources.get(vertex.name)
                     rate = settings.options.get(MAX_ROWS_PER_SECOND)
-                    inputs = self.dataflow.inputs or SourceInputs
+                    inputs = self.dataflow.inputs or partial(SourceInputs, coded=self.dataflow.takes_codes)
                     self._sources.append(inputs(vertex.node, context, settings.clock, position, rows_per_second=rate))
             self._alignments = Alignments(self._sources)
             self._alignments.note(self.dataflow)
@@ -201,7 +202,7 @@ class Job:
         now = self._settings.clock.now()
         outputs = self.dataflow.step(given, now)
         if self.watch is not None:
-            self.watch(given, now, self)
+            self.watch({node: replace(g, batch=g.batch and g.batch.decoded()) for node, g in given.items()}, now, self)
         self._alignments.note(self.dataflow)
         if self._restarts is not None:
             self._restarts.after_epoch(self.dataflow)

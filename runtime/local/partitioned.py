@@ -70,6 +70,10 @@ class PartitionedOperator(PiecewiseOperator):
         groups = key_group(KeyEncoder([c.type for c in columns]).stable_hash(columns, len(batch)))
         return self._task_of_group[groups]
 
+    @property
+    def takes_codes(self) -> bool:
+        return all(task.takes_codes for task in self._tasks)
+
     def takes_parts(self, position: int) -> bool:
         return all(task.takes_parts(position) for task in self._tasks)
 

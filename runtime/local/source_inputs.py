@@ -16,7 +16,7 @@ from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import FollowsStatements, RejectedRow, SourceReader, Split, TellsTime
+from runtime.spi.table import FollowsStatements, GivesCodes, RejectedRow, SourceReader, Split, TellsTime
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
 
@@ -104,6 +104,7 @@ class SourceInputs:
     Args:
         position: what `position` of an earlier run gave: reading goes on behind it.
         rows_per_second: the most rows a second, by the clock; 0 is without limit.
+        coded: text columns may come as Arrow dictionaries (`ChangelogBatch`).
     Raises:
         ConnectorError: at a position of a split that is gone (E3107) or has changed.
     """
@@ -116,10 +117,12 @@ class SourceInputs:
         position: Any = None,
         *,
         rows_per_second: int = 0,
+        coded: bool = False,
     ) -> None:
         self.node = node
         self._context = context
         self._clock = clock
+        self._coded = coded
         self._seen: set[str] = set()
         self._waiting: list[Split] = []
         self._open: list[_OpenSplit] = []
@@ -286,6 +289,8 @@ class SourceInputs:
 
     def _begin(self, split: Split) -> SourceReader:
         reader = self._reader(split)
+        if self._coded and isinstance(reader, GivesCodes):
+            reader.give_codes()
         timed = reader if isinstance(reader, TellsTime) else None
         self._open.append(_OpenSplit(split, reader, self._clock.now(), timed))
         return reader

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
 from runtime.kernels.order_words import OrderEncoder
@@ -118,6 +118,10 @@ class AppendTopNOperator(Operator):
         size = self._rows.nbytes + self._keys.nbytes + self._best.nbytes + self._words.nbytes
         return StateSize(len(self._slots), size)
 
+    @property
+    def takes_codes(self) -> bool:
+        return True
+
     def takes_parts(self, position: int) -> bool:
         return True
 
@@ -184,7 +188,7 @@ class AppendTopNOperator(Operator):
         self._best[fresh] = -1
 
     def _encode(self, columns: Sequence[pa.Array]) -> np.ndarray:
-        words = self._encoder.encode([columns[s.index] for s in self._node.order])
+        words = self._encoder.encode([plain_column(columns[s.index]) for s in self._node.order])
         if words.shape[1] != self._words.shape[1]:
             self._words = self._encoder.adapt(self._words)
         return words

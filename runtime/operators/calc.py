@@ -24,6 +24,10 @@ class CalcOperator(Operator):
         self._stage = Stage(node.condition, node.projections, context.functions)
         self._time_zone = context.time_zone
 
+    @property
+    def takes_codes(self) -> bool:
+        return True
+
     def takes_parts(self, position: int) -> bool:
         return True
 

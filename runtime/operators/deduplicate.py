@@ -70,6 +70,10 @@ class KeepFirstOperator(Operator):
     def state_size(self) -> StateSize:
         return StateSize(self._keys.rows, self._keys.nbytes)
 
+    @property
+    def takes_codes(self) -> bool:
+        return True
+
     def takes_parts(self, position: int) -> bool:
         return True
 
@@ -281,6 +285,10 @@ class KeepLastOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + self._times.nbytes)
+
+    @property
+    def takes_codes(self) -> bool:
+        return True
 
     def takes_parts(self, position: int) -> bool:
         return True

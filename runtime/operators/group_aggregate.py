@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
 from runtime.eval.aggregates.accumulator import first_rows
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
@@ -114,6 +114,10 @@ class GroupAggregateOperator(Operator):
     def _go_on_from(self, arrivals: list[object]) -> None:
         self._next_seq = max(cast("list[int]", arrivals))
 
+    @property
+    def takes_codes(self) -> bool:
+        return True
+
     def takes_parts(self, position: int) -> bool:
         return True
 
@@ -125,7 +129,7 @@ class GroupAggregateOperator(Operator):
         if batch is None or not len(batch):
             return None
         signs = None if batch.kinds is None else batch.signs()
-        columns = batch.columns
+        columns = [c if i in self._keys else plain_column(c) for i, c in enumerate(batch.columns)]
         words = self._encoder.encode([columns[i] for i in self._keys], len(batch))
         slots, is_new = self._index.insert(words)
         if signs is not None and is_new.any() and (signs[is_new] < 0).any():

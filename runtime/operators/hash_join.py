@@ -129,6 +129,10 @@ class HashJoinOperator(PiecewiseOperator):
         self._right.rows.drop(keys)
         self._keys.remove(keys)
 
+    @property
+    def takes_codes(self) -> bool:
+        return self._inserts
+
     def takes_parts(self, position: int) -> bool:
         return (self._left, self._right)[position].takes_parts
 

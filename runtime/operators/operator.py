@@ -107,11 +107,17 @@ class OperatorContext:
     ) -> None:
         """Rows that cannot be used; `event_time` is their time as a timestamp array where they have one."""
         if rows.num_rows:
-            self.rejections.reject(self.name, reason, rows, watermark, event_time)
+            plain = ChangelogBatch(rows).decoded().rows
+            self.rejections.reject(self.name, reason, plain, watermark, event_time)
 
 
 class Operator:
     """Base of all operators. State is made in the constructor; `step` is called once per epoch, in order."""
+
+    @property
+    def takes_codes(self) -> bool:
+        """Whether text columns of the inputs may come coded (see `ChangelogBatch`)."""
+        return False
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         """The changes that this epoch's changes cause. `inputs` has an entry per input of the plan node, None when

@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack, TaskWriter, WritesInTasks
+from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
 
 __all__ = ["SinkOperator"]
 
@@ -33,6 +33,10 @@ class SinkOperator(Operator):
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
         self._replaces = False
         self.rows_written = 0
+
+    @property
+    def takes_codes(self) -> bool:
+        return isinstance(self._writer, TakesCodes) and self._writer.takes_codes
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._write(inputs, time)

@@ -53,6 +53,10 @@ class WatermarkOperator(Operator):
             "watermarks", pa.list_(pa.struct({"split": pa.string(), "mark": pa.int64()})), self._saved, self._load
         )
 
+    @property
+    def takes_codes(self) -> bool:
+        return True
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
         splits = time.splits

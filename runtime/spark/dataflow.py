@@ -66,6 +66,8 @@ class _Part:
 class SparkDataflow(Dataflow):
     """See the module. Arguments as those of `Dataflow`; `cluster`: where tasks run."""
 
+    takes_codes = False
+
     def __init__(
         self,
         roots: Sequence[PhysicalNode],

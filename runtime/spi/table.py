@@ -136,6 +136,15 @@ class SourceReader(Protocol):
 
 
 @runtime_checkable
+class GivesCodes(Protocol):
+    """A reader that can give text columns as Arrow dictionaries, where they are stored so."""
+
+    def give_codes(self) -> None:
+        """From now on; called before the first `poll`."""
+        ...
+
+
+@runtime_checkable
 class TellsTime(Protocol):
     """A reader that knows the watermark of its rows: those of its columns that are event time were that already where
     the rows come from."""
@@ -300,6 +309,14 @@ class ReplacesAtEnd(Protocol):
     def complete(self) -> None:
         """All rows are written: what is prepared from now on replaces what is there."""
         ...
+
+
+@runtime_checkable
+class TakesCodes(Protocol):
+    """A writer that takes text columns as Arrow dictionaries, too."""
+
+    @property
+    def takes_codes(self) -> bool: ...
 
 
 @runtime_checkable
