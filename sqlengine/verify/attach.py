@@ -11,7 +11,8 @@ from runtime.local.job import Job
 from runtime.plan import nodes as p
 from runtime.plan.parts import JoinKind
 from runtime.plan.walk import walk
-from runtime.plan.window_nodes import WindowJoinExec, WindowTopNExec
+from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
+from runtime.plan.windows import SessionWindow
 from sqlengine.planning import Planned
 from sqlengine.result import SqlEngineWarning
 from sqlengine.session import RUNTIME_MODE, Session
@@ -68,6 +69,8 @@ def _verifier(session: Session, job: Job, plan: Planned, tell: Callable[[str], N
     physical = list(walk(plan.physical))
     if any(isinstance(node, p.SinkMaterializeExec) for node in physical):
         raise CannotVerify("ON CONFLICT")
+    if any(map(_never_shrinks, physical)):
+        raise CannotVerify("sessions of a table that changes: they never shrink")
     at_end = any(map(_waits, physical))
     if at_end and not job.bounded:
         raise CannotVerify("a query whose operators wait for event time, before the end of its input")
@@ -88,6 +91,13 @@ def _verifier(session: Session, job: Job, plan: Planned, tell: Callable[[str], N
         raise
     except Exception as error:
         raise CannotVerify(f"this plan ({type(error).__name__}: {error})") from error
+
+
+def _never_shrinks(node: p.PhysicalNode) -> bool:
+    """Sessions keep no rows: one whose last row is taken back stays as long as it was."""
+    if not isinstance(node, (WindowTableExec, WindowAggregateExec)) or not isinstance(node.window, SessionWindow):
+        return False
+    return not node.inputs[0].mode.is_append_only
 
 
 def _waits(node: p.PhysicalNode) -> bool:

@@ -75,8 +75,8 @@ def _plain(row: Sequence[Any]) -> Row:
 def _value(value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if isinstance(value, float) and math.isinf(value):
-        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value) if value != value else value
     if isinstance(value, float | Decimal) and value == value and value == int(value):
         return int(value)
     if isinstance(value, list):

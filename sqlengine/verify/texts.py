@@ -27,6 +27,7 @@ from runtime.expr.nodes import (
     SubqueryExpr,
     SubqueryKind,
 )
+from sqlengine.bind.subquery import one_row
 from sqlengine.verify.rows import Unordered
 
 __all__ = ["CannotVerify", "Texts", "duck_type", "name_of", "quoted"]
@@ -152,7 +153,8 @@ class Texts:
     def _subquery(self, subquery: SubqueryExpr) -> str:
         plan = subquery.plan
         assert isinstance(plan, LogicalNode)
-        inner = self._query(plan)
+        # An aggregate over all rows has an answer also where there are none.
+        inner = self._query(one_row(plan))
         if subquery.kind is SubqueryKind.EXISTS:
             return f"EXISTS (SELECT 1 FROM ({inner}))"
         columns = ", ".join(name_of(c.id) for c in plan.columns)

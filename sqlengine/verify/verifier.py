@@ -75,7 +75,8 @@ class Verifier:
         self._approximate = [f.type.is_approximate for f in self.root.schema]
         self._epochs: list[tuple[Epoch, int]] = []
         self._schema = Schema(self.root.schema.fields[: len(plan.columns)])
-        self._state = _State(self._schema, self._key if not _retracts(self.root) else ())
+        self._table_keys = {scan.table: scan.keys and _names(scan, scan.keys[0]) for scan in _scans(plan)}
+        self._state = self._empty_state()
         self._off = False
         self.compared = 0
         """How often the answers were compared."""
@@ -142,7 +143,7 @@ class Verifier:
     def _shrunk(self) -> list[tuple[Epoch, int]]:
         """Fewer epochs and changes that still show a difference, as far as that is found in a few seconds."""
         epochs, until = list(self._epochs), time.monotonic() + SHRINKING_SECONDS
-        if self._replayed(epochs) is None:
+        if self._replayed(epochs) is None or not any(_size(e) for e, _ in epochs):
             return epochs
         size = max(1, sum(_size(e) for e, _ in epochs) // 2)
         while size and time.monotonic() < until:
@@ -154,7 +155,10 @@ class Verifier:
                 else:
                     place += size
             size = size if smaller and size == 1 else size // 2
-        return [(e, now) for e, now in epochs if _size(e)]
+        return [(e, now) for e, now in epochs if _size(e)] or epochs
+
+    def _empty_state(self) -> _State:
+        return _State(self._schema, self._key if not _retracts(self.root) else (), self._table_keys)
 
     def _replayed(self, epochs: Sequence[tuple[Epoch, int]]) -> str | None:
         """The difference that some epochs give in a dataflow of their own; None when there is none."""
@@ -167,7 +171,7 @@ class Verifier:
             rejected.for_job(self._name, self._time_zone),
             checked=True,
         )
-        state = _State(self._schema, self._key if not _retracts(self.root) else ())
+        state = self._empty_state()
         try:
             for given, now in epochs:
                 (output,) = flow.step(given, now)
@@ -183,15 +187,18 @@ class Verifier:
 class _State:
     """The rows so far of every source, and what the answer amounts to."""
 
-    def __init__(self, schema: Schema, key: tuple[int, ...]) -> None:
+    def __init__(
+        self, schema: Schema, key: tuple[int, ...], table_keys: Mapping[SourceTable | None, tuple[str, ...]]
+    ) -> None:
         self._schema = schema
+        self._table_keys = table_keys
         self._answer = MemoryTable("answer", _numbered(schema), [f"c{i}" for i in key])
         self._tables: dict[SourceTable, MemoryTable] = {}
 
     def take(self, given: Epoch, output: ChangelogBatch | None) -> None:
         for source, taken in given.items():
             if source.table not in self._tables:
-                key = () if _retracts(source) else tuple(getattr(source.table, "primary_key", ()))
+                key = () if _retracts(source) else self._table_keys.get(source.table, ())
                 self._tables[source.table] = MemoryTable(
                     source.name, source.schema, key, append_only=source.mode.is_append_only
                 )
@@ -225,14 +232,21 @@ def _retracts(node: PhysicalNode) -> bool:
 
 
 def _watermark(window: LogicalNode, dataflow: Dataflow) -> int:
-    """How far the tables below a window function are in event time."""
+    """How far the tables below a window function are in event time. A source without an expression for its watermark may
+    tell it itself, as a materialized view does."""
     tables = {node.table for node in _scans(window)}
-    marks = [
-        MAX_WATERMARK if v.watermark == MAX_WATERMARK else v.watermark
+    marks: list[int] = []
+    told: set[SourceTable] = set()
+    for vertex in dataflow.vertices:
+        if isinstance(vertex.node, WatermarkExec):
+            below = {s.table for s in walk(vertex.node) if isinstance(s, SourceExec)} & tables
+            told |= below
+            if below and not vertex.idle:
+                marks.append(vertex.watermark)
+    marks += [
+        v.watermark
         for v in dataflow.vertices
-        if isinstance(v.node, WatermarkExec)
-        and any(isinstance(s, SourceExec) and s.table in tables for s in walk(v.node))
-        and not v.idle
+        if isinstance(v.node, SourceExec) and v.node.table in tables - told and not v.idle
     ]
     return min(marks, default=MIN_WATERMARK)
 
@@ -241,6 +255,12 @@ def _scans(plan: LogicalNode) -> list[n.Scan]:
     if isinstance(plan, n.Scan):
         return [plan]
     return [s for source in ((plan.plan,) if isinstance(plan, n.Shared) else plan.inputs) for s in _scans(source)]
+
+
+def _names(scan: n.Scan, ids: Sequence[int]) -> tuple[str, ...]:
+    """Columns of a scanned table by its own names."""
+    names = {c.id: f.name for c, f in zip(scan.scanned, scan.table.schema, strict=True)} if scan.table else {}
+    return tuple(names[i] for i in ids if i in names)
 
 
 def _size(epoch: Epoch) -> int:

@@ -12,11 +12,13 @@ from runtime.core.errors import SqlEngineError
 from runtime.operators.session_state import SessionState
 from runtime.operators.unnest import UnnestOperator
 from sqlengine import SqlEngineWarning, TableEnvironment
+from sqlengine.verify import verifier
 from sqlengine.verify.texts import Texts
 
 
 @pytest.fixture
-def t_env() -> Iterator[TableEnvironment]:
+def t_env(monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
+    monkeypatch.setattr(verifier, "SHRINKING_SECONDS", 120.0)
     with TableEnvironment.create({"sqlengine.verify": "true"}) as made:
         made.execute_script(
             "CREATE TABLE orders (id INT PRIMARY KEY NOT ENFORCED, customer STRING, amount INT);"
@@ -225,3 +227,42 @@ def test_an_operator_that_is_wrong_is_found(
     failure = caught.value.__cause__
     assert isinstance(failure, SqlEngineError) and failure.code == "E9102"
     assert failure.message.partition("input that shows it")[2].splitlines()[1:] == rows
+
+
+@pytest.mark.filterwarnings("error")
+def test_time_that_a_view_tells_and_numbers_that_are_none(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE MATERIALIZED VIEW kept AS SELECT page, at FROM clicks WHERE page <> 'x'")
+    t_env.execute_sql(
+        "CREATE MATERIALIZED VIEW minutes AS SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE kept, "
+        "DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    for minute in range(4):
+        t_env.execute_sql(f"INSERT INTO clicks VALUES ('a', TIMESTAMP '2024-01-01 00:{minute:02d}:30')")
+    assert t_env.execute_sql("SELECT * FROM minutes").to_arrow().num_rows == 3
+    t_env.execute_sql("CREATE TABLE numbers (x DOUBLE)")
+    t_env.execute_sql(
+        "INSERT INTO numbers VALUES (CAST('NaN' AS DOUBLE)), (CAST('-Infinity' AS DOUBLE)), (-0e0), (NULL)"
+    )
+    assert t_env.execute_sql("SELECT * FROM numbers").to_arrow().num_rows == 4
+
+
+def test_sessions_of_a_table_that_changes_are_not_judged(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE TABLE visits (id INT PRIMARY KEY NOT ENFORCED, at TIMESTAMP(3), WATERMARK FOR at AS at) ")
+    with pytest.warns(SqlEngineWarning, match="sessions of a table that changes"):
+        t_env.execute_sql(
+            "CREATE MATERIALIZED VIEW s AS SELECT window_start, COUNT(*) AS n FROM TABLE(SESSION(TABLE visits, "
+            "DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+        )
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_upsert_stream_and_a_subquery_without_rows(t_env: TableEnvironment) -> None:
+    t_env.execute_script("""
+        CREATE TABLE src (id INT PRIMARY KEY NOT ENFORCED, p STRING, v INT) WITH ('connector' = 'values',
+          'changelog-mode' = 'upsert',
+          'data' = '[{"op":"+I","id":2,"p":"a","v":7}, {"op":"+U","id":2,"p":"b","v":9}, {"op":"+I","id":3,"p":"a","v":1}]');
+        INSERT INTO orders VALUES (1, 'a', 3), (2, 'b', NULL)
+    """)
+    assert len(t_env.execute_sql("SELECT p, COUNT(*), MAX(v) FROM src GROUP BY p").to_arrow()) == 2
+    some = "SELECT id FROM orders WHERE EXISTS (SELECT COUNT(*) FROM src WHERE src.id = orders.amount)"
+    assert len(t_env.execute_sql(some).to_arrow()) == 2
