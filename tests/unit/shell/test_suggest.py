@@ -73,7 +73,7 @@ def suggester() -> Iterator[Suggester]:
         ("USE o", ["other"]),
         ("USE CATALOG ", ["default_catalog"]),
         ("DESCRIBE FUNCTION up", ["upper"]),
-        ("SHOW CREATE ", ["CATALOG", "DATABASE", "MATERIALIZED VIEW"]),
+        ("SHOW CREATE ", ["CATALOG", "DATABASE", "FUNCTION"]),
         ("SELECT 1; SHO", ["SHOW"]),
         ("\\d", ["\\d", "\\dt", "\\dv"]),
         ("\\d sp", ["spent"]),
