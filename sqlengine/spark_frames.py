@@ -35,15 +35,18 @@ class Declared:
         rowtime: the column that holds the event time, in milliseconds from now on.
         watermark: SQL expression of the watermark; the event time itself when not given.
         primary_key: the columns that identify a row.
+        checkpoint: a folder for the rows of a streaming one, until a checkpoint of the job that reads it is behind them:
+            such a job can go on where it stopped. For one job.
     """
 
     schema: Any = None
     rowtime: str | None = None
     watermark: str | None = None
     primary_key: Sequence[str] = ()
+    checkpoint: str = ""
 
     def __bool__(self) -> bool:
-        return any((self.schema, self.rowtime, self.watermark, self.primary_key))
+        return any((self.schema, self.rowtime, self.watermark, self.primary_key, self.checkpoint))
 
     def table(self, frame: Any) -> TableSchema:
         """The columns of a DataFrame with all that.
@@ -74,7 +77,7 @@ class Frames:
     """The DataFrames that an environment knows by name."""
 
     def __init__(self) -> None:
-        self._frames: dict[str, Any] = {}
+        self._frames: dict[str, tuple[Any, str]] = {}
         self._numbers = itertools.count(1)
 
     def connector(self) -> ConnectorFactory:
@@ -85,13 +88,14 @@ class Frames:
         """The CREATE TEMPORARY TABLE of a DataFrame; `path` is SQL."""
         columns = declared.table(frame).ddl
         number = f"frame_{next(self._numbers)}"
-        self._frames[number] = frame
+        self._frames[number] = frame, declared.checkpoint
         return f"CREATE TEMPORARY TABLE {path} ({columns}) WITH ('connector' = '{CONNECTOR}', '{_FRAME}' = '{number}')"
 
     def _open(self, request: TableRequest) -> FrameSource:
         plain = Schema(tuple(f.with_(type=f.type.materialized()) for f in request.schema))
-        frame = self._frames[request.options[_FRAME]]
-        return FrameSource(request.name, plain, frame, _conversion({f.name: f.type for f in plain}))
+        frame, checkpoint = self._frames[request.options[_FRAME]]
+        convert = _conversion({f.name: f.type for f in plain})
+        return FrameSource(request.name, plain, frame, convert, checkpoint=checkpoint)
 
 
 def _conversion(types: dict[str, DataType]) -> Any:

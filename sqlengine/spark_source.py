@@ -109,7 +109,7 @@ class SparkQuery:
             if not self._with_op and not job.dataflow.vertices[-1].node.inputs[0].mode.is_append_only:
                 raise UnsupportedError(
                     "the rows of this query are taken back, which a stream without the column op cannot tell",
-                    code="E1628",
+                    code="E1632",
                     hint='leave out .option("changelog", "false")',
                 )
         except BaseException:

@@ -174,6 +174,7 @@ class TableFactory(CatalogMethods):
         rowtime: str | None = None,
         watermark: str | None = None,
         primary_key: Sequence[str] = (),
+        checkpoint: str = "",
     ) -> None:
         """Give a table, or a DataFrame of PySpark, a name in the catalog, for SQL and `from_path`: CREATE TEMPORARY
         VIEW.
@@ -183,14 +184,16 @@ class TableFactory(CatalogMethods):
             rowtime: the column that holds the event time.
             watermark: SQL expression of the watermark: `"at - INTERVAL '5' SECOND"`.
             primary_key: the columns that identify a row.
+            checkpoint: of a streaming one: a folder that keeps its rows until a checkpoint of the job that reads it is
+                behind them, so that the job can go on where it stopped.
 
-        Raises UnsupportedError E1629 for these with anything but a DataFrame.
+        Raises UnsupportedError E1631 for these with anything but a DataFrame.
         """
-        declared = Declared(schema, rowtime, watermark, tuple(primary_key))
+        declared = Declared(schema, rowtime, watermark, tuple(primary_key), checkpoint)
         if declared and not is_frame(table):
             raise UnsupportedError(
-                "schema, rowtime, watermark and primary_key can be declared with a DataFrame of PySpark only",
-                code="E1629",
+                "schema, rowtime, watermark, primary_key and checkpoint can be declared with a DataFrame of PySpark only",
+                code="E1631",
                 hint="give a Table its types when it is made: from_arrow(rows, schema)",
             )
         if declared:

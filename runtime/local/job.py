@@ -79,6 +79,7 @@ class Job:
         self._cancelled = threading.Event()
         self._ended = False
         self._published = False
+        self._saved_positions: list[Any] = []
         self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._reading: ThreadPoolExecutor | None = None
@@ -320,12 +321,16 @@ class Job:
 
     def save(self, *, complete: bool, finished: bool) -> EpochState:
         """See `Checkpointed`."""
-        return self._state(self.dataflow.save(complete), self.dataflow.prepare(), finished)
+        state = self._state(self.dataflow.save(complete), self.dataflow.prepare(), finished)
+        self._saved_positions = [source.position() for source in self._sources]
+        return state
 
     def publish(self, committables: Mapping[str, Any]) -> None:
         """See `Checkpointed`."""
         self._published = True
         self.dataflow.publish(committables)
+        for source, position in zip(self._sources, self._saved_positions, strict=False):
+            source.saved(position)
 
     def _state(self, operators: Sequence[Any], sinks: Mapping[str, Any], finished: bool) -> EpochState:
         names = {v.node: v.name for v in self.dataflow.vertices}

@@ -16,7 +16,15 @@ from runtime.local.rejected import JobRejections
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import FollowsStatements, GivesCodes, RejectedRow, SourceReader, Split, TellsTime
+from runtime.spi.table import (
+    FollowsStatements,
+    GivesCodes,
+    HearsCheckpoints,
+    RejectedRow,
+    SourceReader,
+    Split,
+    TellsTime,
+)
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
 
@@ -176,6 +184,13 @@ class SourceInputs:
     def position(self) -> Any:
         """Where reading goes on after what `poll` has returned: a JSON value for the constructor."""
         return self._progress.json(self._reached)
+
+    def saved(self, position: Any) -> None:
+        """A checkpoint is complete that holds what `position` gave then."""
+        known = dict(position["active"])
+        for opened in self._open:
+            if isinstance(opened.reader, HearsCheckpoints) and opened.split.id in known:
+                opened.reader.saved(known[opened.split.id])
 
     # --- alignment
     # -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from runtime.core.errors import ConnectorError, SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
+from runtime.spark.kept_stream import KeptStream
 from runtime.spark.session import reached, spark_session
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
@@ -63,6 +64,7 @@ class FrameSource:
 
     Args:
         convert: gives rows of the frame in the engine's Arrow types.
+        checkpoint: the folder in which rows of a streaming one are kept until a checkpoint is behind them; "": nowhere.
     """
 
     name: str
@@ -71,6 +73,7 @@ class FrameSource:
     convert: Callable[[pa.Table], pa.Table] = field(compare=False, repr=False)
     filters: tuple[_Filter, ...] = ()
     limit: int | None = None
+    checkpoint: str = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameSource) and self._identity == other._identity
@@ -96,8 +99,10 @@ class FrameSource:
     def splits(self) -> list[Split]:
         return [Split("frame", endless=not self.bounded)]
 
-    def open(self, split: Split, context: ReadContext) -> FrameReader | StreamReader:
-        return FrameReader(self) if self.bounded else StreamReader(self)
+    def open(self, split: Split, context: ReadContext) -> FrameReader | StreamReader | KeptStream:
+        if self.bounded:
+            return FrameReader(self)
+        return KeptStream(self, self.checkpoint) if self.checkpoint else StreamReader(self)
 
     def with_columns(self, names: Sequence[str]) -> FrameSource:
         return replace(self, schema=self.schema.select(tuple(self.schema.index_of(n) for n in names)))
@@ -219,7 +224,8 @@ class StreamReader:
         raise ConnectorError(
             f"{self._source.name} is a streaming DataFrame, which cannot be read again from where a job stopped",
             code="E3108",
-            hint="start anew with --fresh, or read what stands behind the DataFrame through a connector",
+            hint="declare it with a folder to keep its rows in: create_temporary_view(..., checkpoint=...); "
+            "or start anew with --fresh",
         )
 
     def close(self) -> None:

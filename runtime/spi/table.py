@@ -23,6 +23,7 @@ __all__ = [
     "Delivery",
     "FollowsStatements",
     "FollowsTime",
+    "HearsCheckpoints",
     "LookupTable",
     "ReadContext",
     "ReadsAnywhere",
@@ -157,6 +158,15 @@ class TellsTime(Protocol):
     @property
     def idle(self) -> bool:
         """Nobody should wait for the watermark to move."""
+        ...
+
+
+@runtime_checkable
+class HearsCheckpoints(Protocol):
+    """A reader that keeps rows until they are not needed again."""
+
+    def saved(self, position: Any) -> None:
+        """A checkpoint is complete that holds this position of it."""
         ...
 
 

@@ -7,7 +7,7 @@ CASE is one of
 - `aggregate`: COUNT, SUM and MAX by key, against `groupBy().agg()` in update mode;
 - `windows`: tumbling windows of event time by key, against `groupBy(window(...))`;
 - `join`: an interval join of two streams, against the stream-stream join;
-- `state`: the same totals by key, against `transformWithStateInPandas` with its state in RocksDB;
+- `state`: the same totals by key, against `transformWithState` and `transformWithStateInPandas`, their state in RocksDB;
 - `touched`: 5,000,000 keys of which each epoch touches 1 %: seconds, and bytes of state that are written;
 - `first`: where the time of the first epoch goes;
 - `reading`: sources read by tasks, and by the driver.
@@ -180,11 +180,28 @@ def join(spark: Any, folder: Path) -> None:
 
 
 def state(spark: Any, folder: Path) -> None:
+    """Needs pandas and protobuf."""
+    from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
     class Totals(StatefulProcessor):
+        """Row by row."""
+
         def init(self, handle: StatefulProcessorHandle) -> None:
             self._totals = handle.getValueState("totals", "n LONG, v LONG, m LONG")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            n, v, m = self._totals.get() if self._totals.exists() else (0, 0, 0)
+            for row in rows:
+                n, v, m = n + 1, v + row.v, max(m, row.v)
+            self._totals.update((n, v, m))
+            yield Row(k=key[0], n=n, v=v, m=m)
+
+        def close(self) -> None:
+            pass
+
+    class FrameTotals(Totals):
+        """A pandas DataFrame of each key's rows."""
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
             import pandas
@@ -195,28 +212,17 @@ def state(spark: Any, folder: Path) -> None:
             self._totals.update((n, v, m))
             yield pandas.DataFrame({"k": [key[0]], "n": [n], "v": [v], "m": [m]})
 
-        def close(self) -> None:
-            pass
-
-    before = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
+    query = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
+    ours("ours on Spark", spark, {"t": folder / "small"}, query, SMALL)
     spark.conf.set(
         "spark.sql.streaming.stateStore.providerClass",
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     )
-    frame = (
-        stream(spark, folder / "small")
-        .groupBy("k")
-        .transformWithStateInPandas(
-            statefulProcessor=Totals(),
-            outputStructType="k LONG, n LONG, v LONG, m LONG",
-            outputMode="Update",
-            timeMode="None",
-        )
-    )
+    grouped = stream(spark, folder / "small").groupBy("k")
+    how = {"outputStructType": "k LONG, n LONG, v LONG, m LONG", "outputMode": "Update", "timeMode": "None"}
+    theirs("Spark transformWithState", grouped.transformWithState(Totals(), **how), "update", SMALL)
+    frame = grouped.transformWithStateInPandas(FrameTotals(), **how)
     theirs("Spark transformWithStateInPandas", frame, "update", SMALL)
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", before)
-    query = "SELECT k, COUNT(*) AS n, SUM(v) AS v, MAX(v) AS m FROM t GROUP BY k"
-    ours("ours on Spark", spark, {"t": folder / "small"}, query, SMALL)
 
 
 def touched(spark: Any, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
+from runtime.local.job import Job
+from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
 from sqlengine.environment import TableEnvironment
 from sqlengine.spark_catalog import SparkCatalog
@@ -45,6 +48,22 @@ def test_a_frame_is_a_table_and_filters_go_into_spark(spark: Any) -> None:
     assert "id < 4" in t_env.explain_sql(query)
     frame = t_env.sql_query(query).to_spark(spark)
     assert sorted(map(tuple, frame.collect())) == [("ann", Decimal("9.50")), ("bob", Decimal("1.00"))]
+
+
+@pytest.mark.long
+def test_spark_reads_only_what_a_query_needs(spark: Any, tmp_path: Path) -> None:
+    spark.createDataFrame(ROWS.select(["id", "name", "amount"])).write.parquet(str(tmp_path / "in"))
+    t_env = TableEnvironment.create()
+    t_env.create_temporary_view("orders", spark.read.parquet(str(tmp_path / "in")), primary_key=["id"])
+    jobs: list[Job] = []
+    t_env.session.on_job = jobs.append
+    rows = t_env.execute_sql("SELECT amount FROM orders WHERE id < 3 AND amount > 2").to_arrow().to_pylist()
+    assert rows == [{"amount": Decimal("9.50")}]
+    (source,) = jobs[-1].dataflow.sources
+    assert isinstance(source.table, FrameSource)
+    plan = source.table.selected()._jdf.queryExecution().executedPlan().toString()
+    assert "LessThan(id,3)" in plan
+    assert "name" not in plan.partition("ReadSchema")[2]
 
 
 @pytest.mark.long
@@ -104,6 +123,37 @@ def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path)
             break
     result.cancel()
     t_env.close()
+
+
+@pytest.mark.long
+def test_a_job_goes_on_with_a_streaming_frame(spark: Any, tmp_path: Path) -> None:
+    """Stopped twice: in the middle of a micro-batch, and behind all."""
+    (tmp_path / "in").mkdir()
+    config = {"execution.checkpointing.dir": str(tmp_path / "state"), "sqlengine.epoch.max-rows": "2"}
+    for number, rows in enumerate(([1, 2, 3], [], [4])):
+        if rows:
+            (tmp_path / "in" / f"{number}.json").write_text("".join(f'{{"id": {row}}}\n' for row in rows))
+        with TableEnvironment.create(config) as t_env:
+            stream = spark.readStream.schema("id INT").json(str(tmp_path / "in"))
+            t_env.create_temporary_view("t", stream, checkpoint=str(tmp_path / "rows"))
+            t_env.execute_sql(
+                f"CREATE TABLE out (n BIGINT, v INT) WITH ('connector'='filesystem', 'path'='{tmp_path}/out', 'format'='debezium-json')"
+            )
+            wanted = (2, 3, 4)[number]
+
+            def on_epoch(job: Job, wanted: int = wanted) -> None:
+                if sum(v.rows_in for v in job.dataflow.vertices if v.operator is None) >= wanted:
+                    job.cancel()
+
+            def on_job(job: Job) -> None:
+                job.on_epoch = on_epoch
+
+            t_env.session.on_job = on_job
+            t_env.execute_sql("INSERT INTO out SELECT COUNT(*), SUM(id) FROM t").wait()
+    files = [f for f in (tmp_path / "out").iterdir() if not f.name.startswith(".")]
+    written = [line for f in files for line in f.read_text().splitlines()]
+    after = {(r["after"]["n"], r["after"]["v"]) for r in map(json.loads, written) if r["after"]}
+    assert after == {(2, 3), (3, 6), (4, 10)}
 
 
 @pytest.mark.long

@@ -11,9 +11,11 @@ import pytest
 
 import runtime.spark.dataflow
 from runtime.core.errors import ExpressionError
+from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.session import spark_session
+from runtime.spark.sinks import adopt as real_adopt
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
 from sqlengine.environment import TableEnvironment
@@ -102,3 +104,28 @@ def test_the_documentation_on_spark(
     page: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rewrite: bool
 ) -> None:
     check_page(ROOT / page, tmp_path, monkeypatch, rewrite=rewrite, spark=True)
+
+
+@pytest.mark.long
+def test_tasks_read_a_source_and_write_a_sink(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    adopted: list[int] = []
+
+    def adopt(vertex: Vertex, written: object, rows: int) -> None:
+        adopted.append(rows)
+        real_adopt(vertex, written, rows)
+
+    monkeypatch.setattr(runtime.spark.dataflow, "adopt", adopt)
+    published: list[list[str]] = []
+    for session in (None, spark):
+        folder = tmp_path / f"on {session is not None}"
+        t_env = TableEnvironment.create({"sqlengine.spark.read-in-tasks": "true"}, spark=session)
+        t_env.execute_script(
+            f"""CREATE TABLE bid (auction BIGINT, price BIGINT)
+            WITH ('connector' = 'nexmark', 'nexmark.table' = 'bid', 'events.num' = '100000');
+            CREATE TABLE out (auction BIGINT, price BIGINT)
+            WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv');
+            INSERT INTO out SELECT auction, price FROM bid WHERE price > 100"""
+        )
+        published.append(sorted(line for f in folder.iterdir() for line in f.read_text().splitlines()))
+    assert len(published[0]) == sum(adopted) > 40_000
+    assert published[0] == published[1]

@@ -1,0 +1,122 @@
+"""A streaming DataFrame that a job can go on with: its micro-batches are kept until a checkpoint is behind them.
+
+    <folder>/spark   the checkpoint of Spark's query
+    <folder>/rows    its micro-batches, by number (`EpochLog`)
+
+Spark computes a micro-batch that was not done again, with the same rows; one that is kept already is not kept twice. A
+position is `{"log": name, "epoch": micro-batches given, "row": rows given of the next}`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError
+from runtime.spark.epoch_log import EpochLog
+from runtime.spark.session import reached
+
+__all__ = ["KeptStream"]
+
+_WAITING_BATCHES = 4
+_WAIT_SECONDS = 0.02
+
+
+class KeptStream:
+    """Reads it. A job that does not go on from a position begins anew, with an empty folder.
+
+    Args:
+        source: a `FrameSource`.
+        folder: belongs to this table alone, and to one job.
+    """
+
+    def __init__(self, source: Any, folder: str) -> None:
+        self._source = source
+        self._folder = folder
+        self._log: EpochLog | None = None
+        self._query: Any = None
+        self._epoch = 0
+        self._row = 0
+        self._next: tuple[int, ChangelogBatch] | None = None
+        self._saved: int | None = None
+        self._closed = False
+
+    def seek(self, position: Any) -> None:
+        log = EpochLog(os.path.join(self._folder, "rows"))
+        if log.name != position["log"]:
+            raise ConnectorError(
+                f"{self._source.name} is a streaming DataFrame whose rows are not in {self._folder}",
+                code="E3108",
+                hint="declare it with the folder that it had before, or start anew with --fresh",
+            )
+        self._log, self._epoch, self._row = log, int(position["epoch"]), int(position["row"])
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if max_rows <= 0:
+            return None
+        log = self._started()
+        if self._next is None:
+            waiting = log.epochs(self._epoch, log.latest())
+            if not waiting:
+                failure = self._query.exception() if not self._query.isActive else None
+                if failure is not None:
+                    raise reached(failure) from failure
+                return None
+            self._next = waiting[0], self._source.batch(pa.Table.from_batches([log.read(waiting[0])]))
+        epoch, rows = self._next
+        part = rows.slice(self._row, min(max_rows, len(rows) - self._row))
+        self._row += len(part)
+        if self._row >= len(rows):
+            self._epoch, self._row, self._next = epoch, 0, None
+        return part
+
+    def _started(self) -> EpochLog:
+        if self._log is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._log = EpochLog(os.path.join(self._folder, "rows"))
+        if self._query is None:
+            writer = self._source.selected().writeStream.foreachBatch(self._keep)
+            self._query = writer.option("checkpointLocation", os.path.join(self._folder, "spark")).start()
+        return self._log
+
+    def _keep(self, frame: Any, number: int) -> None:
+        """A micro-batch of Spark; it waits while some are not taken."""
+        log = self._log
+        assert log is not None
+        while not self._closed and len(log.epochs(self._epoch, log.latest())) >= _WAITING_BATCHES:
+            time.sleep(_WAIT_SECONDS)
+        if self._closed:
+            raise InterruptedError("the job has ended")
+        if number + 1 > log.latest():
+            rows = frame.toArrow().combine_chunks().to_batches()
+            if rows and rows[0].num_rows:
+                log.stage(number + 1, rows[0])
+                log.show(number + 1)
+
+    def saved(self, position: Any) -> None:
+        """A checkpoint holds a position. What lies before the one of the checkpoint before is not needed again."""
+        if self._log is not None and self._saved is not None:
+            self._log.forget(self._saved)
+        self._saved = int(position["epoch"])
+
+    @property
+    def finished(self) -> bool:
+        return False
+
+    def position(self) -> Any:
+        if self._log is None:
+            self._started()
+        assert self._log is not None
+        return {"log": self._log.name, "epoch": self._epoch, "row": self._row}
+
+    def close(self) -> None:
+        self._closed = True
+        if self._query is not None:
+            with suppress(Exception):
+                self._query.stop()
