@@ -69,6 +69,14 @@ class GroupWindow:
     def every(self, step: Length) -> GroupWindow:
         """How far one window of HOP stands from the next; by how much one of CUMULATE grows. Rows go with a size in
         rows (BindError E1230)."""
+        if self.function not in ("HOP", "CUMULATE") or len(self.lengths) > 1:
+            raise BindError(
+                f"{self.shown}(..) takes no every"
+                if len(self.lengths) == 1
+                else "a window has one step, and every is there twice",
+                code="E1230",
+                hint="Slide.over(size).every(step) and Cumulate.over(size).every(step) do",
+            )
         added = _window(self.function, self.shown, step)
         if bool(added.counts) != bool(self.counts):
             raise BindError(

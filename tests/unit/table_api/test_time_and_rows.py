@@ -239,6 +239,15 @@ MISTAKES: dict[str, tuple[Callable[[Table, Table, Table], object], str]] = {
         "E1230 the size and the step of a window are of one kind: both lengths of time, or both numbers of rows\n"
         "  hint: for example Slide.over(lit(10).rows).every(lit(5).rows)",
     ),
+    "a step of TUMBLE": (
+        lambda o, r, p: Tumble.over(lit(2).minutes).every(lit(1).minutes),
+        "E1230 Tumble.over(..) takes no every\n  hint: Slide.over(size).every(step) and Cumulate.over(size).every(step) do",
+    ),
+    "two steps": (
+        lambda o, r, p: Slide.over(lit(2).rows).every(lit(1).rows).every(lit(1).rows),
+        "E1230 a window has one step, and every is there twice\n"
+        "  hint: Slide.over(size).every(step) and Cumulate.over(size).every(step) do",
+    ),
     "no step": (
         lambda o, r, p: o.window(Slide.over(lit(2).minutes).on("ts").alias("w")),
         "E1230 the window lacks its step\n  hint: add .every(..) to Slide.over(lit(2).minutes)",
