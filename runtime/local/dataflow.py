@@ -192,7 +192,7 @@ class Dataflow:
                 else:
                     self._run(number, vertex, vertex.operator, processing_time)
         outputs, self.watched = (
-            [_decoded(_together([*self._shown[n], self.vertices[n].output])) for n in numbers]
+            [_together([*self._shown[n], self.vertices[n].output], coded=False) for n in numbers]
             for numbers in (self._roots, self._watched)
         )
         for vertex in self.vertices:
@@ -329,9 +329,8 @@ class Dataflow:
             vertex.rows_out += len(given.batch)
 
     def _run(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> None:
-        batches = [_together([*vertex.early.pop(i, ()), self.vertices[n].output]) for i, n in enumerate(vertex.inputs)]
-        if not operator.takes_codes:
-            batches = [_decoded(batch) for batch in batches]
+        parts = ((*vertex.early.pop(i, ()), self.vertices[n].output) for i, n in enumerate(vertex.inputs))
+        batches = [_together(found, coded=operator.takes_codes) for found in parts]
         time = self._time(vertex, processing_time)
         output: ChangelogBatch | None = None
         for piece in _timed(vertex, operator.pieces(batches, time)):
@@ -471,13 +470,10 @@ def _image(vertex: Vertex) -> SavedOperator:
     return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tables)
 
 
-def _together(parts: Sequence[ChangelogBatch | None]) -> ChangelogBatch | None:
+def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:
     found = [part for part in parts if part is not None]
-    return ChangelogBatch.concat(found) if found else None
-
-
-def _decoded(batch: ChangelogBatch | None) -> ChangelogBatch | None:
-    return None if batch is None else batch.decoded()
+    whole = ChangelogBatch.concat(found) if found else None
+    return whole if coded or whole is None else whole.decoded()
 
 
 def _timed(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
