@@ -62,7 +62,7 @@ def measure(job: dict[str, Any]) -> dict[str, float]:
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Rows are counted in Flink: a top n gives new rows without taking the old ones back, unless an aggregate reads
-    it."""
+    it. Where the rows have a key Flink leaves that aggregate out, and rows that were replaced remain."""
     made = environment(job["settings"])
     for statement in job["declared"]:
         made.execute_sql(statement)
