@@ -50,12 +50,12 @@ N ?= 10000
 SEED := $(shell date +%s)
 fuzz: $(READY)   ## N generated queries against DuckDB (N=10000), others each time (SEED=...: those again)
 	@echo "seed $(SEED)"
-	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py
+	FUZZ_CASES=$(N) FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n 2 --timeout 0 tests/oracle/test_fuzz.py tests/oracle/test_fuzz_windows.py tests/oracle/test_edited_statements.py
 
 KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
 	@echo "seed $(SEED)"
-	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s tests/faults
+	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s --timeout 0 tests/faults
 
 SIZES ?= 1000000 10000000
 REPEAT ?= 5

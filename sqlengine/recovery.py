@@ -7,13 +7,15 @@ happened in between. A job that reads or fills tables in memory has none, becaus
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.checkpoint.epoch_state import Restored
-from runtime.checkpoint.store import CheckpointStore, read_savepoint
+from runtime.checkpoint.store import CheckpointStore, jobs_at, read_savepoint
+from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, text_option
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
@@ -36,6 +38,7 @@ CHECKPOINT_DIR = text_option(
 )
 SAVEPOINT_PATH = text_option("execution.savepoint.path", "", "the savepoint from which the INSERTs that follow go on")
 RECOVERY_PATH = text_option("execution.state-recovery.path", "", "Flink's newer name of execution.savepoint.path")
+_NUMBER = re.compile(r"-\d+$")
 PIPELINE_NAME = text_option("pipeline.name", "", "the name of the jobs that follow, also that of their checkpoints")
 RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME, *RESTORE_OPTIONS)
 
@@ -57,9 +60,29 @@ def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoi
     store = CheckpointStore(where, job, session.options.get(RETAINED))
     if session.fresh:
         store.clear()
+    elif not session.options.get(PIPELINE_NAME) and not store.list() and savepoint_to_restore(session) is None:
+        _refuse_to_repeat(session, where, roots)
     # The same tables may be written by another job, which has its checkpoints elsewhere.
     place = where if "://" in where else os.path.abspath(os.path.expanduser(where))
     return Checkpoints(f"{place} {job}", store, Options(session.options.as_dict()), session.clock)
+
+
+def _refuse_to_repeat(session: Session, where: str, roots: Sequence[PhysicalNode]) -> None:
+    """A statement set with one INSERT more or less than before would find no checkpoints, because it writes other
+    tables, and write again what stands in those that it wrote before. Raises CheckpointError E3412."""
+    written = {r.name for r in roots if isinstance(r, SinkExec)}
+    mine = {_numbered(name, n) for name, count in session.job_names.items() for n in range(1, count + 1)}
+    for name, folder in sorted(jobs_at(where).items()):
+        before = set(_NUMBER.sub("", name).split("+"))
+        if name in mine or before == written or not before & written:
+            continue
+        raise CheckpointError(
+            f"{' and '.join(sorted(before & written))} was filled by another job, whose checkpoints are in {folder}:"
+            " begun anew, this one would write its rows again",
+            code="E3412",
+            hint=f"SET 'pipeline.name' = '{name}' goes on from there (EXPLAIN RESTORE shows what it keeps); another name"
+            " begins anew, and so does --fresh",
+        )
 
 
 @contextmanager

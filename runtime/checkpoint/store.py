@@ -306,6 +306,29 @@ def read_savepoint(path: str) -> Restored:
         raise CheckpointError(f"the savepoint {path} cannot be read: {error}", code="E3406") from error
 
 
+def jobs_at(location: str) -> dict[str, str]:
+    """The jobs that have complete checkpoints at a location: the folder of each by its name. Folders whose newest
+    manifest is damaged are left out.
+
+    Raises CheckpointError E3406 when they cannot be read.
+    """
+    storage = _storage(location, "")
+    found: dict[str, str] = {}
+    try:
+        newest: dict[str, int] = {}
+        for path in storage.files():
+            folder, _, rest = path.partition("/")
+            for number in _numbers({rest: 0}):
+                newest[folder] = max(number, newest.get(folder, 0))
+        for folder, number in newest.items():
+            place = f"{folder}/chk-{number}"
+            with suppress(Damage):
+                found[decode_manifest(storage.read(f"{place}/{MANIFEST}").to_pybytes(), place).job] = folder
+    except OSError as error:
+        raise CheckpointError(f"{storage.place} cannot be read: {error}", code="E3406") from error
+    return found
+
+
 def _what_is_there(storage: Storage, folder: str) -> str:
     """The advice for a path that is no savepoint: checkpoints below it."""
     needed = "give the folder that holds the file manifest.json"
