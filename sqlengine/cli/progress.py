@@ -85,6 +85,8 @@ class Progress:
 
     def __exit__(self, *exception: object) -> None:
         self.done()
+        # A job that is watched may go on: nobody would wipe its line any more.
+        self._on = False
         sys.stdout = self._stdout
 
     def watch(self, job: Job) -> None:
@@ -96,7 +98,7 @@ class Progress:
     def _draw(self, job: Job) -> None:
         now = time.monotonic()
         with self._lock:
-            if now - self._drawn_at < REDRAW_SECONDS:
+            if now - self._drawn_at < REDRAW_SECONDS or not self._on:
                 return
             self._drawn_at = now
             rows_in, rows_out = rows_through(job)

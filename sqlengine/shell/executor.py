@@ -332,8 +332,11 @@ class Executor:
     def _print_result(self, result: Result, form: str) -> None:
         """As `sqlengine run` prints it: into a file or a pipe."""
         try:
-            for piece in render_result(result, form, Paint(None)):
-                self._results(piece)
+            with Progress() as progress:
+                if result.job is not None and result.is_query:
+                    progress.watch(result.job)
+                for piece in render_result(result, form, Paint(None)):
+                    self._results(piece)
         except UnsupportedError as error:
             if error.code != STOPPED:
                 raise

@@ -141,3 +141,11 @@ def test_bytes(number: float, text: str) -> None:
 )
 def test_watermarks(watermark: int, text: str) -> None:
     assert watermark_text(watermark) == text
+
+
+def test_the_shell_wipes_the_progress_of_a_query_before_its_rows() -> None:
+    terminal = Terminal("shell", "-e", "SELECT 1 AS one; SELECT COUNT(*) AS n FROM (VALUES (1), (2)) AS t (a);")
+    lines = shown(terminal.read_until(None))
+    assert terminal.process.wait(timeout=60) == 0
+    assert "| one |" in lines and "|   1 |" in lines and "| n |" in lines
+    assert not any("epoch" in line for line in lines), lines
