@@ -75,7 +75,8 @@ class Verifier:
         self._approximate = [f.type.is_approximate for f in self.root.schema]
         self._epochs: list[tuple[Epoch, int]] = []
         self._schema = Schema(self.root.schema.fields[: len(plan.columns)])
-        self._table_keys = {scan.table: scan.keys and _names(scan, scan.keys[0]) for scan in _scans(plan)}
+        # A table that is read twice may be known by its key in one of the places only.
+        self._table_keys = {scan.table: _names(scan, scan.keys[0]) for scan in _scans(plan) if scan.keys}
         self._state = self._empty_state()
         self._off = False
         self.compared = 0
@@ -195,10 +196,13 @@ class _State:
         self._answer = MemoryTable("answer", _numbered(schema), [f"c{i}" for i in key])
         self._tables: dict[SourceTable, MemoryTable] = {}
 
+    def _key_of(self, table: SourceTable) -> tuple[str, ...]:
+        return tuple(getattr(table, "primary_key", ())) or self._table_keys.get(table, ())
+
     def take(self, given: Epoch, output: ChangelogBatch | None) -> None:
         for source, taken in given.items():
             if source.table not in self._tables:
-                key = () if _retracts(source) else self._table_keys.get(source.table, ())
+                key = () if _retracts(source) else self._key_of(source.table)
                 self._tables[source.table] = MemoryTable(
                     source.name, source.schema, key, append_only=source.mode.is_append_only
                 )
