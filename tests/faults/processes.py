@@ -61,9 +61,10 @@ class WarmProcess:
         return self._process.stdout.readline()
 
     def close(self) -> None:
-        assert self._process.stdin is not None
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
 
 @dataclass(frozen=True)
