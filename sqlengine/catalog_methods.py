@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from sqlengine.result import Result
@@ -12,14 +13,16 @@ from sqlengine.table_api.table_descriptor import TableDescriptor
 __all__ = ["CatalogMethods"]
 
 
-class CatalogMethods:
+class CatalogMethods(ABC):
     """The part of an environment that names catalogs, databases and tables. Raises what the statements raise."""
 
+    @abstractmethod
     def execute_sql(self, statement: str) -> Result:
-        raise NotImplementedError
+        """Run one statement."""
 
+    @abstractmethod
     def from_path(self, path: str) -> Table:
-        raise NotImplementedError
+        """The table or view of a name."""
 
     # --- what there is
 

@@ -163,6 +163,7 @@ def _data_source(query: str) -> type:
 
 def spark_schema(schema: pa.Schema) -> Any:
     """Columns as Spark has them. Types that it lacks become text, and TIME, which its streams lack."""
+    from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StringType, StructType
 
@@ -170,7 +171,7 @@ def spark_schema(schema: pa.Schema) -> Any:
     for field in schema:
         try:
             found.add(field.name, from_arrow_type(field.type), True)
-        except Exception:
+        except PySparkTypeError:
             found.add(field.name, StringType(), True)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -62,7 +63,7 @@ class TaskInputs(SourceInputs):
         read = [t.pieces for t in taken if t.pieces]
         pieces = [branches[0] for branches in read]
         self._note(parts, taken)
-        self._context.refused.extend(row for t in taken for row in t.refused)
+        self._context.refused.extend(chain.from_iterable(t.refused for t in taken))
         branches = [FiledBatch(branch, self._place) for branch in zip(*read, strict=True)]
         batch = FiledBatch(pieces, self._place, branches) if pieces else None
         self._pace.took(sum(piece.rows_read for piece in pieces))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
@@ -407,9 +407,10 @@ class _Commands:
         with self._process(text) as process:
             deadline = time.monotonic() + SECONDS
             while not any(self._folder.glob(until)):
-                assert process.poll() is None, process.communicate()[0].decode()
                 assert time.monotonic() < deadline, f"{until} did not appear"
-                time.sleep(0.01)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.01)
+                    pytest.fail(f"ended before {until} appeared: {process.communicate()[0].decode()}")
             os.killpg(process.pid, signal.SIGINT if cut == "^C" else signal.SIGKILL)
             output = process.communicate(timeout=SECONDS)[0].decode().splitlines()
         if cut == "Killed":

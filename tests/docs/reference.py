@@ -13,37 +13,8 @@ from types import ModuleType
 
 from connectors.catalogue import standard_registry
 from runtime.core.options import Option, parse_duration
+from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
-from runtime.expr.library import (
-    aggregate,
-    arithmetic,
-    auxiliary,
-    collection,
-    collection_maps,
-    comparison,
-    conditional,
-    construct,
-    conversion,
-    hash,
-    json_query,
-    json_values,
-    logical,
-    math,
-    randomness,
-    regex,
-    rounding,
-    string,
-    string_encoding,
-    string_format,
-    string_search,
-    temporal_arithmetic,
-    temporal_current,
-    temporal_fields,
-    temporal_rounding,
-    temporal_text,
-    url,
-    window,
-)
 from sqlengine.function_texts import is_called_by_name, signature_texts
 from sqlengine.watermark_options import WATERMARK_OPTIONS
 from tests.docs.pages import ROOT
@@ -51,17 +22,26 @@ from tests.docs.pages import ROOT
 __all__ = ["connector_names", "documented_functions", "functions_page", "with_option_tables"]
 
 _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
-    ("Comparison and logic", (comparison, logical, conditional)),
-    ("Numbers", (arithmetic, math, rounding, randomness)),
-    ("Texts", (string, string_search, string_format, regex, url)),
-    ("Bytes, encodings and hashes", (string_encoding, hash)),
-    ("Dates and times", (temporal_fields, temporal_rounding, temporal_current, temporal_arithmetic, temporal_text)),
-    ("Types", (conversion,)),
-    ("Arrays, maps and rows", (construct, collection, collection_maps)),
-    ("JSON", (json_query, json_values)),
-    ("Others", (auxiliary,)),
-    ("Aggregates", (aggregate,)),
-    ("Of windows and OVER", (window,)),
+    ("Comparison and logic", (library.comparison, library.logical, library.conditional)),
+    ("Numbers", (library.arithmetic, library.math, library.rounding, library.randomness)),
+    ("Texts", (library.string, library.string_search, library.string_format, library.regex, library.url)),
+    ("Bytes, encodings and hashes", (library.string_encoding, library.hash)),
+    (
+        "Dates and times",
+        (
+            library.temporal_fields,
+            library.temporal_rounding,
+            library.temporal_current,
+            library.temporal_arithmetic,
+            library.temporal_text,
+        ),
+    ),
+    ("Types", (library.conversion,)),
+    ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps)),
+    ("JSON", (library.json_query, library.json_values)),
+    ("Others", (library.auxiliary,)),
+    ("Aggregates", (library.aggregate,)),
+    ("Of windows and OVER", (library.window,)),
 )
 _HEAD = """\
 # Functions
