@@ -47,6 +47,10 @@ class SlicedOperator(Operator):
     def takes_parts(self, position: int) -> bool:
         return self._inner.takes_parts(position)
 
+    @property
+    def takes_codes(self) -> bool:
+        return self._inner.takes_codes
+
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         """The changes of the epoch; of several slices that fail the first one's error."""
         (batch,) = inputs

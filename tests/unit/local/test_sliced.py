@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from runtime.core.changelog import ChangelogBatch
@@ -26,6 +28,24 @@ def _answer(tasks: int, query: str) -> list[tuple[object, ...]]:
 def test_rows_and_their_order_are_those_of_one_task() -> None:
     query = "SELECT n, UPPER(CONCAT('r', CAST(n AS STRING))) AS t FROM numbers WHERE MOD(n, 3) <> 1"
     assert _answer(3, query) == _answer(1, query)
+
+
+def test_coded_texts_are_computed_in_slices_too(tmp_path: Path) -> None:
+    """Each slice computes on its own dictionary, in which values may be equal then."""
+    texts = pa.array([f"t{n // 7 % 60}" if n % 2 else f"T{n % 90}" for n in range(ROWS)])
+    pq.write_table(pa.table({"t": texts, "n": pa.array(range(ROWS), pa.int64())}), tmp_path / "texts.parquet")
+    table = (
+        "CREATE TABLE texts (t STRING, n BIGINT) WITH ('connector' = 'filesystem', 'format' = 'parquet',"
+        f" 'path' = '{tmp_path / 'texts.parquet'}')"
+    )
+    calc = "SELECT UPPER(SUBSTRING(t FROM 1 FOR 2)) AS k, CONCAT(t, '!') AS u, n FROM texts WHERE t <> 'T1'"
+    for query in (calc, f"SELECT k, COUNT(*) AS c, MAX(u) AS m FROM ({calc}) AS x GROUP BY k"):
+        given: list[list[tuple[object, ...]]] = []
+        for tasks in (1, 3):
+            with TableEnvironment.create({"parallelism.default": str(tasks)}) as t_env:
+                t_env.execute_sql(table)
+                given.append(sorted(tuple(row.values()) for row in t_env.execute_sql(query).to_arrow().to_pylist()))
+        assert given[0] == given[1] and given[0]
 
 
 def test_the_error_is_that_of_the_first_row() -> None:
