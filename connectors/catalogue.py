@@ -22,6 +22,7 @@ FORMATS = {
     "csv": "connectors.formats.csv:CSV",
     "debezium-json": "connectors.formats.debezium:DEBEZIUM_JSON",
     "json": "connectors.formats.json:JSON",
+    "orc": "connectors.formats.orc:ORC",
     "parquet": "connectors.formats.parquet:PARQUET",
 }
 CATALOGS = {

@@ -26,7 +26,7 @@ from runtime.spi.table import Delivery
 
 __all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
-_EXTENSION = {"csv": "csv", "parquet": "parquet"}
+_EXTENSION = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ class FileWriter:
         return FileTaskWriter(self._sink, self._files.stem_of_tasks) if self._partitions is None else None
 
     def adopt(self, written: Any) -> None:
-        self._files.take_closed([(folder, staged) for folder, staged in written])
+        files = [(folder, staged) for folder, staged in written]
+        self._files.take_closed(files, in_order=not self._sink.format.changelog_mode.is_append_only)
 
     def flush(self, epoch: int) -> None:
         """Rows stay hidden until `publish`."""

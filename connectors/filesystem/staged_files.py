@@ -7,7 +7,8 @@ it is published. Closed and synced to the disk it survives a crash; hidden no re
 
 Hidden names carry the owner, a name for one sink of one job, so that whoever goes on with the job finds what is left of
 earlier runs, and touches nothing else. Final names carry the line of runs that go on from each other's checkpoints, the
-run and a number: when a job has to go back behind a checkpoint whose files are published, they are told by that.
+run and a number: when a job has to go back behind a checkpoint whose files are published, they are told by that. By name
+files are in the order in which they were begun: whoever reads changes from them gets those of a key in their order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -74,7 +76,7 @@ class StagedFiles:
         self._root = root
         self._prefix = f".staged-{hashlib.blake2b(owner.encode(), digest_size=6).hexdigest()}-"
         self._run = uuid.uuid4().hex[:12]
-        self._line = uuid.uuid4().hex[:8]
+        self._line = f"{int(time.time()):08x}{uuid.uuid4().hex[:6]}"
         self._runs: dict[str, int] = {}
         """How many files earlier runs of the line have begun."""
         self._policy = policy
@@ -145,9 +147,8 @@ class StagedFiles:
         at = os.path.join(self._root, folder)
         if folder:
             self._make_folder(at)
-        final = os.path.join(folder, f"part-{self._line}-{self._run}-{self._count}.{self._extension}")
         staged = os.path.join(folder, f"{self._prefix}{self._run}-{self._count}")
-        self._count += 1
+        final = self._next_name(folder)
         try:
             file = open(os.path.join(self._root, staged), "wb")  # noqa: SIM115
         except OSError as error:
@@ -156,6 +157,12 @@ class StagedFiles:
             ) from error
         self._unsynced.add(os.path.dirname(os.path.join(self._root, staged)))
         return _OpenFile(staged, final, file, self._encoder(), self._now, self._now)
+
+    def _next_name(self, folder: str) -> str:
+        """The final name of the file that is begun now."""
+        name = f"part-{self._line}-{len(self._runs):04d}-{self._run}-{self._count:06d}.{self._extension}"
+        self._count += 1
+        return os.path.join(folder, name)
 
     def _put(self, opened: _OpenFile, data: bytes) -> None:
         try:
@@ -187,12 +194,15 @@ class StagedFiles:
         self._adopts = True
         return f"{self._prefix}{self._run}-task-"
 
-    def take_closed(self, files: Iterable[tuple[str, str]]) -> None:
-        """Closed files that a task has written: folder and hidden path, relative to the root."""
+    def take_closed(self, files: Iterable[tuple[str, str]], *, in_order: bool) -> None:
+        """Closed files that a task has written: folder and hidden path, relative to the root.
+
+        `in_order`: their rows come after those that were written here so far.
+        """
         for folder, staged in files:
-            final = os.path.join(folder, f"part-{self._line}-{self._run}-{self._count}.{self._extension}")
-            self._count += 1
-            self._closed.append((staged, final))
+            if in_order and folder in self._open:
+                self._end(folder)
+            self._closed.append((staged, self._next_name(folder)))
             self._unsynced.add(os.path.dirname(os.path.join(self._root, staged)))
 
     def _remove_never_adopted(self) -> None:
@@ -275,7 +285,7 @@ class StagedFiles:
             ConnectorError: E3112 a file cannot be renamed, or the folder cannot be listed.
         """
         self._line, self._runs = history["line"], dict(history["runs"])
-        name_of_ours = re.compile(rf"part-{self._line}-([0-9a-f]+)-(\d+)\..*")
+        name_of_ours = re.compile(rf"part-{self._line}-(?:\d+-)?([0-9a-f]+)-(\d+)\..*")
         count = 0
         try:
             for at, _, names in os.walk(self._root, onerror=_raise):

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connectors.filesystem.column_filters import ColumnFilter, take_filters
+from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.orc_reader import OrcFileReader, orc_rows
 from connectors.filesystem.overwrite import OverwritableFileSink
 from connectors.filesystem.parquet_reader import ParquetFileReader, parquet_rows
 from connectors.filesystem.sink import FileSink
@@ -54,7 +56,14 @@ _OPTIONS = (
 _BYTES_OF_A_TEXT_COLUMN = 12
 """A guess of what a cell takes in a text file, to estimate rows from bytes."""
 _FOOTERS = 16
-"""How many Parquet files are opened to estimate rows."""
+"""How many files of columns are opened to estimate rows."""
+
+
+_COLUMN_FILES: Mapping[str, tuple[type[ColumnFileReader], Callable[[str], int]]] = {
+    "orc": (OrcFileReader, orc_rows),
+    "parquet": (ParquetFileReader, parquet_rows),
+}
+"""By format what reads a file of columns, and what counts its rows."""
 
 
 class _Listing:
@@ -170,16 +179,16 @@ class FileSource:
         ignored; all else is the same value."""
         if getattr(self.format, "ignore_parse_errors", False):
             return False
-        return self.format.name == "parquet" or not wide.is_approximate
+        return self.format.name in _COLUMN_FILES or not wide.is_approximate
 
 
 @dataclass(frozen=True)
-class ParquetSource(FileSource):
-    """Parquet files: takes filters, and knows its rows from the footers."""
+class ColumnFileSource(FileSource):
+    """Files of columns, Parquet or ORC: takes filters, and knows its rows from the footers."""
 
     filters: tuple[ColumnFilter, ...] = ()
 
-    def with_filters(self, filters: Sequence[Expr]) -> tuple[ParquetSource, list[Expr]]:
+    def with_filters(self, filters: Sequence[Expr]) -> tuple[ColumnFileSource, list[Expr]]:
         """Comparisons of stored columns with constants are taken and applied exactly."""
         taken, left = take_filters(filters, self.schema, self.data.names)
         return replace(self, filters=(*self.filters, *taken)), left
@@ -200,7 +209,8 @@ class ParquetSource(FileSource):
     def _count_rows(self) -> float:
         entries = self._list()
         opened = entries[:_FOOTERS]
-        rows = sum(parquet_rows(e.path) for e in opened)
+        _, count = _COLUMN_FILES[self.format.name]
+        rows = sum(count(e.path) for e in opened)
         size = sum(e.size for e in opened)
         return rows * sum(e.size for e in entries) / size if size else 0.0
 
@@ -209,7 +219,8 @@ class ParquetSource(FileSource):
         read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
-        return self.columns.complete(ParquetFileReader(entry.path, read, wanted, self.filters), entry)
+        reader, _ = _COLUMN_FILES[self.format.name]
+        return self.columns.complete(reader(entry.path, read, wanted, self.filters), entry)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
@@ -235,7 +246,7 @@ def _source(request: TableRequest) -> FileSource:
     columns = FileColumns.of(request, data, options.get(DEFAULT_PARTITION))
     # A format refuses columns that it cannot hold before anything is read.
     projected_decoder(format_, data, columns.read, request.time_zone)
-    kind = ParquetSource if format_.name == "parquet" else FileSource
+    kind = ColumnFileSource if format_.name in _COLUMN_FILES else FileSource
     relevant: Mapping[str, str] = {
         k: v for k, v in request.options.items() if not k.startswith(("sink.", "partition.time"))
     }

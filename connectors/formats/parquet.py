@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connectors.formats.fitting import fit_columns
 from connectors.formats.lines_out import require_append
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
@@ -17,7 +18,7 @@ from runtime.core.schema import Schema
 from runtime.spi.format import Decoded
 from runtime.spi.registry import FormatFactory
 
-__all__ = ["PARQUET", "ParquetFormat", "fit_column", "fit_columns"]
+__all__ = ["PARQUET", "ParquetFormat"]
 
 COMPRESSION = text_option(
     "compression", "SNAPPY", "how pages are compressed", ("SNAPPY", "ZSTD", "GZIP", "LZ4", "NONE", "UNCOMPRESSED")
@@ -102,37 +103,6 @@ class ParquetEncoder:
         return written
 
     _given = 0
-
-
-def fit_column(column: pa.Array | pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Array:
-    """A column of a file as the declared type; raises FormatError E3205 when its type or a value does not fit."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
-    if type_ == (column.type.value_type if pa.types.is_dictionary(column.type) else column.type):
-        return column
-    try:
-        if pa.types.is_boolean(type_) and not pa.types.is_null(column.type):
-            raise pa.ArrowTypeError("only BOOLEAN is BOOLEAN")  # Arrow would take any number
-        # Finer fractions of a second are cut off; nothing else may be lost.
-        return column.cast(type_, safe=not pa.types.is_timestamp(type_))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise FormatError(
-            f"column {name} of the file is {column.type}, which does not fit the declared type: {error}",
-            code="E3205",
-            hint="declare the column with the type that the file has",
-        ) from error
-
-
-def fit_columns(rows: pa.Table | pa.RecordBatch, schema: Schema) -> list[pa.Array]:
-    """The columns of the schema by name; those that the file lacks are NULL."""
-    there = set(rows.schema.names)
-    return [
-        fit_column(rows.column(f.name), f.type.arrow, f.name)
-        if f.name in there
-        else pa.nulls(rows.num_rows, f.type.arrow)
-        for f in schema
-    ]
 
 
 def _create(options: Mapping[str, str]) -> ParquetFormat:

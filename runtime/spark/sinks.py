@@ -1,5 +1,10 @@
 """Sinks whose rows tasks write: hidden files and the like, which the driver adopts when the epoch is done, and publishes
-with its checkpoints as it does with its own."""
+with its checkpoints as it does with its own.
+
+Changes, too, where all changes of a row come from one task: behind an exchange by key. Then the files of each task in the
+order of epochs are all the order that a reader needs. What is sliced as it comes (changes of a source, filtered) has its
+order among tasks, so that the driver writes it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ __all__ = ["WRITE_IN_TASKS", "RowWriter", "adopt", "row_writers"]
 WRITE_IN_TASKS = bool_option(
     "sqlengine.spark.write-in-tasks",
     True,
-    "whether tasks write rows of an append-only query themselves, where the sink can take that and an epoch has many",
+    "whether tasks write rows for sinks themselves, where the sink can take that and an epoch has many",
 )
 
 
@@ -34,7 +39,7 @@ class RowWriter:
     not_null: tuple[int, ...]
 
     def takes(self, batch: ChangelogBatch) -> bool:
-        return batch.is_append_only and not any(batch.column(i).null_count for i in self.not_null)
+        return not any(batch.column(i).null_count for i in self.not_null)
 
 
 def row_writers(
@@ -48,9 +53,17 @@ def row_writers(
         readers = [(n, v) for n, v in enumerate(vertices) if number in v.inputs and layout.placed[n].phase % 2 == 0]
         writers = [_writer(n, v) for n, v in readers]
         known = tuple(w for w in writers if w is not None)
-        if number not in roots and known and len(known) == len(writers):
+        if number not in roots and known and len(known) == len(writers) and _in_order(number, vertices, layout):
             found[number] = known
     return found
+
+
+def _in_order(number: int, vertices: Sequence[Vertex], layout: Layout) -> bool:
+    """Whether what an operator gives in one task needs no order with what it gives in others."""
+    vertex, where = vertices[number], layout.placed[number].where
+    if vertex.node.mode.is_append_only or where in ("keyed", "one"):
+        return True
+    return where == "here" and all(_in_order(n, vertices, layout) for n in vertex.inputs)
 
 
 def adopt(vertex: Vertex, written: object, rows: int) -> None:
@@ -63,7 +76,7 @@ def adopt(vertex: Vertex, written: object, rows: int) -> None:
 
 def _writer(number: int, vertex: Vertex) -> RowWriter | None:
     node, operator = vertex.node, _sink_operator(vertex.operator)
-    if operator is None or not isinstance(node, SinkExec) or not node.input.mode.is_append_only:
+    if operator is None or not isinstance(node, SinkExec):
         return None
     writer = operator.task_writer()
     return None if writer is None else RowWriter(number, writer, tuple(node.not_null))

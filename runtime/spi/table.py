@@ -342,8 +342,8 @@ class TaskWriter(Protocol):
     """Writes rows for a writer in another process; it can be pickled, and keeps nothing open between calls."""
 
     def write(self, batch: ChangelogBatch) -> Any:
-        """Rows of an append-only stream are durable and hidden when this returns; gives what `adopt` takes. May be
-        called twice for the same rows: what is never adopted is never seen."""
+        """Changes are durable and hidden when this returns; gives what `adopt` takes. May be called twice for the same
+        changes: what is never adopted is never seen."""
         ...
 
 
@@ -356,7 +356,8 @@ class WritesInTasks(Protocol):
         ...
 
     def adopt(self, written: Any) -> None:
-        """What a task has written belongs to the epoch at hand, as if `write` had got its rows."""
+        """What a task has written belongs to the epoch at hand, as if `write` had got its changes: after all that it has
+        got so far, before what it gets next."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import runtime.spark.task_inputs
 from runtime.core.clock import VirtualClock
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
-from runtime.plan.nodes import SourceExec
+from runtime.plan.nodes import SinkExec, SourceExec
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.sinks import adopt as real_adopt
@@ -28,12 +29,15 @@ WITH ('connector' = 'datagen', 'number-of-rows' = '1500', 'seed' = '3', 'fields.
 CREATE TABLE joined (price BIGINT, other BIGINT, n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{out}/joined', 'format' = 'json');
 CREATE TABLE counted (start_at TIMESTAMP(3), price BIGINT, n BIGINT)
 WITH ('connector' = 'filesystem', 'path' = '{out}/counted', 'format' = 'json');
+CREATE TABLE totals (price BIGINT, n BIGINT, latest BIGINT)
+WITH ('connector' = 'filesystem', 'path' = '{out}/totals', 'format' = 'debezium-json');
 """
 INSERTS = """EXECUTE STATEMENT SET BEGIN
 INSERT INTO counted SELECT window_start, price, COUNT(*)
   FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(at), INTERVAL '1' MINUTE)) WHERE price < 20 GROUP BY window_start, window_end, price;
 INSERT INTO joined SELECT a.price, b.price, a.auction FROM bid a JOIN bid b
   ON a.auction = b.auction + 7 AND a.at BETWEEN b.at AND b.at + INTERVAL '10' SECOND WHERE a.price > b.price;
+INSERT INTO totals SELECT price, COUNT(*), MAX(auction) FROM bid GROUP BY price;
 END"""
 
 
@@ -82,11 +86,20 @@ def published(folder: Path, table: str) -> list[str]:
     return sorted(line for f in files for line in f.read_text().splitlines())
 
 
+def read_back(folder: Path) -> list[Any]:
+    """The table of changes as its reader finds it."""
+    with TableEnvironment.create() as t_env:
+        t_env.execute_script(TABLES.format(out=folder))
+        rows = t_env.execute_sql("SELECT price, n, latest FROM totals").folded().to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
+
+
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("whole")
     run(folder, None)
-    return {table: published(folder, table) for table in ("joined", "counted")}
+    assert len(read_back(folder)) == 61
+    return {table: published(folder, table) for table in ("joined", "counted", "totals")}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -145,10 +158,11 @@ def test_tasks_read_sources_and_write_sinks(
     monkeypatch.setattr(runtime.spark.dataflow, "PREFIX_ROWS", 10)
     monkeypatch.setattr(runtime.spark.task_inputs, "_LEAST_ROWS", 20)
     monkeypatch.setattr(runtime.spark.task, "WRITTEN_ROWS", 5)
-    adopted: list[int] = []
+    adopted: dict[str, int] = {}
 
     def adopt(vertex: Vertex, written: object, rows: int) -> None:
-        adopted.append(rows)
+        assert isinstance(vertex.node, SinkExec)
+        adopted[vertex.node.name] = adopted.get(vertex.node.name, 0) + rows
         real_adopt(vertex, written, rows)
 
     monkeypatch.setattr(runtime.spark.dataflow, "adopt", adopt)
@@ -158,8 +172,15 @@ def test_tasks_read_sources_and_write_sinks(
     job = run(tmp_path, SimulatedCluster(seed), **options, **{"parallelism.default": 2})
     assert job is not None
     assert isinstance(job.dataflow, SparkDataflow)
-    assert sum(adopted) > 50
+    assert sum(adopted.values()) > 50
+    assert len(adopted) == 3, adopted
     assert not list(tmp_path.rglob(".staged-*"))
     assert all(isinstance(source, TaskInputs) for source in job._sources)
     assert {table: published(tmp_path, table) for table in expected} == expected
+    counts: dict[int, int] = {}
+    for line in expected["totals"]:
+        event = json.loads(line)
+        if event["after"]:
+            counts[event["after"]["price"]] = max(event["after"]["n"], counts.get(event["after"]["price"], 0))
+    assert [(price, n) for price, n, _ in read_back(tmp_path)] == sorted(counts.items())
     assert [v.rows_out for v in job.dataflow.vertices if isinstance(v.node, SourceExec)] == [1500]

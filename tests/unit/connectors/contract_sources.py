@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from connector_tables import source
 
@@ -57,6 +58,15 @@ def parquet(folder: Path) -> SourceTable:
     table = pa.table({"id": pa.array(range(23), pa.int32()), "name": pa.array([f"n{i}" for i in range(23)])})
     pq.write_table(table, folder / "a.parquet", row_group_size=6)
     return source("filesystem", SCHEMA, {"path": str(folder), "format": "parquet"})
+
+
+def orc_stripes(folder: Path) -> SourceTable:
+    with orc.ORCWriter(str(folder / "a.orc"), stripe_size=1, batch_size=6) as writer:
+        for begin in range(0, 23, 6):
+            ids = range(begin, min(begin + 6, 23))
+            writer.write(pa.table({"id": pa.array(ids, pa.int32()), "name": pa.array([f"n{i}" for i in ids])}))
+    assert orc.ORCFile(str(folder / "a.orc")).nstripes > 1
+    return source("filesystem", SCHEMA, {"path": str(folder), "format": "orc"})
 
 
 def partitioned(folder: Path) -> SourceTable:
@@ -161,6 +171,7 @@ SOURCES = (
     csv_with_header,
     debezium,
     parquet,
+    orc_stripes,
     partitioned,
     datagen,
     nexmark_bids,

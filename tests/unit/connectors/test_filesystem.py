@@ -16,7 +16,7 @@ import pytest
 from connector_tables import Context, drain, read_all, rows_of, source, split_of
 
 from connectors.filesystem.parquet_reader import ParquetFileReader
-from connectors.filesystem.table import ParquetSource, _Listing
+from connectors.filesystem.table import ColumnFileSource, _Listing
 from connectors.filesystem.text_reader import TextFileReader
 from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
@@ -187,9 +187,9 @@ PYTHON = {
 }
 
 
-def parquet(path: str) -> ParquetSource:
+def parquet(path: str) -> ColumnFileSource:
     table = source("filesystem", WIDE, {"path": path, "format": "parquet"})
-    assert isinstance(table, ParquetSource)
+    assert isinstance(table, ColumnFileSource)
     return table
 
 

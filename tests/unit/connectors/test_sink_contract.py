@@ -96,6 +96,7 @@ CASES = (
     files("json"),
     files("csv"),
     files("parquet"),
+    files("orc"),
     files("json", "p"),
     files("json", "p", **{"sink.partition-commit.policy.kind": "success-file"}),
     events,

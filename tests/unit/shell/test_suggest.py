@@ -62,7 +62,7 @@ def suggester() -> Iterator[Suggester]:
         ("CREATE TABLE n (a ", ["AS", "INT", "BIGINT"]),
         ("CREATE TABLE n (a INT) WITH ('", ["connector'", "changelog-mode'"]),
         ("CREATE TABLE n (a INT) WITH ('connector' = 'file", ["filesystem'"]),
-        ("CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'format' = '", ["csv'", "debezium-json'", "json'", "parquet'"]),
+        ("CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'format' = '", ["csv'", "debezium-json'", "json'", "orc'", "parquet'"]),
         ("CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'csv.h", ["csv.header'"]),
         ("SET 'table.local", ["table.local-time-zone'"]),
         ("SET 'execution.runtime-mode' = '", ["streaming'", "batch'", "automatic'"]),

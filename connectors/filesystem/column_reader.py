@@ -1,0 +1,160 @@
+"""What readers of files of columns share: a file is a row of groups (row groups of Parquet, stripes of ORC), of which
+some can be left out, and each is read in batches."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.filesystem.column_filters import ColumnFilter, passing
+from connectors.filesystem.text_file import FileStamp
+from connectors.formats.fitting import fit_columns
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import FormatError, SqlEngineError
+from runtime.core.schema import Schema
+
+__all__ = ["BATCH_ROWS", "ColumnFileReader"]
+
+BATCH_ROWS = 1 << 17
+
+
+class ColumnFileReader(ABC):
+    """Rows of one file in order, without the groups that cannot hold a row that passes the filters.
+
+    A position is `{"group": group, "rows": rows of it already given}`, with the stamp of the file.
+
+    Args:
+        schema: the columns to give.
+        wanted: all columns that are read: those of `schema` and those that only filters need.
+    """
+
+    def __init__(self, path: str, schema: Schema, wanted: Schema, filters: Sequence[ColumnFilter]) -> None:
+        self._path = path
+        self._schema = schema
+        self._wanted = wanted
+        self._filters = filters
+        self._open()
+        self._stamp = FileStamp(path, os.stat(path))
+        names = set(self._names())
+        self._stored = [f.name for f in wanted if f.name in names]
+        self._groups = self._useful_groups()
+        self._at = 0
+        self._given = 0
+        self._skip = 0
+        self._left_in_group = 0
+        self._batches: Iterator[pa.RecordBatch] | None = None
+        self._pending: ChangelogBatch | None = None
+        self._taken = 0
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Open the file; raises ConnectorError E3104 or FormatError E3204."""
+
+    @abstractmethod
+    def _names(self) -> Sequence[str]:
+        """The columns that the file has."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """How many groups it has."""
+
+    @abstractmethod
+    def _useful_groups(self) -> list[int]:
+        """Those that may have rows that pass."""
+
+    @abstractmethod
+    def _begin_group(self, group: int, columns: list[str]) -> tuple[int, Iterator[pa.RecordBatch]]:
+        """How many rows a group has, and these columns of them, of which there is at least one."""
+
+    @abstractmethod
+    def _rows_of(self, group: int) -> int:
+        """How many rows a group has."""
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if max_rows <= 0:
+            return None
+        while self._pending is None:
+            if not self._advance():
+                return None
+        whole = self._pending
+        end = min(self._taken + max_rows, len(whole))
+        part = whole if self._taken == 0 and end == len(whole) else whole.slice(self._taken, end - self._taken)
+        self._given += end - self._taken
+        self._taken = end
+        if end == len(whole):
+            self._pending = None
+            self._close_group_when_read()
+        return part
+
+    def _advance(self) -> bool:
+        """Read the next batch; false when there is none."""
+        if self._at >= len(self._groups):
+            return False
+        try:
+            if self._batches is None:
+                group = self._groups[self._at]
+                if self._stored:
+                    self._left_in_group, self._batches = self._begin_group(group, self._stored)
+                else:
+                    self._left_in_group = self._rows_of(group)
+                    self._batches = _uncolumned(self._left_in_group)
+            rows = next(self._batches)
+        except (OSError, pa.ArrowException) as error:
+            raise FormatError(f"{self._path} is damaged: {error}", code="E3206") from error
+        self._left_in_group -= rows.num_rows
+        self._take(rows)
+        if self._pending is None:
+            self._close_group_when_read()
+        return True
+
+    def _take(self, rows: pa.RecordBatch) -> None:
+        try:
+            columns = fit_columns(rows, self._wanted)
+        except SqlEngineError as error:
+            raise FormatError(f"{self._path}: {error.message}", code=error.code, hint=error.hint) from error
+        by_name = dict(zip(self._wanted.names, columns, strict=True))
+        batch = ChangelogBatch.of([by_name[n] for n in self._schema.names], self._schema)
+        mask = passing(self._filters, by_name)
+        if mask is not None:
+            batch = ChangelogBatch(batch.rows.filter(mask))
+        skipped = min(self._skip, len(batch))
+        self._skip -= skipped
+        if len(batch) > skipped:
+            self._pending, self._taken = batch, skipped
+
+    def _close_group_when_read(self) -> None:
+        if self._left_in_group <= 0:
+            self._at += 1
+            self._given = self._skip = 0
+            self._batches = None
+
+    @property
+    def finished(self) -> bool:
+        return self._pending is None and self._at >= len(self._groups)
+
+    def position(self) -> dict[str, int]:
+        group = self._groups[self._at] if self._at < len(self._groups) else self._count()
+        return self._stamp.position(group=group, rows=self._given)
+
+    def seek(self, position: Any) -> None:
+        """Raises ConnectorError E3105 when the file is not what it was."""
+        self._stamp.check(position)
+        group, rows = int(position["group"]), int(position["rows"])
+        self._groups = [g for g in self._useful_groups() if g >= group]
+        self._at = 0
+        self._skip = self._given = rows if self._groups and self._groups[0] == group else 0
+        self._batches, self._pending, self._taken = None, None, 0
+
+    def close(self) -> None:
+        self._batches = self._pending = None
+        self._at = len(self._groups)
+
+
+def _uncolumned(rows: int) -> Iterator[pa.RecordBatch]:
+    """So many rows of a file that has none of the columns."""
+    for begin in range(0, rows, BATCH_ROWS):
+        yield pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - begin))], names=["\0"])
