@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ from sqlengine.result import Result
 from sqlengine.session import Session
 from sqlengine.spark_catalog import SparkCatalog
 from sqlengine.statements.settings import set_value
+from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_factory import TableFactory, located
 from sqlengine.targets import TARGET
 
@@ -81,9 +83,9 @@ class TableEnvironment(TableFactory):
     def _execute(self, statement: st.Statement, text: str) -> Result:
         return self._run(statement, text, lambda error: located(error, text))
 
-    def explain_sql(self, statement: str, *details: str) -> str:
-        """The plans of a statement as text; `details` as in EXPLAIN, for example "CHANGELOG_MODE"."""
-        return self._explain(statement, details, lambda error: located(error, statement))
+    def explain_sql(self, stmt: str, *extra_details: ExplainDetail | str) -> str:
+        """The plans of a statement as text; details as in EXPLAIN, for example "CHANGELOG_MODE"."""
+        return self._explain(stmt, extra_details, lambda error: located(error, stmt))
 
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
@@ -134,6 +136,28 @@ class Config:
     def set(self, key: str, value: str) -> Config:
         """SET: give an option a value. Raises OptionError for one that it cannot have."""
         set_value(self._session, key, str(value))
+        return self
+
+    def get_local_timezone(self) -> str:
+        """The zone in which TIMESTAMP_LTZ is read and shown: 'table.local-time-zone'."""
+        return self._session.time_zone
+
+    def set_local_timezone(self, timezone_id: str) -> Config:
+        """SET 'table.local-time-zone'."""
+        return self.set("table.local-time-zone", timezone_id)
+
+    def set_idle_state_retention(self, duration: dt.timedelta) -> Config:
+        """SET 'table.exec.state.ttl': how long state is kept that nobody changes."""
+        return self.set("table.exec.state.ttl", f"{duration // dt.timedelta(milliseconds=1)} ms")
+
+    def add_configuration(self, options: Mapping[str, str]) -> Config:
+        """SET several options."""
+        for key, value in options.items():
+            self.set(key, value)
+        return self
+
+    def get_configuration(self) -> Config:
+        """The same options: for programs of PyFlink."""
         return self
 
     def get(self, key: str, default: str | None = None) -> str | None:

@@ -7,8 +7,8 @@ from sqlengine.environment import TableEnvironment
 from sqlengine.environment_settings import EnvironmentSettings
 from sqlengine.ipython_extension import load_ipython_extension
 from sqlengine.job_client import JobClient
-from sqlengine.result import Result, SqlEngineWarning
-from sqlengine.rows import Row
+from sqlengine.result import Result, ResultKind, SqlEngineWarning
+from sqlengine.rows import Row, RowKind
 from sqlengine.table_api.column_selection import range_, with_columns, without_columns
 from sqlengine.table_api.constructors import (
     and_,
@@ -28,6 +28,17 @@ from sqlengine.table_api.constructors import (
 )
 from sqlengine.table_api.data_types import DataTypes, TableSchema
 from sqlengine.table_api.expression import Expression
+from sqlengine.table_api.sql_words import (
+    ExplainDetail,
+    JsonExistsOnError,
+    JsonOnNull,
+    JsonQueryOnEmptyOrError,
+    JsonQueryWrapper,
+    JsonType,
+    JsonValueOnEmptyOrError,
+    TimeIntervalUnit,
+    TimePointUnit,
+)
 from sqlengine.table_api.statement_set import StatementSet
 from sqlengine.table_api.table import Table
 from sqlengine.table_api.table_descriptor import TableDescriptor
@@ -45,6 +56,7 @@ from sqlengine.table_api.windows import (
 )
 from sqlengine.user_functions.declare import (
     AggregateFunction,
+    AsyncScalarFunction,
     ScalarFunction,
     TableAggregateFunction,
     TableFunction,
@@ -53,6 +65,11 @@ from sqlengine.user_functions.declare import (
     udtaf,
     udtf,
 )
+from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.views import ListView, MapView
+
+Schema = TableSchema
+"""The columns of a table under the name that PyFlink gives them."""
 
 __all__ = [
     "CURRENT_RANGE",
@@ -104,4 +121,20 @@ __all__ = [
     "unnest",
     "with_columns",
     "without_columns",
+    "ResultKind",
+    "RowKind",
+    "ExplainDetail",
+    "JsonExistsOnError",
+    "JsonOnNull",
+    "JsonQueryOnEmptyOrError",
+    "JsonQueryWrapper",
+    "JsonType",
+    "JsonValueOnEmptyOrError",
+    "TimeIntervalUnit",
+    "TimePointUnit",
+    "AsyncScalarFunction",
+    "FunctionContext",
+    "ListView",
+    "MapView",
+    "Schema",
 ]

@@ -6,8 +6,9 @@ import html
 import importlib
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from sqlengine.job_client import JobClient
 from sqlengine.notebook import LiveTable, batch_html, show_live
 from sqlengine.rows import Row, python_values
 
-__all__ = ["Result", "SqlEngineWarning", "fold"]
+__all__ = ["Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
 
 
 class SqlEngineWarning(UserWarning):
@@ -145,10 +146,10 @@ class Result:
             if len(batch):
                 yield batch.select(range(self._visible)) if self._visible < len(self._full_schema) else batch
 
-    def collect(self) -> Iterator[Row]:
-        """The changes as rows; a changelog's `-U` and `-D` rows take back equal earlier ones."""
-        for rows in self.rows():
-            yield from rows
+    def collect(self) -> RowIterator:
+        """The changes as rows; a changelog's `-U` and `-D` rows take back equal earlier ones. It is a context manager:
+        leaving it stops the query."""
+        return RowIterator(row for rows in self.rows() for row in rows)
 
     __iter__ = collect
 
@@ -159,7 +160,7 @@ class Result:
         for batch in self.changes():
             columns = [python_values(column, type_) for column, type_ in zip(batch.columns, types, strict=True)]
             kinds = batch.kinds_or_inserts().tolist()
-            yield [Row(values, KIND_NAMES[kind], names) for kind, *values in zip(kinds, *columns, strict=True)]
+            yield [Row.of(values, KIND_NAMES[kind], names) for kind, *values in zip(kinds, *columns, strict=True)]
 
     def listen(self, call: Callable[[list[Row]], object]) -> Listener[list[Row]]:
         """Have a function called with the changes of each epoch, on a thread of its own.
@@ -257,12 +258,26 @@ class Result:
         display = importlib.import_module("IPython.display").display
         display({"text/html": self._repr_html_(), "text/plain": str(self.to_arrow())}, raw=True)
 
-    def wait(self, timeout: float | None = None) -> Result:
+    def get_result_kind(self) -> ResultKind:
+        """Whether there are rows to read."""
+        return ResultKind.SUCCESS_WITH_CONTENT if self.is_query or self.summary is None else ResultKind.SUCCESS
+
+    def get_table_schema(self) -> Schema:
+        """The same as `schema`."""
+        return self.schema
+
+    def get_resolved_schema(self) -> Schema:
+        """The same as `schema`."""
+        return self.schema
+
+    def wait(self, timeout: float | None = None, *, timeout_ms: int | None = None) -> Result:
         """Until the statement has done its work; raises what made it fail. A query's rows are read and dropped.
 
         Args:
             timeout: seconds to wait for a job in the background. Raises TimeoutError when it still runs then.
+            timeout_ms: the same in milliseconds, as in PyFlink.
         """
+        timeout = timeout if timeout_ms is None else timeout_ms / 1000
         try:
             if self._waiter is not None:
                 self._waiter(timeout)
@@ -300,6 +315,37 @@ class Result:
                 self.job.close()
         if self._stopper is not None:
             self._stopper()
+
+
+class ResultKind(StrEnum):
+    """What kind of outcome a statement has."""
+
+    SUCCESS = "SUCCESS"
+    SUCCESS_WITH_CONTENT = "SUCCESS_WITH_CONTENT"
+
+
+class RowIterator(Iterator[Row]):
+    """The rows of a result, one by one; `close`, or the end of a `with` block, stops the query."""
+
+    def __init__(self, rows: Generator[Row]) -> None:
+        self._rows = rows
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def next(self) -> Row:
+        """The next row. Raises StopIteration when there is none."""
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Stop the query. Harmless when called again."""
+        self._rows.close()
+
+    def __enter__(self) -> RowIterator:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def _give_back(job: Job, begun: list[bool]) -> None:

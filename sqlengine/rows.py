@@ -4,36 +4,65 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import Any
+from enum import StrEnum
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from runtime.core.types import INT, DataType, TypeRoot
 
-__all__ = ["Row", "Timestamp9", "python_values"]
+__all__ = ["Row", "RowKind", "Timestamp9", "python_values"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
+
+
+class RowKind(StrEnum):
+    """What a row of a changelog does, under the names of PyFlink; equal to its short text."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
 
 
 class Row(tuple[Any, ...]):
     """A row as a tuple of Python values, with its row kind (`+I`, `-U`, `+U`, `-D`) and the column names.
 
+        Row(1, "ann"), Row(id=1, name="ann")
+
     Equal to a plain tuple of the same values. A column is found by position, by name in brackets (`row["a"]`), or as an
-    attribute where the name is not one of tuple's own.
+    attribute where the name is not one of tuple's own. It does not change: an accumulator that does is a list.
     """
 
     kind: str
     names: tuple[str, ...]
 
-    def __new__(cls, values: Sequence[Any], kind: str = "+I", names: tuple[str, ...] = ()) -> Row:
-        row = super().__new__(cls, values)
+    def __new__(cls, *values: Any, **named: Any) -> Row:
+        if values and named:
+            raise TypeError("the values of a Row have names, all of them or none")
+        return Row.of(values or tuple(named.values()), "+I", tuple(named))
+
+    @classmethod
+    def of(cls, values: Sequence[Any], kind: str = "+I", names: tuple[str, ...] = ()) -> Row:
+        """A row of these values."""
+        row = tuple.__new__(cls, values)
         row.kind = kind
         row.names = names
         return row
 
+    def __reduce__(self) -> Any:
+        return Row.of, (tuple(self), self.kind, self.names)
+
+    def get_row_kind(self) -> RowKind:
+        """The row kind as PyFlink has it."""
+        return RowKind(self.kind)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise TypeError("a Row does not change; an accumulator that does is a list: [0, 0]")
+
     def as_dict(self) -> dict[str, Any]:
         """Values by column name; of two columns with one name the last."""
-        return dict(zip(self.names, self, strict=True))
+        return dict(zip(self.names, self, strict=False))
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
@@ -49,6 +78,8 @@ class Row(tuple[Any, ...]):
         raise AttributeError(f"the row has no column {name!r}; it has {', '.join(names)}")
 
     def __repr__(self) -> str:
+        if not self.names:
+            return f"{self.kind}({', '.join(map(repr, self))})"
         return f"{self.kind}({', '.join(f'{n}={v!r}' for n, v in zip(self.names, self, strict=True))})"
 
 
@@ -126,7 +157,7 @@ def python_values(column: pa.Array, type_: DataType) -> list[Any]:
             fields = [python_values(column.field(i), f.type) for i, f in enumerate(type_.fields)]
             rows = zip(*fields, strict=True) if fields else iter([()] * len(column))
             return [
-                Row(values, "+I", names) if valid else None
+                Row.of(values, "+I", names) if valid else None
                 for values, valid in zip(rows, _validity(column), strict=True)
             ]
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ if (

@@ -16,6 +16,7 @@ from runtime.core.schema import Schema
 from runtime.spark.frame import FrameSource, is_frame, sample_of
 from runtime.spi.table import SourceTable
 from sqlengine.bind.aggregate_calls import aggregate_calls
+from sqlengine.catalog.objects import CatalogView
 from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -32,7 +33,8 @@ from sqlengine.statements.explain import plan_text
 from sqlengine.statements.functions import register, unregister
 from sqlengine.statements.queries import DML_SYNC
 from sqlengine.table_api.code import Code, Mark, compose, located_in_python, name_sql, path_sql
-from sqlengine.table_api.python_data import arrow_of_frame, elements
+from sqlengine.table_api.python_data import arrow_of_frame
+from sqlengine.table_api.python_data import elements as table_of_elements
 from sqlengine.table_api.query import Query
 from sqlengine.table_api.statement_set import StatementSet
 from sqlengine.table_api.table import Table
@@ -72,9 +74,7 @@ class TableFactory(CatalogMethods):
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
         """A table of a connector, without a name: a temporary table of which nobody else knows."""
-        name = f"descriptor_{next(_numbers)}"
-        self.create_temporary_table(name, descriptor)
-        return self.from_path(name)
+        return self.from_path(self._engine.target(descriptor))
 
     def sql_query(self, query: str) -> Table:
         """A query as a table that can be executed, explained, inserted elsewhere, or gone on with."""
@@ -91,7 +91,7 @@ class TableFactory(CatalogMethods):
         text = query if inner is None else query[inner.start : inner.end]
         return Table(self._engine, Query(whole=_as_python(text)), text)
 
-    def from_elements(self, rows: Sequence[Any], schema: Any = None) -> Table:
+    def from_elements(self, elements: Sequence[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Python rows as a table: tuples, dicts, or single values.
 
             t_env.from_elements([(1, "a"), (2, "b")], ["id", "name"])
@@ -100,18 +100,22 @@ class TableFactory(CatalogMethods):
         Args:
             schema: names, or names with types (`DataTypes.BIGINT()` or text): a mapping, pairs, `DataTypes.ROW([...])`.
                 Without types they follow from the values.
+            verify_schema: accepted for programs of PyFlink; values are always checked.
 
         Raises TypeMismatchError E1325 for rows that do not fit.
         """
-        return self._of_arrow(*elements(rows, schema), "from_elements")
+        del verify_schema
+        return self._of_arrow(*table_of_elements(elements, schema), "from_elements")
 
     def from_arrow(self, rows: Any, schema: Any = None) -> Table:
         """An Arrow table, record batch or reader as a table; nothing is copied where the types are ours already."""
         return self._of_arrow(*arrow_of_frame(rows, schema), "from_arrow")
 
-    def from_pandas(self, frame: Any, schema: Any = None) -> Table:
-        """A pandas DataFrame as a table; its index is left out."""
-        rows = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
+        """A pandas DataFrame as a table; its index is left out. `splits_num` is accepted for programs of PyFlink and
+        means nothing: the frame is read as it is."""
+        del splits_num
+        rows = pa.Table.from_pandas(pdf, preserve_index=False).replace_schema_metadata(None)
         return self._of_arrow(*arrow_of_frame(rows, schema), "from_pandas")
 
     def from_polars(self, frame: Any, schema: Any = None) -> Table:
@@ -208,9 +212,25 @@ class TableFactory(CatalogMethods):
         self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)
         self._kept.append(table.keeps)
 
+    def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> None:
+        """CREATE VIEW: give a table a name that its catalog keeps. One of rows that Python has given lives as long as
+        this environment."""
+        words = "CREATE VIEW IF NOT EXISTS" if ignore_if_exists else "CREATE VIEW"
+        self._engine.run(compose([f"{words} {path_sql(view_path)} AS ", table.query.code]), table.operation)
+        self._kept.append(table.keeps)
+
     def drop_temporary_view(self, path: str) -> None:
         """Forget such a name."""
         self._engine.run(Code(f"DROP TEMPORARY VIEW {path_sql(path)}"), f'drop_temporary_view("{path}")')
+
+    def list_temporary_tables(self) -> list[str]:
+        """The temporary tables and views of the current database."""
+        return [o.path.name for o in self.__session.catalogs.objects() if getattr(o, "temporary", False)]
+
+    def list_temporary_views(self) -> list[str]:
+        """The temporary views of the current database."""
+        found = self.__session.catalogs.objects()
+        return [o.path.name for o in found if isinstance(o, CatalogView) and o.temporary]
 
     # --- functions
 
@@ -233,6 +253,10 @@ class TableFactory(CatalogMethods):
     def drop_temporary_function(self, path: str) -> bool:
         """The same."""
         return unregister(self.__session, path.rpartition(".")[2], if_exists=True)
+
+    def drop_function(self, path: str) -> bool:
+        """The same."""
+        return self.drop_temporary_function(path)
 
     def list_user_defined_functions(self) -> list[str]:
         """The names of functions that users have made."""
@@ -318,6 +342,13 @@ class _SqlEngine:
 
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
         return self._environment._explain(code.sql, details, lambda e: located_in_python(e, code, operation))
+
+    def target(self, table: str | TableDescriptor) -> str:
+        if isinstance(table, str):
+            return table
+        name = f"descriptor_{next(_numbers)}"
+        self._environment.create_temporary_table(name, table)
+        return name
 
     def aggregates(self, code: Code) -> list[Span]:
         return self._environment._aggregates(code.sql)

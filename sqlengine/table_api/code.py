@@ -13,6 +13,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, NamedTuple
 
 from runtime.core.errors import Span, SqlEngineError, TypeMismatchError
@@ -221,6 +222,12 @@ def value_sql(value: Any) -> str:
         case _ if hasattr(value, "item") and not isinstance(value, type):
             # A number of numpy.
             return value_sql(value.item())
+        case MethodType():
+            raise TypeMismatchError(
+                f".{value.__name__} is a method, and its parentheses are missing",
+                code="E1321",
+                hint=f"write .{value.__name__}(..)",
+            )
         case _:
             raise TypeMismatchError(
                 f"a Python value of type {type(value).__name__} has no SQL literal",

@@ -196,11 +196,11 @@ class Expression(ExpressionMethods):
         wanted = as_code(condition)
         return _aggregate_call(name, args, distinct, wanted, [*_shown(self, 10), ".filter(", wanted, ")"])
 
-    def over(self, window: Any) -> Expression:
-        """The call for the rows around each row: OVER. `window` is `col("w")`, a window that `over_window` names, or
+    def over(self, alias: Any) -> Expression:
+        """The call for the rows around each row: OVER. `alias` is `col("w")`, a window that `over_window` names, or
         an `Over` itself."""
-        named = isinstance(window, Expression)
-        code: Code = window.code if named else window.definition
+        named = isinstance(alias, Expression)
+        code: Code = alias.code if named else alias.definition
         over = [" OVER ", code] if named else [" OVER (", code, ")"]
         return Expression(compose([self.code, *over], [*_shown(self, 10), ".over(", code, ")"]))
 

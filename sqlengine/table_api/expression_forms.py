@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import TypeMismatchError
 from sqlengine.table_api.code import interval_sql, months_sql
 from sqlengine.table_api.frame_bounds import FrameBound, row_interval
+from sqlengine.table_api.method_parts import MethodParts
 
 if TYPE_CHECKING:
     from sqlengine.table_api.expression import Expression
@@ -25,19 +25,10 @@ _MILLISECONDS = {
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
-class ExpressionForms:
+class ExpressionForms(MethodParts):
     """Operators of SQL that are words, as methods."""
 
     __slots__ = ()
-
-    def _form(self, method: str, parts: Sequence[Any], *shown: Any, level: int = 99) -> Expression:
-        raise NotImplementedError
-
-    def _known(self, sql: str, shown: str, level: int = 99) -> Expression:
-        raise NotImplementedError
-
-    def _of(self, value: Any) -> Expression:
-        raise NotImplementedError
 
     # Conditions
 
@@ -54,23 +45,23 @@ class ExpressionForms:
             parts += [", ", value] if index else [value]
         return self._form("in_", [*parts, ")"], *found, level=4)
 
-    def _of_query(self, table: Any) -> Expression:
-        raise NotImplementedError
-
-    def between(self, low: Any, high: Any) -> Expression:
-        """BETWEEN: whether low <= value <= high."""
-        a, b = self._of(low), self._of(high)
+    def between(self, lower_bound: Any, upper_bound: Any) -> Expression:
+        """BETWEEN: whether the value is one of the bounds or between them."""
+        a, b = self._of(lower_bound), self._of(upper_bound)
         return self._form("between", [self, " BETWEEN ", a, " AND ", b], a, b, level=4)
 
-    def not_between(self, low: Any, high: Any) -> Expression:
-        """NOT BETWEEN: whether the value is below low or above high."""
-        a, b = self._of(low), self._of(high)
+    def not_between(self, lower_bound: Any, upper_bound: Any) -> Expression:
+        """NOT BETWEEN: whether the value is below the one or above the other."""
+        a, b = self._of(lower_bound), self._of(upper_bound)
         return self._form("not_between", [self, " NOT BETWEEN ", a, " AND ", b], a, b, level=4)
 
-    def like(self, pattern: Any) -> Expression:
-        """LIKE: whether the text fits a pattern of `%` (any text) and `_` (any character)."""
+    def like(self, pattern: Any, escape: Any = None) -> Expression:
+        """LIKE: whether the text fits a pattern of `%` (any text) and `_` (any character), which `escape` makes plain."""
         wanted = self._of(pattern)
-        return self._form("like", [self, " LIKE ", wanted], wanted, level=4)
+        if escape is None:
+            return self._form("like", [self, " LIKE ", wanted], wanted, level=4)
+        character = self._of(escape)
+        return self._form("like", [self, " LIKE ", wanted, " ESCAPE ", character], wanted, character, level=4)
 
     def similar(self, pattern: Any) -> Expression:
         """SIMILAR TO: whether the text fits a SQL regular expression."""
@@ -92,38 +83,45 @@ class ExpressionForms:
         a, b = self._of(if_true), self._of(if_false)
         return self._form("then", ["CASE WHEN ", self, " THEN ", a, " ELSE ", b, " END"], a, b)
 
-    def if_null(self, other: Any) -> Expression:
+    def if_null(self, null_replacement: Any) -> Expression:
         """COALESCE: the value, or another one in the place of NULL."""
-        value = self._of(other)
+        value = self._of(null_replacement)
         return self._form("if_null", ["COALESCE(", self, ", ", value, ")"], value)
 
     # Parts
 
-    def get(self, field: str) -> Expression:
+    def get(self, name_or_index: str) -> Expression:
         """A field of a row, by name."""
-        return self._form("get", ["(", self, f").`{field.replace('`', '``')}`"], field)
+        return self._form("get", ["(", self, f").`{name_or_index.replace('`', '``')}`"], name_or_index)
 
-    def at(self, key: Any) -> Expression:
+    def at(self, index: Any) -> Expression:
         """An element of an array, counted from 1, or the value of a key of a map."""
-        value = self._of(key)
+        value = self._of(index)
         return self._form("at", ["(", self, ")[", value, "]"], value)
 
-    def substring(self, start: Any, length: Any = None) -> Expression:
+    def substring(self, begin_index: Any, length: Any = None) -> Expression:
         """SUBSTRING: the text from a position, counted from 1, of a length or to its end."""
-        begin = self._of(start)
-        if length is None:
-            return self._form("substring", ["SUBSTRING(", self, " FROM ", begin, ")"], begin)
-        size = self._of(length)
-        return self._form("substring", ["SUBSTRING(", self, " FROM ", begin, " FOR ", size, ")"], begin, size)
+        return self._part("substring", begin_index, length)
 
-    def position(self, text: Any) -> Expression:
+    def substr(self, begin_index: Any, length: Any = None) -> Expression:
+        """The same as `substring`."""
+        return self._part("substr", begin_index, length)
+
+    def _part(self, method: str, begin_index: Any, length: Any) -> Expression:
+        begin = self._of(begin_index)
+        if length is None:
+            return self._form(method, ["SUBSTRING(", self, " FROM ", begin, ")"], begin)
+        size = self._of(length)
+        return self._form(method, ["SUBSTRING(", self, " FROM ", begin, " FOR ", size, ")"], begin, size)
+
+    def position(self, haystack: Any) -> Expression:
         """POSITION: where this text is first in another, counted from 1; 0 when it is not."""
-        value = self._of(text)
+        value = self._of(haystack)
         return self._form("position", ["POSITION(", self, " IN ", value, ")"], value)
 
-    def overlay(self, text: Any, start: Any, length: Any = None) -> Expression:
+    def overlay(self, new_string: Any, starting: Any, length: Any = None) -> Expression:
         """OVERLAY: the text with another one put over it from a position on."""
-        value, begin = self._of(text), self._of(start)
+        value, begin = self._of(new_string), self._of(starting)
         parts = ["OVERLAY(", self, " PLACING ", value, " FROM ", begin]
         if length is None:
             return self._form("overlay", [*parts, ")"], value, begin)
@@ -140,19 +138,25 @@ class ExpressionForms:
 
     # Times
 
-    def extract(self, unit: str) -> Expression:
+    def extract(self, time_interval_unit: str) -> Expression:
         """EXTRACT: a part of a point in time, such as 'YEAR', 'DAY' or 'HOUR'."""
-        return self._form("extract", [f"EXTRACT({unit.upper()} FROM ", self, ")"], unit)
+        return self._form(
+            "extract", [f"EXTRACT({time_interval_unit.upper()} FROM ", self, ")"], str(time_interval_unit)
+        )
 
-    def floor(self, unit: str | None = None) -> Expression:
+    def floor(self, time_interval_unit: str | None = None) -> Expression:
         """FLOOR: the greatest whole number below, or a point in time cut to a unit."""
-        words = "" if unit is None else f" TO {unit.upper()}"
-        return self._form("floor", ["FLOOR(", self, f"{words})"], *([unit] if unit else []))
+        words = "" if time_interval_unit is None else f" TO {time_interval_unit.upper()}"
+        return self._form(
+            "floor", ["FLOOR(", self, f"{words})"], *([str(time_interval_unit)] if time_interval_unit else [])
+        )
 
-    def ceil(self, unit: str | None = None) -> Expression:
+    def ceil(self, time_interval_unit: str | None = None) -> Expression:
         """CEIL: the least whole number above, or the next point in time that is a whole unit."""
-        words = "" if unit is None else f" TO {unit.upper()}"
-        return self._form("ceil", ["CEIL(", self, f"{words})"], *([unit] if unit else []))
+        words = "" if time_interval_unit is None else f" TO {time_interval_unit.upper()}"
+        return self._form(
+            "ceil", ["CEIL(", self, f"{words})"], *([str(time_interval_unit)] if time_interval_unit else [])
+        )
 
     def date_format(self, pattern: str) -> Expression:
         """DATE_FORMAT: a point in time as a text, by a pattern of Java such as 'yyyy-MM-dd HH:mm'."""
@@ -194,9 +198,6 @@ class ExpressionForms:
         number = int(text)
         sql = months_sql(number * _MONTHS[unit]) if unit in _MONTHS else interval_sql(number * _MILLISECONDS[unit])
         return self._known(sql, f".{shown}")
-
-    def _sql_text(self) -> str:
-        raise NotImplementedError
 
     @property
     def rows(self) -> FrameBound:

@@ -12,6 +12,7 @@ from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression
 from sqlengine.table_api.query import Query, listed
+from sqlengine.table_api.row_functions import TableCall, called_with_rows
 from sqlengine.table_api.row_windows import check_row_window, row_window
 from sqlengine.table_api.select_list import items, shown
 from sqlengine.table_api.windows import GroupWindow, OverWindow
@@ -34,32 +35,15 @@ class GroupedTable:
         names = self._table.schema.names
         return _grouped(self._table, self._table.query, self._keys, expanded(columns, names))
 
-    def aggregate(self, call: Expression) -> AggregatedTable:
+    def aggregate(self, func: TableCall) -> AggregatedTable:
         """An aggregate of each group; `select` chooses among the keys and its columns next: the fields of a ROW, or
-        the name that `alias` gives it."""
-        text, made = self._with_call("aggregate", call)
-        kind = made.schema[len(made.schema) - 1].type
-        if kind.root is not TypeRoot.ROW:
-            return AggregatedTable(made)
-        rest = [Code(name_sql(n)) for n in made.schema.names[:-1]]
-        columns = listed([*rest, Code(f"({name_sql(made.schema.names[-1])}).*")])
-        return AggregatedTable(made._then(Query(made.query.relation, columns), text))
+        the name that `alias` gives it. A function that is not called gets whole rows."""
+        return _aggregated(self._table, self._table.query, self._keys, func)
 
-    def flat_aggregate(self, call: Expression) -> AggregatedTable:
+    def flat_aggregate(self, func: TableCall) -> AggregatedTable:
         """The rows that a table aggregate function gives for each group; `select` chooses among the keys and their
-        columns next. `call.alias("a", "b")` names these."""
-        text, made = self._with_call("flat_aggregate", call, "$rows")
-        names = f" ({', '.join(map(name_sql, call.aliases))})" if call.aliases else ""
-        source = compose([made.query.relation, f" CROSS JOIN UNNEST(`$rows`) AS `flat`{names}"])
-        whole = made._then(Query(source), text)
-        kept = [Code(name_sql(n)) for n in whole.schema.names if n != "$rows"]
-        return AggregatedTable(whole._list(text, kept))
-
-    def _with_call(self, name: str, call: Expression, alias: str | None = None) -> tuple[str, Table]:
-        named = call if alias is None and call.aliases else Expression(call.code, aliases=(alias or "f0",))
-        text, _ = operation(name, call.code)
-        keys = [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in self._keys]
-        return text, _grouped(self._table, self._table.query, self._keys, [*keys, named])
+        columns next. `call.alias("a", "b")` names these. A function that is not called gets whole rows."""
+        return _flat_aggregated(self._table, self._table.query, self._keys, func)
 
 
 class AggregatedTable:
@@ -134,6 +118,28 @@ class WindowGroupedTable:
             own.append("window_time")
         return _grouped(self._table, query, self._keys, columns, own)
 
+    def aggregate(self, func: TableCall) -> AggregatedTable:
+        """An aggregate of each window and group; `select` chooses among the keys, `col("w").start` and its like, and its
+        columns next. A function that is not called gets whole rows."""
+        self._check_time()
+        query, _ = _window_relation(self._table, self._window, self._keys)
+        return _aggregated(self._table, query, self._keys, func, _WINDOW)
+
+    def flat_aggregate(self, func: TableCall) -> AggregatedTable:
+        """The rows that a table aggregate function gives for each window and group; `select` comes next as after
+        `aggregate`."""
+        self._check_time()
+        query, _ = _window_relation(self._table, self._window, self._keys)
+        return _flat_aggregated(self._table, query, self._keys, func, _WINDOW)
+
+    def _check_time(self) -> None:
+        if self._window.counts:
+            raise BindError(
+                "a window of rows takes aggregates in select(..)",
+                code="E1230",
+                hint=f'group_by(col("{self._window.name}")).select(f(..)) does',
+            )
+
     def _of_rows(self, columns: Sequence[Expression | str]) -> Table:
         source, keys = _named_keys(self._table.query, self._keys)
         _, by = operation("group_by", *(shown(k) for k in keys))
@@ -157,6 +163,54 @@ class OverWindowedTable:
         query = self._table.query.opened()
         tail = compose(["WINDOW ", listed(declarations)])
         return self._table._then(replace(query, columns=items(columns, codes[: len(columns)]), tail=tail), text)
+
+
+_WINDOW = ("window_start", "window_end", "window_time")
+
+
+def _aggregated(
+    table: Table, query: Query, keys: Sequence[Expression | str], func: TableCall, window: Sequence[str] = ()
+) -> AggregatedTable:
+    text, made, call = _with_call("aggregate", table, query, keys, func, None, window)
+    kind = made.schema[len(made.schema) - 1].type
+    if kind.root is not TypeRoot.ROW:
+        return AggregatedTable(made)
+    rest = [Code(name_sql(n)) for n in made.schema.names[:-1]]
+    last = name_sql(made.schema.names[-1])
+    names = call.aliases if len(call.aliases) == len(kind.fields) else ()
+    fields = [Code(f"({last}).{name_sql(f.name)} AS {name_sql(n)}") for f, n in zip(kind.fields, names, strict=False)]
+    columns = listed([*rest, *(fields or [Code(f"({last}).*")])])
+    return AggregatedTable(made._then(Query(made.query.relation, columns), text))
+
+
+def _flat_aggregated(
+    table: Table, query: Query, keys: Sequence[Expression | str], func: TableCall, window: Sequence[str] = ()
+) -> AggregatedTable:
+    text, made, call = _with_call("flat_aggregate", table, query, keys, func, "$rows", window)
+    names = f" ({', '.join(map(name_sql, call.aliases))})" if call.aliases else ""
+    source = compose([made.query.relation, f" CROSS JOIN UNNEST(`$rows`) AS `flat`{names}"])
+    whole = made._then(Query(source), text)
+    kept = [Code(name_sql(n)) for n in whole.schema.names if n != "$rows"]
+    return AggregatedTable(whole._list(text, kept))
+
+
+def _with_call(
+    name: str,
+    table: Table,
+    query: Query,
+    keys: Sequence[Expression | str],
+    func: TableCall,
+    alias: str | None,
+    window: Sequence[str],
+) -> tuple[str, Table, Expression]:
+    """A table of the keys, the parts of the window, and what a function gives for each group, which is the last."""
+    call = called_with_rows(func, table.schema)
+    named = Expression(
+        call.code, aliases=(call.aliases[0] if alias is None and len(call.aliases) == 1 else alias or "f0",)
+    )
+    text, _ = operation(name, call.code)
+    shown_keys = [k.aliases[0] if isinstance(k, Expression) and k.aliases else k for k in keys]
+    return text, _grouped(table, query, keys, [*shown_keys, *window, named], window), call
 
 
 def _sql(key: Expression | str) -> str:

@@ -11,11 +11,13 @@ from runtime.core.schema import Schema
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, compose, path_sql
 from sqlengine.table_api.html import schema_html
+from sqlengine.table_api.sql_words import ExplainDetail
+from sqlengine.table_api.table_descriptor import TableDescriptor
 
 if TYPE_CHECKING:
     from sqlengine.table_api.query import Query
 
-__all__ = ["InsertPipeline", "Outcomes"]
+__all__ = ["Outcomes", "TablePipeline"]
 
 
 class Outcomes:
@@ -34,22 +36,27 @@ class Outcomes:
         """The final rows as a DataFrame of PySpark (input must end)."""
         return self.execute().to_spark(session)
 
-    def execute_insert(self, table: str, overwrite: bool = False) -> Result:
-        """Write the rows into a table of the catalog, by position; `overwrite` puts them in the place of its rows."""
-        return self.engine.run(self.insert_code(table, overwrite), f'execute_insert("{table}")')
+    def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> Result:
+        """Write the rows into a table of the catalog, or one that is described here, by position; `overwrite` puts them
+        in the place of its rows."""
+        return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
-    def insert_into(self, table: str, overwrite: bool = False) -> InsertPipeline:
-        """The INSERT into a table of the catalog, to be explained or executed."""
-        return InsertPipeline(self, table, overwrite)
+    def insert_into(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TablePipeline:
+        """The INSERT into such a table, to be explained, executed, or added to a statement set."""
+        return TablePipeline(self, self.engine.target(table_path_or_descriptor), overwrite)
 
     def insert_code(self, table: str, overwrite: bool = False) -> Code:
         """INSERT INTO a table as SQL."""
         words = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
         return compose([f"{words} {path_sql(table)} ", self.query.code])
 
-    def explain(self, *details: str) -> str:
-        """The plans of the query as text; `details` as in EXPLAIN, for example "CHANGELOG_MODE"."""
-        return self.engine.explain(self.query.code, self.operation, details)
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
+        """The plans of the query as text; details as in EXPLAIN, for example "CHANGELOG_MODE"."""
+        return self.engine.explain(self.query.code, self.operation, extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail | str) -> None:
+        """Print `explain`."""
+        print(self.explain(*extra_details))
 
     def to_arrow(self) -> pa.Table:
         """The rows of a query whose input ends, as an Arrow table."""
@@ -73,19 +80,27 @@ class Outcomes:
         return schema_html([(f.name, str(f.type)) for f in self.schema], self.query.code.sql)
 
 
-class InsertPipeline:
+class TablePipeline:
     """An INSERT that was not run yet."""
 
     def __init__(self, rows: Outcomes, table: str, overwrite: bool) -> None:
-        self._rows = rows
-        self._table = table
-        self._overwrite = overwrite
+        self.rows = rows
+        self.table = table
+        self.overwrite = overwrite
+
+    @property
+    def code(self) -> Code:
+        """The INSERT as SQL."""
+        return self.rows.insert_code(self.table, self.overwrite)
 
     def execute(self) -> Result:
         """Run it, as `execute_insert` does."""
-        return self._rows.execute_insert(self._table, self._overwrite)
+        return self.rows.engine.run(self.code, f'execute_insert("{self.table}")')
 
-    def explain(self, *details: str) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """The plans of the INSERT as text."""
-        code = self._rows.insert_code(self._table, self._overwrite)
-        return self._rows.engine.explain(code, f'insert_into("{self._table}")', details)
+        return self.rows.engine.explain(self.code, f'insert_into("{self.table}")', extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail | str) -> None:
+        """Print `explain`."""
+        print(self.explain(*extra_details))

@@ -9,7 +9,10 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, Mark, compose
+from sqlengine.table_api.outcomes import TablePipeline
+from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_api.table import Table
+from sqlengine.table_api.table_descriptor import TableDescriptor
 
 __all__ = ["StatementSet"]
 
@@ -27,30 +30,41 @@ class StatementSet:
         self._inserts: list[Code] = []
         self._keeps: list[Any] = []
 
-    def add_insert(self, table: str, rows: Table, overwrite: bool = False) -> StatementSet:
-        """The rows of a table into one of the catalog, by position; checked when the set is explained or executed."""
-        self._inserts.append(rows.insert_code(table, overwrite))
-        self._keeps.append(rows.keeps)
+    def add_insert(
+        self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
+    ) -> StatementSet:
+        """The rows of a table into one of the catalog, or one that is described here, by position; checked when the set
+        is explained or executed."""
+        return self.add(table.insert_into(target_path_or_descriptor, overwrite))
+
+    def add(self, table_pipeline: TablePipeline) -> StatementSet:
+        """An INSERT that `insert_into` has made."""
+        self._inserts.append(table_pipeline.code)
+        self._keeps.append(getattr(table_pipeline.rows, "keeps", ()))
         return self
 
-    def add_insert_sql(self, statement: str) -> StatementSet:
+    def add_insert_sql(self, stmt: str) -> StatementSet:
         """INSERT INTO as text. Raises UnsupportedError E1606 for another statement."""
-        parsed = parse_statement(statement)
+        parsed = parse_statement(stmt)
         if not isinstance(parsed, st.Insert):
             raise UnsupportedError(
                 "a statement set holds INSERT statements only",
                 code="E1606",
                 span=parsed.span,
-                text=statement,
+                text=stmt,
                 hint="execute_sql carries out others",
             )
-        text = statement[parsed.span.start : parsed.span.end]
+        text = stmt[parsed.span.start : parsed.span.end]
         self._inserts.append(Code(text, text, (Mark(0, len(text), text, 0, len(text)),)))
         return self
 
-    def explain(self, *details: str) -> str:
+    def explain(self, *extra_details: ExplainDetail | str) -> str:
         """The plans of all INSERTs as text."""
-        return self._engine.explain(self._code, "explain()", details)
+        return self._engine.explain(self._code, "explain()", extra_details)
+
+    def print_explain(self, *extra_details: ExplainDetail | str) -> None:
+        """Print `explain`."""
+        print(self.explain(*extra_details))
 
     def execute(self) -> Result:
         """Run them, and forget them: the set may be filled anew."""

@@ -20,11 +20,13 @@ from runtime.core.types import TypeRoot
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.column_selection import Columns, expanded
-from sqlengine.table_api.expression import Expression, column
+from sqlengine.table_api.expression import Expression, as_code, as_expression, column
 from sqlengine.table_api.grouped import AggregatedTable, GroupedTable, OverWindowedTable, WindowedTable
 from sqlengine.table_api.outcomes import Outcomes
 from sqlengine.table_api.query import Query, listed
+from sqlengine.table_api.row_functions import TableCall, called_with_rows
 from sqlengine.table_api.select_list import items, shown
+from sqlengine.table_api.table_descriptor import TableDescriptor
 from sqlengine.table_api.temporal import TemporalTable, as_of
 from sqlengine.table_api.windows import GroupWindow, OverWindow
 
@@ -44,6 +46,10 @@ class Engine(Protocol):
 
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
         """The plans of a statement as text."""
+        ...
+
+    def target(self, table: str | TableDescriptor) -> str:
+        """The name of a table to write into; one that is described becomes a temporary table."""
         ...
 
     def aggregates(self, code: Code) -> list[Span]:
@@ -81,6 +87,10 @@ class Table(Outcomes):
 
     def get_schema(self) -> Schema:
         """Names and types of the columns."""
+        return self.schema
+
+    def get_resolved_schema(self) -> Schema:
+        """The same as `get_schema`."""
         return self.schema
 
     def print_schema(self) -> None:
@@ -176,15 +186,16 @@ class Table(Outcomes):
 
     # --- rows
 
-    def where(self, condition: Expression) -> Table:
+    def where(self, predicate: Expression) -> Table:
         """WHERE: the rows for which a condition is true. Over groups it is HAVING."""
-        return self._filtered("where", condition)
+        return self._filtered("where", predicate)
 
-    def filter(self, condition: Expression) -> Table:
+    def filter(self, predicate: Expression) -> Table:
         """The same as `where`."""
-        return self._filtered("filter", condition)
+        return self._filtered("filter", predicate)
 
-    def _filtered(self, name: str, condition: Expression) -> Table:
+    def _filtered(self, name: str, given: Expression) -> Table:
+        condition = as_expression(given)
         text, (code,) = operation(name, condition.code)
         return self._then(self.query.with_where(code, condition.level), text)
 
@@ -247,27 +258,27 @@ class Table(Outcomes):
         """
         return as_of(self, time)
 
-    def join(self, right: Table | TemporalTable, on: Expression | None = None) -> Table:
+    def join(self, right: Table | TemporalTable, join_predicate: Expression | None = None) -> Table:
         """JOIN: all pairs of rows that fulfil a condition. Without one, `where` gives it next (a cross join).
 
         The columns of the two tables must have different names (E1205): rename those of one side first.
         """
-        return self._joined("join", "JOIN" if on is not None else "CROSS JOIN", right, on)
+        return self._joined("join", "JOIN" if join_predicate is not None else "CROSS JOIN", right, join_predicate)
 
-    def left_outer_join(self, right: Table | TemporalTable, on: Expression) -> Table:
+    def left_outer_join(self, right: Table | TemporalTable, join_predicate: Expression | None = None) -> Table:
         """LEFT JOIN: the pairs, and rows of the left table without one, with NULLs."""
-        return self._joined("left_outer_join", "LEFT JOIN", right, on)
+        return self._joined("left_outer_join", "LEFT JOIN", right, join_predicate)
 
-    def right_outer_join(self, right: Table, on: Expression) -> Table:
+    def right_outer_join(self, right: Table, join_predicate: Expression) -> Table:
         """RIGHT JOIN: the pairs, and rows of the right table without one, with NULLs."""
-        return self._joined("right_outer_join", "RIGHT JOIN", right, on)
+        return self._joined("right_outer_join", "RIGHT JOIN", right, join_predicate)
 
-    def full_outer_join(self, right: Table, on: Expression) -> Table:
+    def full_outer_join(self, right: Table, join_predicate: Expression) -> Table:
         """FULL JOIN: the pairs, and rows of both tables without one, with NULLs."""
-        return self._joined("full_outer_join", "FULL JOIN", right, on)
+        return self._joined("full_outer_join", "FULL JOIN", right, join_predicate)
 
     def _joined(self, name: str, words: str, right: Table | TemporalTable, on: Expression | None) -> Table:
-        text, codes = operation(name, "right", *(() if on is None else (on.code,)))
+        text, codes = operation(name, "right", *(() if on is None else (as_code(on),)))
         names = right.names if isinstance(right, TemporalTable) else right.schema.names
         both = [n for n in self.schema.names if n in names]
         if both:
@@ -280,45 +291,59 @@ class Table(Outcomes):
         parts: list[str | Code] = [self.query.below().relation, f" {words} ", relation]
         if codes:
             parts += [" ON ", codes[0]]
+        elif words != "CROSS JOIN":
+            parts.append(" ON TRUE")
         return self._then(Query(compose(parts)), text, other)
 
-    def join_lateral(self, call: Expression) -> Table:
+    def join_lateral(self, table_function_call: TableCall, join_predicate: Expression | None = None) -> Table:
         """CROSS JOIN LATERAL: each row with the rows that a table function gives for it; `unnest(col("array"))`, too.
         `call.alias("a", "b")` names its columns."""
-        return self._lateral("join_lateral", "CROSS JOIN", "", call)
+        return self._lateral("join_lateral", "JOIN", table_function_call, join_predicate)
 
-    def left_outer_join_lateral(self, call: Expression) -> Table:
-        """LEFT JOIN LATERAL: the same, and rows for which the function gives none, with NULLs."""
-        return self._lateral("left_outer_join_lateral", "LEFT JOIN", " ON TRUE", call)
+    def left_outer_join_lateral(
+        self, table_function_call: TableCall, join_predicate: Expression | None = None
+    ) -> Table:
+        """LEFT JOIN LATERAL: the same, and rows for which the function gives none, with NULLs. As in Flink the
+        condition may only be TRUE."""
+        return self._lateral("left_outer_join_lateral", "LEFT JOIN", table_function_call, join_predicate)
 
-    def _lateral(self, name: str, words: str, on: str, call: Expression) -> Table:
-        text, (code,) = operation(name, call.code)
+    def _lateral(self, name: str, words: str, function: TableCall, on: Expression | None = None) -> Table:
+        call = self._call(function)
+        text, (code, *condition) = operation(name, call.code, *(() if on is None else (as_code(on),)))
         alias = " AS `lateral`" + (f" ({', '.join(map(name_sql, call.aliases))})" if call.aliases else "")
         unnested = call.call is not None and call.call[0] == "UNNEST"
         piece = ["", code] if unnested else ["LATERAL TABLE(", code, ")"]
-        query = Query(compose([self.query.below().relation, f" {words} ", *piece, alias, on]))
+        if words == "JOIN" and not condition:
+            words = "CROSS JOIN"
+        on_words: list[str | Code] = [" ON ", *condition] if condition else [" ON TRUE"] * (words == "LEFT JOIN")
+        query = Query(compose([self.query.below().relation, f" {words} ", *piece, alias, *on_words]))
         return self._then(query, text)
 
     # --- functions of rows
 
-    def map(self, call: Expression) -> Table:
-        """One row for each row: the fields of the ROW that a function gives, or its value."""
-        text, (code,) = operation("map", call.code)
+    def map(self, func: TableCall) -> Table:
+        """One row for each row: the fields of the ROW that a function gives, or its value. A function that is not called
+        gets the whole row."""
+        text, (code,) = operation("map", self._call(func).code)
         made = self._then(self.query.with_columns(compose([code, " AS f0"])), text)
         return made._expanded(text)
 
-    def flat_map(self, call: Expression) -> Table:
-        """The rows that a table function gives for each row, without the row itself."""
-        joined = self._lateral("flat_map", "CROSS JOIN", "", call)
+    def flat_map(self, func: TableCall) -> Table:
+        """The rows that a table function gives for each row, without the row itself. A function that is not called gets
+        the whole row."""
+        joined = self._lateral("flat_map", "JOIN", func)
         return joined._list(joined.operation, [Code(name_sql(n)) for n in joined.schema.names[len(self.schema) :]])
 
-    def aggregate(self, call: Expression) -> AggregatedTable:
-        """An aggregate over all rows; `select` comes next."""
-        return GroupedTable(self, ()).aggregate(call)
+    def aggregate(self, func: TableCall) -> AggregatedTable:
+        """An aggregate over all rows; `select` comes next. A function that is not called gets whole rows."""
+        return GroupedTable(self, ()).aggregate(func)
 
-    def flat_aggregate(self, call: Expression) -> AggregatedTable:
+    def flat_aggregate(self, func: TableCall) -> AggregatedTable:
         """The rows that a table aggregate function gives for all rows; `select` comes next."""
-        return GroupedTable(self, ()).flat_aggregate(call)
+        return GroupedTable(self, ()).flat_aggregate(func)
+
+    def _call(self, function: TableCall) -> Expression:
+        return called_with_rows(function, self.schema)
 
     def _expanded(self, text: str) -> Table:
         """The fields of the only column where it is a row."""

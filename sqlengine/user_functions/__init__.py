@@ -4,6 +4,8 @@ declare.py       the decorators udf, udtf, udaf, udtaf and the base classes of f
 scalar.py        a row in, a value out; or whole columns in and out
 table.py         a row in, any number of rows out: an array of rows that UNNEST takes apart
 aggregate.py     the rows of a group in, a value (or rows) out
+opened.py        functions that are opened before they are used
+views.py         lists and maps in accumulators
 types.py         SQL types from Python annotations
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from sqlengine.user_functions.declare import (
     AggregateFunction,
+    AsyncScalarFunction,
     ScalarFunction,
     TableAggregateFunction,
     TableFunction,
@@ -23,6 +26,7 @@ from sqlengine.user_functions.declare import (
 
 __all__ = [
     "AggregateFunction",
+    "AsyncScalarFunction",
     "ScalarFunction",
     "TableAggregateFunction",
     "TableFunction",

@@ -14,6 +14,7 @@ t_env.create_temporary_system_function("plus_one", plus_one)       # for SQL tex
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, overload
@@ -26,12 +27,14 @@ from runtime.expr.function import ScalarFunction as ScalarDeclaration
 from runtime.plan.nodes import AggregateSpec
 from sqlengine.table_api.expression import Expression, call_expression
 from sqlengine.user_functions.aggregate import ObjectAccumulator, ReplayedAccumulator, fold_rows, fold_vectors
+from sqlengine.user_functions.opened import Opened, opened
 from sqlengine.user_functions.scalar import VECTORS, row_calls, vector_calls
 from sqlengine.user_functions.table import rows_as_structs, table_calls
 from sqlengine.user_functions.types import result_of, row_of, signature
 
 __all__ = [
     "AggregateFunction",
+    "AsyncScalarFunction",
     "ScalarFunction",
     "TableAggregateFunction",
     "TableFunction",
@@ -44,7 +47,8 @@ __all__ = [
 
 
 class ScalarFunction:
-    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no.
+    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no. An `open(self, context)`
+    is called once in each process before the first row.
 
     (`**named` has type checkers accept a method with any parameters in its place; nothing is given by name.)
     """
@@ -56,6 +60,10 @@ class ScalarFunction:
     def is_deterministic(self) -> bool:
         """Whether the same values always give the same result."""
         return True
+
+
+class AsyncScalarFunction(ScalarFunction):
+    """Base of scalar functions whose `async def eval(self, *values)` is awaited for all rows of a batch side by side."""
 
 
 class TableFunction(ScalarFunction):
@@ -109,6 +117,9 @@ class UserFunction:
     """A Python function that SQL can call. Called with expressions it is one: `f(col("a"))`; `function` is what was
     decorated."""
 
+    aliases: tuple[str, ...] = ()
+    """Names for the columns that it gives to `map`, `flat_map`, `aggregate` and `flat_aggregate`."""
+
     def __init__(self, name: str, kind: str, function: Any, declare: Callable[[str], AnyFunction]) -> None:
         self.name = name
         self.kind = kind
@@ -121,6 +132,12 @@ class UserFunction:
     def __call__(self, *arguments: Any) -> Expression:
         """A call, for tables and expressions."""
         return call_expression(self.declaration.name, arguments, self.name)
+
+    def alias(self, *names: str) -> UserFunction:
+        """The function with names for the columns that it gives, where it gets whole rows: `t.aggregate(f.alias("a"))`."""
+        named = copy.copy(self)
+        named.aliases = names
+        return named
 
     def __repr__(self) -> str:
         return f"<{self.kind} function {self.name}>"
@@ -243,6 +260,7 @@ def udaf(
 def udtaf(
     function: Callable[..., Any] | _Methods | type[_Methods],
     *,
+    result_type: Any = ...,
     result_types: Any = ...,
     input_types: Any = ...,
     accumulator_type: Any = ...,
@@ -252,6 +270,7 @@ def udtaf(
 @overload
 def udtaf(
     *,
+    result_type: Any = ...,
     result_types: Any = ...,
     input_types: Any = ...,
     accumulator_type: Any = ...,
@@ -261,15 +280,20 @@ def udtaf(
 def udtaf(
     function: Any = None,
     *,
+    result_type: Any = None,
     result_types: Any = None,
     input_types: Any = None,
     accumulator_type: Any = None,
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """A table aggregate function, a `TableAggregateFunction`: rows for each group, for `flat_aggregate`."""
+    """A table aggregate function, a `TableAggregateFunction`: rows for each group, for `flat_aggregate`.
+
+    `result_type`, or `result_types` as of `udtf`, says what columns its rows have; without either `get_result_type`.
+    """
     del accumulator_type
-    return _decorated(function, _table_aggregate, result_types, input_types, "general", deterministic, name)
+    result = result_types if result_type is None else result_type
+    return _decorated(function, _table_aggregate, result, input_types, "general", deterministic, name)
 
 
 Make = Callable[[str, Any, Any, Any, str, bool], UserFunction]
@@ -288,7 +312,8 @@ def _decorated(
     def decorate(decorated: Any) -> UserFunction:
         if inspect.isclass(decorated):
             decorated = decorated()
-        called = name or getattr(decorated, "__name__", None) or type(decorated).__name__
+        decorated = opened(decorated)
+        called = name or getattr(decorated, "__name__", None) or _class_name(decorated)
         called = "function" if called == "<lambda>" else called
         known = deterministic
         if known is None:
@@ -296,6 +321,10 @@ def _decorated(
         return make(called, decorated, result, inputs, func_type, known)
 
     return decorate if function is None else decorate(function)
+
+
+def _class_name(function: Any) -> str:
+    return type(function._function if isinstance(function, Opened) else function).__name__
 
 
 def _callable_of(function: Any) -> Callable[..., Any]:
@@ -365,7 +394,7 @@ def _aggregate(name: str, function: Any, result: Any, inputs: Any, kind: str, de
             return ReplayedAccumulator(name, spec, fold_vectors(name, called, kind))
 
         return _declared_aggregate(name, "aggregate", function, shape, vectors, deterministic)
-    type_ = result_of(name, function.get_value, result)
+    type_ = result_of(name, function.get_value, _told(function, result))
     return _with_methods(name, "aggregate", function, type_, inputs, function.get_value, deterministic)
 
 
@@ -373,12 +402,18 @@ def _table_aggregate(
     name: str, function: Any, result: Any, inputs: Any, kind: str, deterministic: bool
 ) -> UserFunction:
     del kind
-    row = row_of(result if result is not None else result_of(name, function.emit_value, None))
+    told = _told(function, result)
+    row = row_of(told if told is not None else result_of(name, function.emit_value, None))
 
     def rows_of(accumulator: Any) -> list[Any]:
         return rows_as_structs(function.emit_value(accumulator), row)
 
     return _with_methods(name, "table aggregate", function, array(row), inputs, rows_of, deterministic)
+
+
+def _told(function: Any, result: Any) -> Any:
+    """The result type that was given, or that the function tells."""
+    return function.get_result_type() if result is None and hasattr(function, "get_result_type") else result
 
 
 def _with_methods(

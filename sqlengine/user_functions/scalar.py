@@ -66,9 +66,11 @@ def _numpy(array: pa.Array) -> np.ndarray:
 VECTORS: dict[str, Callable[[pa.Array], Any]] = {
     "arrow": lambda array: array,
     "numpy": _numpy,
-    "pandas": lambda array: array.to_pandas(),
+    "pandas": lambda array: (
+        pa.RecordBatch.from_struct_array(array).to_pandas() if pa.types.is_struct(array.type) else array.to_pandas()
+    ),
 }
-"""How a column is given to a function of whole columns."""
+"""How a column is given to a function of whole columns; rows are a DataFrame of pandas."""
 
 
 def columns_of(args: Sequence[Value], types: Sequence[DataType], rows: int) -> list[list[Any]]:
@@ -104,6 +106,8 @@ def as_column(name: str, values: Any, type_: DataType) -> pa.Array:
         if isinstance(values, pa.Array):
             return values if values.type == arrow else values.cast(arrow)
         if type(values).__module__.partition(".")[0] == "pandas":
+            if pa.types.is_struct(arrow) and hasattr(values, "columns"):
+                return _rows_of_frame(values, arrow)
             return pa.array(values, arrow, from_pandas=True)
         return pa.array(values, arrow)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
@@ -113,6 +117,15 @@ def as_column(name: str, values: Any, type_: DataType) -> pa.Array:
             code="E2111",
             hint="return values of the declared result type",
         ) from error
+
+
+def _rows_of_frame(frame: Any, arrow: pa.DataType) -> pa.Array:
+    """A DataFrame of pandas as rows: its columns are the fields, by position."""
+    fields = list(arrow)
+    if len(frame.columns) != len(fields):
+        raise ValueError(f"a frame of {len(frame.columns)} columns for {len(fields)} fields")
+    columns = [pa.array(frame.iloc[:, i], f.type, from_pandas=True) for i, f in enumerate(fields)]
+    return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 def _side_by_side(name: str, function: Callable[..., Any], rows: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -342,7 +342,7 @@ CASES: dict[str, tuple[Callable[[Table, Table, Table], Table], str]] = {
         lambda o, c, s: o.select(
             col("customer").substring(2, 3),
             col("customer").char_length,
-            col("customer").trim,
+            col("customer").trim(),
             col("customer").replace("a", "b"),
             call("REGEXP_EXTRACT", col("customer"), "x(.)", 1),
             col("amount").round(1),
