@@ -1,8 +1,9 @@
 """Materialized views: queries whose answers are kept up to date, epoch by epoch.
 
 A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes
-them, in order of creation, so that a reader never sees one view ahead of another. A view over a connector has a thread
-that takes what its sources give; `FLUSH` takes what is there when it is called.
+them, in order of creation, so that a reader never sees one view ahead of another. A view over a connector takes what
+statements have changed as part of them, too; what its sources give is taken by a thread, and `FLUSH` takes what is
+there when it is called.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class MaintainedView:
     contents: MemoryTable | None = None
     """Where the answer is kept: it is told of the watermark behind each epoch."""
 
-    def advance(self) -> bool:
-        """Take one epoch of what the inputs have now; tells whether there was any.
+    def advance(self, *, waiting_only: bool = False) -> bool:
+        """Take one epoch of what the inputs have now, or only of what statements have changed; tells whether there was
+        any.
 
         A view that fails does so alone: what its epoch has done by halves cannot be gone on with. Ctrl-C in the middle
         of an epoch is such a failure, too.
@@ -45,7 +47,7 @@ class MaintainedView:
         if self.ended:
             return False
         try:
-            _, moved = self.job.advance()
+            _, moved = self.job.advance(waiting_only=waiting_only)
         except BaseException as error:
             self.ended = True
             self.failure = _as_failure(error)
@@ -125,9 +127,12 @@ class Views:
         return found
 
     def propagate(self) -> None:
-        """Bring all views over tables in memory up to date. Called with the lock held."""
+        """Bring all views up to date with the tables in memory. Called with the lock held."""
         for view in list(self._views.values()):
-            if not view.outside:
+            if view.outside:
+                while not view.ended and view.job.waiting:
+                    view.advance(waiting_only=True)
+            else:
                 while view.advance():
                     pass
 

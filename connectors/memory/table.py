@@ -370,6 +370,10 @@ class MemoryReader:
         return step
 
     @property
+    def waiting(self) -> bool:
+        return bool(self._steps)
+
+    @property
     def idle(self) -> bool:
         return self._table.idle
 

@@ -169,25 +169,33 @@ class Job:
             self._refuse_requests()
         return done
 
-    def advance(self) -> tuple[list[ChangelogBatch | None], bool]:
+    def advance(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
-        end or became idle. When it raises, the job has failed."""
+        end or became idle. `waiting_only`: of what statements of the session have changed, and nothing else. When it
+        raises, the job has failed."""
         try:
-            return self._one_epoch()
+            return self._one_epoch(waiting_only=waiting_only)
         except BaseException as error:
             self._fail(error)
             raise
 
-    def _one_epoch(self) -> tuple[list[ChangelogBatch | None], bool]:
-        if self._profile is None:
-            return self._advance()
-        with self._profile.running():
-            return self._advance()
+    @property
+    def waiting(self) -> bool:
+        """Whether statements of the session have changed something that it has not taken yet."""
+        return any(s.waiting for s in self._sources)
 
-    def _advance(self) -> tuple[list[ChangelogBatch | None], bool]:
+    def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
+        if self._profile is None:
+            return self._advance(waiting_only=waiting_only)
+        with self._profile.running():
+            return self._advance(waiting_only=waiting_only)
+
+    def _advance(self, *, waiting_only: bool) -> tuple[list[ChangelogBatch | None], bool]:
         self.status = "RUNNING"
         cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
+        if waiting_only:
+            allowed = [max(rows, 1) if s.waiting else 0 for s, rows in zip(self._sources, allowed, strict=True)]
         given: dict[SourceExec, SourceInput] = {}
         limits = self._alignments.limits()
         moved = not self._sources and self.dataflow.epoch == 0
@@ -198,7 +206,7 @@ class Job:
             if polled.finished and index not in self._finished_sources:
                 self._finished_sources.add(index)
                 moved = True
-        if self._settings.cut is None:
+        if self._settings.cut is None and not waiting_only:
             self._read_ahead(allowed)
         now = self._settings.clock.now()
         outputs = self.dataflow.step(given, now)

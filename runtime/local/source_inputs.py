@@ -24,6 +24,7 @@ from runtime.spi.table import (
     SourceReader,
     Split,
     TellsTime,
+    TellsWaiting,
 )
 
 __all__ = ["Pace", "SourceContext", "SourceInputs"]
@@ -231,6 +232,11 @@ class SourceInputs:
     def flushed(self) -> bool:
         """Whether that was given (`FlushMark`)."""
         return self._finished if self.node.table.bounded else self._flush.reached
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is more of what statements of the session have changed."""
+        return any(isinstance(o.reader, TellsWaiting) and o.reader.waiting for o in self._open)
 
     # --- reading
     # -------------------------------------------------------------------------------------------------------------

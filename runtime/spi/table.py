@@ -36,6 +36,7 @@ __all__ = [
     "TableStatistics",
     "TaskWriter",
     "TellsTime",
+    "TellsWaiting",
     "WritesInTasks",
 ]
 
@@ -158,6 +159,16 @@ class TellsTime(Protocol):
     @property
     def idle(self) -> bool:
         """Nobody should wait for the watermark to move."""
+        ...
+
+
+@runtime_checkable
+class TellsWaiting(Protocol):
+    """A reader of what statements of the session have changed, which knows whether it has more of that."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether `poll` would give rows, or news of time, now."""
         ...
 
 

@@ -192,7 +192,10 @@ def _unscannable(text: str, position: int) -> SqlSyntaxError:
             text=text,
             hint="identifiers stand in `back-ticks`, texts in 'single quotes'",
         )
-    hint = {"#": "a comment begins with --", "\\": "commands with a backslash are for the prompt of sqlengine shell"}
+    hint = {
+        "#": "a comment begins with --",
+        "\\": "commands with a backslash are for sqlengine shell, on a line of their own behind a semicolon",
+    }
     return SqlSyntaxError(
         f"the character '{rest[0]}' does not belong here", span=span, text=text, hint=hint.get(rest[0])
     )

@@ -3,11 +3,13 @@ tests."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.cli.shell_terminal import ROOT, ShellTerminal, check_screen
+from tests.cli.shell_terminal import ROOT, SCREENS, ShellTerminal, check_screen
 
 FEATURES = {
     "lines up to the semicolon, highlighted": "test_a_first_session",
@@ -22,6 +24,7 @@ FEATURES = {
     "Ctrl-D and QUIT ask when jobs run; SHOW JOBS, DESCRIBE JOB, STOP JOB, TOP": "test_jobs",
     "table mode: updates in place, sorted, a row in whole": "test_live_table",
     "table mode: scrolled, paused, in another size of terminal": "test_the_live_table_of_the_guide",
+    "TOP: a screen as a golden file": "test_top",
     "changelog mode": "test_changelog_mode",
     "paging of long and wide results, row counts": "test_long_and_wide_results_are_scrolled",
     r"\d, \df, \x, \timing, \?, HELP": "test_records_timing_lists_and_describe",
@@ -125,3 +128,31 @@ def test_keys(shell: ShellTerminal) -> None:
     shell.until("said$")
     shell.type(";\r")
     shell.until_prompt(r"│ no semicolon │\n")
+
+
+def test_top(shell: ShellTerminal, rewrite: bool, tmp_path: Path) -> None:
+    """What TOP shows of a job that runs and waits, of one that has ended, and of a materialized view."""
+    shell.run(
+        f"CREATE TABLE letters (at STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'json',"
+        " 'source.monitor-interval' = '10 ms');",
+        "OK",
+    )
+    shell.run("CREATE TABLE read_letters (at STRING, n BIGINT) WITH ('connector' = 'blackhole');", "OK")
+    shell.run("INSERT INTO orders VALUES (1, 'ann', TIMESTAMP '2024-01-01 10:00:00'), (2, 'bob', NULL);", "2 rows")
+    shell.run("INSERT INTO read_letters SELECT customer, COUNT(*) FROM orders GROUP BY customer;", "2 rows written")
+    shell.type("INSERT INTO read_letters SELECT at, COUNT(*) FROM letters GROUP BY at;\r")
+    shell.until("runs in the background")
+    shell.type("\\top\r")
+    screen = shell.until(r"2 running, \d+ ended\n(?s:.*)q leave")
+    numbers = sorted(set(re.findall(r"job-(\d)", screen)))
+    # How busy a job is that only waits depends on the machine; queries of other tests have taken numbers of jobs.
+    lines = [re.sub(r" \d+%", "  0%", line) for line in screen.splitlines()]
+    lines = [re.sub(r"job-(\d)", lambda m: f"job-{numbers.index(m[1]) + 1}", line) for line in lines]
+    golden = SCREENS / "top.txt"
+    if rewrite:
+        golden.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert lines == golden.read_text(encoding="utf-8").splitlines()
+    shell.type("q")
+    shell.until("1 job runs, ")
+    shell.type(f"STOP JOB 'job-{numbers[-1]}';\r")
+    shell.until_prompt("was stopped: 0 rows written(?s:.*)OK")

@@ -142,11 +142,11 @@ def test_a_failing_sink_is_tried_again_from_the_checkpoint(tmp_path: Path, expec
             job.on_note = notes.append
             step = type(job)._advance
 
-            def advance() -> Any:
+            def advance(**how: Any) -> Any:
                 if failures and job.dataflow.epoch == failures[0]:
                     del failures[0]
                     raise ConnectorError("the disk is away")
-                return step(job)
+                return step(job, **how)
 
             job._advance = advance  # type: ignore[method-assign]
 

@@ -1,0 +1,57 @@
+"""What a statement changes in memory is in every view when it returns, in those that read a stream, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sqlengine.views
+from sqlengine import TableEnvironment
+
+SETUP = """
+CREATE TABLE orders (id INT, customer STRING) WITH
+  ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv', 'source.monitor-interval' = '1 ms');
+CREATE TABLE names (customer STRING PRIMARY KEY NOT ENFORCED, full_name STRING);
+CREATE MATERIALIZED VIEW named AS SELECT id, full_name FROM orders JOIN names ON orders.customer = names.customer;
+CREATE MATERIALIZED VIEW counted AS SELECT full_name, COUNT(*) AS n FROM named GROUP BY full_name;
+CREATE MATERIALIZED VIEW beside AS SELECT full_name, n FROM counted UNION ALL SELECT customer, -id FROM orders;
+"""
+
+
+@pytest.fixture
+def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
+    # The thread that follows the sources looks at them once, and not again before the end.
+    monkeypatch.setattr(sqlengine.views, "IDLE_WAIT_SECONDS", 600.0)
+    (tmp_path / "1.csv").write_text("1,ann\n2,bob\n3,ann\n")
+    with TableEnvironment.create() as made:
+        made.execute_script(SETUP.format(folder=tmp_path))
+        made.flush()
+        yield made
+
+
+def rows(env: TableEnvironment, query: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in env.execute_sql(query).collect())
+
+
+def test_changes_of_a_statement_are_in_views_over_a_stream(env: TableEnvironment) -> None:
+    env.execute_sql("INSERT INTO names VALUES ('ann', 'Ann'), ('bob', 'Bob')")
+    assert rows(env, "SELECT * FROM counted") == [("Ann", 2), ("Bob", 1)]
+    assert rows(env, "SELECT * FROM beside WHERE n > 0") == [("Ann", 2), ("Bob", 1)]
+    env.execute_sql("UPDATE names SET full_name = 'Ann Smith' WHERE customer = 'ann'")
+    assert rows(env, "SELECT * FROM counted") == [("Ann Smith", 2), ("Bob", 1)]
+    env.execute_sql("BEGIN EPOCH")
+    env.execute_sql("DELETE FROM names WHERE customer = 'bob'")
+    env.execute_sql("INSERT INTO names VALUES ('bob', 'Robert')")
+    assert rows(env, "SELECT * FROM counted") == [("Ann Smith", 2), ("Bob", 1)]
+    env.execute_sql("END EPOCH")
+    assert rows(env, "SELECT * FROM beside WHERE n > 0") == [("Ann Smith", 2), ("Robert", 1)]
+
+
+def test_the_stream_itself_waits_for_its_turn(env: TableEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "2.csv").write_text("4,ann\n")
+    env.execute_sql("INSERT INTO names VALUES ('ann', 'Ann')")
+    assert rows(env, "SELECT * FROM counted") == [("Ann", 2)]
+    env.flush()
+    assert rows(env, "SELECT * FROM counted") == [("Ann", 3)]
