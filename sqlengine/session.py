@@ -359,6 +359,14 @@ class Binding:
     def within(self, view: CatalogView) -> Binding:
         return replace(self, current=(view.path.catalog, view.path.database))
 
+    def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
+        if self.current is not None and len(path) < 3:
+            path = (*self.current[: 3 - len(path)], *path)
+        found = self.session.catalogs.find(self.session.catalogs.qualify(path))
+        if not isinstance(found, MaterializedView):
+            return None
+        return CatalogView(found.path, found.query, found.text, tuple(c.name for c in found.columns))
+
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         session = self.session
         if is_system_table(path):

@@ -33,6 +33,7 @@ from sqlengine.statements.explain import plan_text
 from sqlengine.statements.functions import register, unregister
 from sqlengine.statements.queries import DML_SYNC
 from sqlengine.table_api.code import Code, Mark, compose, located_in_python, name_sql, path_sql
+from sqlengine.table_api.given import wanted
 from sqlengine.table_api.python_data import arrow_of_frame
 from sqlengine.table_api.python_data import elements as table_of_elements
 from sqlengine.table_api.query import Query
@@ -60,6 +61,7 @@ class TableFactory(CatalogMethods):
 
         Raises BindError E1202 for a name that is none.
         """
+        wanted("from_path", "the name of a table", path, str, 't_env.from_path("orders")')
         query, operation = Query(Code.atom(path_sql(path), "")), f'from_path("{path}")'
         try:
             return Table(self._engine, query, operation)
@@ -209,6 +211,7 @@ class TableFactory(CatalogMethods):
             return
         if is_frame(table):
             table = self.from_spark(table)
+        wanted("create_temporary_view", "a table", table, Table, 'of SQL: t_env.sql_query("SELECT ..")')
         self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)
         self._kept.append(table.keeps)
 
@@ -346,6 +349,9 @@ class _SqlEngine:
     def target(self, table: str | TableDescriptor) -> str:
         if isinstance(table, str):
             return table
+        wanted(
+            "an INSERT", "the name of a table", table, TableDescriptor, 'execute_insert("totals"), or a TableDescriptor'
+        )
         name = f"descriptor_{next(_numbers)}"
         self._environment.create_temporary_table(name, table)
         return name

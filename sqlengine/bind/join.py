@@ -300,7 +300,7 @@ def _join_versions(
         )
     plain = right.copy()
     plain.set("version", None)
-    bound = rules.table(plain, rules.env, for_lookup=time.type.is_proctime)
+    bound = rules.table(plain, rules.env, for_lookup=time.type.is_proctime, versions=not time.type.is_proctime)
     condition, scope = _condition(rules, left, bound, tree, kind)
     plan = TemporalJoin(left.plan, bound.plan, kind, time, condition, span=span_of(tree))
     return BoundRelation(plan, scope.with_types(plan.columns))

@@ -88,15 +88,18 @@ class RelationBinder(RelationRules):
                     hint="name it with WITH or CREATE VIEW first",
                 )
 
-    def table(self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False) -> BoundRelation:
-        """A table, view or common table by name."""
+    def table(
+        self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False, versions: bool = False
+    ) -> BoundRelation:
+        """A table, view or common table by name. The versions of a materialized view are those of its query."""
         path = tuple(p.name for p in tree.parts)
         span = span_of(tree)
         common = env.tables.get(path[0]) if len(path) == 1 else None
         if common is not None:
             query = common_query(common)
             return _source(query.plan, _renamed(query.columns, common.columns, tree, path[0]), tree, path)
-        found = env.context.resolve(path, span, table_options(tree))
+        kept = env.context.kept_query(path) if versions else None
+        found = kept or env.context.resolve(path, span, table_options(tree))
         if isinstance(found, CatalogView):
             query = self._view(found, env, tree)
             return _source(query.plan, _renamed(query.columns, found.columns, tree, path[-1]), tree, _full(found.path))

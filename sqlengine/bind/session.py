@@ -163,5 +163,9 @@ class RelationRules(ABC):
         """A relation under its alias; names in it are looked up in the scope that `env` gives as outer one."""
 
     @abstractmethod
-    def table(self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False) -> BoundRelation:
-        """A table, view or common table by name; `for_lookup` where a table that can only be looked up may stand."""
+    def table(
+        self, tree: exp.Table, env: QueryEnv, *, for_lookup: bool = False, versions: bool = False
+    ) -> BoundRelation:
+        """A table, view or common table by name; `for_lookup` where a table that can only be looked up may stand,
+        `versions` where all versions of its rows are wanted: of a materialized view those are in its query, because the
+        rows that it keeps are the newest of each epoch."""

@@ -198,6 +198,10 @@ class BindContext(Protocol):
         in memory come as `OpenTable` too. Raises BindError E1202 (unknown table, with a "did you mean")."""
         ...
 
+    def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
+        """The query of a materialized view, as a view; None for any other name."""
+        ...
+
     def within(self, view: CatalogView) -> BindContext:
         """The same environment with the view's catalog and database as current ones."""
         ...

@@ -222,6 +222,10 @@ def value_sql(value: Any) -> str:
         case _ if hasattr(value, "item") and not isinstance(value, type):
             # A number of numpy.
             return value_sql(value.item())
+        case _ if isinstance(instead := getattr(value, "instead_of_a_value", None), str):
+            raise TypeMismatchError(
+                f"a Python value of type {type(value).__name__} has no SQL literal", code="E1321", hint=instead
+            )
         case MethodType():
             raise TypeMismatchError(
                 f".{value.__name__} is a method, and its parentheses are missing",

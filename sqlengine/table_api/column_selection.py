@@ -28,6 +28,10 @@ class ColumnSelection:
 
     parts: tuple[Expression | str | int | ColumnRange, ...]
     leave_out: bool
+    instead_of_a_value = (
+        "with_columns and without_columns name several columns, where columns are listed: select, group_by, drop_columns; "
+        'a condition or value takes col("name")'
+    )
 
     def names(self, known: Sequence[str]) -> list[str]:
         """The columns among those of a table, in its order where they are left out, else as they were named. Raises

@@ -14,6 +14,7 @@ from runtime.core.errors import TypeMismatchError
 from runtime.core.types import DataType
 from sqlengine.table_api.code import Code, compose, name_sql, type_sql, value_sql
 from sqlengine.table_api.expression_methods import ExpressionMethods
+from sqlengine.table_api.given import refuse, wanted
 
 __all__ = ["ATOM", "Expression", "as_code", "as_expression", "column", "literal"]
 
@@ -163,6 +164,7 @@ class Expression(ExpressionMethods):
         return self._cast("TRY_CAST", "try_cast", data_type)
 
     def _cast(self, function: str, method: str, data_type: DataType | str) -> Expression:
+        wanted(method, "a SQL type", data_type, (str, DataType), 'DataTypes.INT(), or "DECIMAL(10, 2)"')
         spelled = data_type if isinstance(data_type, str) else type_sql(data_type)
         return Expression(
             compose([f"{function}(", self.code, f" AS {spelled})"], [*_shown(self, 10), f".{method}({spelled!r})"])
@@ -199,6 +201,10 @@ class Expression(ExpressionMethods):
     def over(self, alias: Any) -> Expression:
         """The call for the rows around each row: OVER. `alias` is `col("w")`, a window that `over_window` names, or
         an `Over` itself."""
+        if isinstance(alias, str):
+            alias = column(alias)
+        if not isinstance(alias, Expression) and not hasattr(alias, "definition"):
+            refuse("over", "a window", alias, 'col("w"), or Over.partition_by("a").order_by("ts")')
         named = isinstance(alias, Expression)
         code: Code = alias.code if named else alias.definition
         over = [" OVER ", code] if named else [" OVER (", code, ")"]
@@ -277,6 +283,7 @@ def literal(value: Any, python: str | None = None) -> Expression:
 
 
 def column(name: str) -> Expression:
+    wanted("col", "the name of a column", name, str, 'col("price")')
     return Expression(Code.atom(name_sql(name), f'col("{name}")'))
 
 

@@ -11,6 +11,7 @@ from runtime.core.types import TypeRoot
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression
+from sqlengine.table_api.given import NextStep, wanted
 from sqlengine.table_api.query import Query, listed
 from sqlengine.table_api.row_functions import TableCall, called_with_rows
 from sqlengine.table_api.row_windows import check_row_window, row_window
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["AggregatedTable", "GroupedTable", "OverWindowedTable", "WindowGroupedTable", "WindowedTable"]
 
 
-class GroupedTable:
+class GroupedTable(NextStep):
     """A table in groups: `select` says what to know of each."""
+
+    next_step = 'say what to know of each group next: select("key", col("a").sum), aggregate(f) or flat_aggregate(f)'
 
     def __init__(self, table: Table, keys: Sequence[Expression | str]) -> None:
         self._table = table
@@ -46,8 +49,10 @@ class GroupedTable:
         return _flat_aggregated(self._table, self._table.query, self._keys, func)
 
 
-class AggregatedTable:
+class AggregatedTable(NextStep):
     """Groups and what an aggregate function gives for them: `select` chooses the columns."""
+
+    next_step = 'choose its columns next: select("*") takes all'
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -57,10 +62,14 @@ class AggregatedTable:
         return self._table.select(*columns)
 
 
-class WindowedTable:
+class WindowedTable(NextStep):
     """A table cut into windows of time."""
 
+    next_step = 'group_by(col("w"), ..) comes next, or as_table() for the rows with their windows'
+
     def __init__(self, table: Table, window: GroupWindow) -> None:
+        example = 'Tumble.over(lit(10).minutes).on("ts").alias("w"), and Slide, Cumulate and Session likewise'
+        wanted("window", "a window", window, GroupWindow, example)
         if window.time is None or window.name is None:
             missing = '.on(col("ts"))' if window.time is None else '.alias("w")'
             raise BindError(
@@ -92,8 +101,10 @@ class WindowedTable:
         return self._table._then(query, text)
 
 
-class WindowGroupedTable:
+class WindowGroupedTable(NextStep):
     """A table in groups by window: `select` says what to know of each."""
+
+    next_step = 'say what to know of each group next: select(col("w").start, col("a").sum), or aggregate(f)'
 
     def __init__(self, table: Table, window: GroupWindow, keys: Sequence[Expression | str]) -> None:
         own = name_sql(window.name or "")
@@ -148,10 +159,14 @@ class WindowGroupedTable:
         return row_window(grouped, columns, source, listed(by), self._window)
 
 
-class OverWindowedTable:
+class OverWindowedTable(NextStep):
     """A table with named windows of rows around each row."""
 
+    next_step = 'use its windows next: select(col("a").sum.over(col("w")))'
+
     def __init__(self, table: Table, windows: Sequence[OverWindow]) -> None:
+        for window in windows:
+            wanted("over_window", "windows", window, OverWindow, 'Over.order_by("ts").alias("w")')
         self._table = table
         self._windows = windows
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from runtime.core.schema import Schema
 from sqlengine.table_api.code import Code, name_sql, type_sql
 from sqlengine.table_api.expression import Expression
+from sqlengine.table_api.given import refuse
 
 __all__ = ["RowFunction", "TableCall", "called_with_rows"]
 
@@ -30,6 +31,13 @@ def called_with_rows(function: TableCall, schema: Schema) -> Expression:
     """A call as it is; a function alone is called with the row of all columns, under their names."""
     if isinstance(function, Expression):
         return function
+    if not hasattr(function, "aliases"):
+        refuse(
+            "an operation by rows",
+            "a function of sqlengine",
+            function,
+            'decorate it with @udf, @udtf, @udaf or @udtaf, and call it: f(col("a"))',
+        )
     values = ", ".join(name_sql(f.name) for f in schema)
     fields = ", ".join(f"{name_sql(f.name)} {type_sql(f.type)}" for f in schema)
     call = function(Expression(Code.atom(f"CAST(ROW({values}) AS ROW<{fields}>)", "row")))

@@ -9,6 +9,7 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.table_api.code import Code, Mark, compose
+from sqlengine.table_api.given import wanted
 from sqlengine.table_api.outcomes import TablePipeline
 from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_api.table import Table
@@ -35,6 +36,7 @@ class StatementSet:
     ) -> StatementSet:
         """The rows of a table into one of the catalog, or one that is described here, by position; checked when the set
         is explained or executed."""
+        wanted("add_insert", "a table", table, Table, 'add_insert_sql("INSERT INTO ..") takes SQL')
         return self.add(table.insert_into(target_path_or_descriptor, overwrite))
 
     def add(self, table_pipeline: TablePipeline) -> StatementSet:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.schema import Schema
@@ -21,6 +21,7 @@ from sqlengine.result import Result
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression, as_code, as_expression, column
+from sqlengine.table_api.given import a_number, refuse, wanted
 from sqlengine.table_api.grouped import AggregatedTable, GroupedTable, OverWindowedTable, WindowedTable
 from sqlengine.table_api.outcomes import Outcomes
 from sqlengine.table_api.query import Query, listed
@@ -97,6 +98,9 @@ class Table(Outcomes):
         """Print the columns, one a line, as in Flink."""
         print("(\n" + ",\n".join(f"  {name_sql(f.name)} {f.type}" for f in self.schema) + "\n)")
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError("a Table has no rows before it is run: for row in table.execute()")
+
     def __getitem__(self, name: str) -> Expression:
         """A column by name: `orders["price"]`. Raises BindError E1201 for a name that is none."""
         if name not in self.schema.names:
@@ -141,9 +145,10 @@ class Table(Outcomes):
         """All columns, and further ones: `t.add_columns((col("a") * 2).alias("b"))`."""
         text, codes = operation("add_columns", *(shown(c) for c in columns))
         for added in columns:
-            if added.aliases and added.aliases[0] in self.schema.names:
+            name = added if isinstance(added, str) else added.aliases[0] if added.aliases else None
+            if name in self.schema.names:
                 raise BindError(
-                    f'there is a column "{added.aliases[0]}" already',
+                    f'there is a column "{name}" already',
                     code="E1205",
                     hint="add_or_replace_columns puts another one in its place",
                 )
@@ -152,6 +157,8 @@ class Table(Outcomes):
     def add_or_replace_columns(self, *columns: Expression) -> Table:
         """All columns, where these take the place of those with their names, or come behind."""
         text, codes = operation("add_or_replace_columns", *(shown(c) for c in columns))
+        for given in columns:
+            wanted("add_or_replace_columns", "expressions", given, Expression, '(col("a") + 1).alias("a")')
         new = {
             c.aliases[0] if c.aliases else f"_{i}": items([c], [code])
             for i, (c, code) in enumerate(zip(columns, codes, strict=True))
@@ -162,6 +169,9 @@ class Table(Outcomes):
     def rename_columns(self, *columns: Expression) -> Table:
         """All columns, some under new names: `t.rename_columns(col("a").alias("b"))`."""
         text, _ = operation("rename_columns", *(shown(c) for c in columns))
+        for given in columns:
+            if not isinstance(given, Expression) or not given.aliases:
+                refuse("rename_columns", "columns with their new names", given, 'col("a").alias("b")')
         new = {c.code.sql: c.aliases[0] for c in columns if c.aliases}
         self._known(text, columns)
         pairs = [(n, new.get(name_sql(n))) for n in self.schema.names]
@@ -224,13 +234,14 @@ class Table(Outcomes):
     def _cut(self, text: str, fetch: int) -> Table:
         query = self.query
         fits = query.limit is None and query.whole is None
-        return self._then(replace(query if fits else Query(query.relation), limit=int(fetch)), text)
+        return self._then(replace(query if fits else Query(query.relation), limit=a_number("limit", fetch)), text)
 
     def offset(self, offset: int) -> Table:
         """OFFSET: leave out the first rows."""
         query = self.query
         fits = query.limit is None and query.offset is None and query.whole is None
-        return self._then(replace(query if fits else Query(query.relation), offset=int(offset)), f"offset({offset})")
+        skipped = a_number("offset", offset)
+        return self._then(replace(query if fits else Query(query.relation), offset=skipped), f"offset({offset})")
 
     # --- groups and windows
 
@@ -278,6 +289,7 @@ class Table(Outcomes):
         return self._joined("full_outer_join", "FULL JOIN", right, join_predicate)
 
     def _joined(self, name: str, words: str, right: Table | TemporalTable, on: Expression | None) -> Table:
+        wanted(name, "a table", right, (Table, TemporalTable), 't_env.from_path("orders") is one')
         text, codes = operation(name, "right", *(() if on is None else (as_code(on),)))
         names = right.names if isinstance(right, TemporalTable) else right.schema.names
         both = [n for n in self.schema.names if n in names]
@@ -379,6 +391,7 @@ class Table(Outcomes):
         return self._set("minus_all", "EXCEPT ALL", right)
 
     def _set(self, name: str, words: str, right: Table) -> Table:
+        wanted(name, "a table", right, Table, 't_env.from_path("orders") is one')
         whole = compose([self.query.operand, f" {words} ", right.query.operand])
         return self._then(Query(whole=whole), f"{name}(right)", right)
 

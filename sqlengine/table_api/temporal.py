@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import BindError, did_you_mean
 from sqlengine.table_api.code import Code, compose, name_sql
 from sqlengine.table_api.expression import Expression, column
+from sqlengine.table_api.given import NextStep
 
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table
@@ -19,8 +20,14 @@ __all__ = ["TemporalTable", "as_of"]
 
 
 @dataclass(frozen=True)
-class TemporalTable:
+class TemporalTable(NextStep):
     """A table as it was at the time of each row of the left side of `join` or `left_outer_join`."""
+
+    next_step = (
+        "the versions of a table are only joined (left.join(versions, on), left_outer_join) and renamed (alias, "
+        "rename_columns); filter, select or group what the join gives, or before that in a view: "
+        'create_temporary_view("v", table), from_path("v")'
+    )
 
     table: Table
     time: Code

@@ -311,10 +311,10 @@ def run_file(
                     if record.kind in ("statement", "include", "job"):
                         break  # what follows would only fail because this did
                     continue
-                if on_actual is not None and record.expected is not None:
-                    on_actual(record, [message])
                 problem = wrong_error(record, error.code, message)
                 if problem is not None:
+                    if on_actual is not None and record.expected is not None:
+                        on_actual(record, [message])
                     differs(record, problem, record.expected or (), [message])
                 continue
             except Exception as error:

@@ -117,6 +117,7 @@ class UserFunction:
     """A Python function that SQL can call. Called with expressions it is one: `f(col("a"))`; `function` is what was
     decorated."""
 
+    instead_of_a_value = 'call the function: f(col("a"))'
     aliases: tuple[str, ...] = ()
     """Names for the columns that it gives to `map`, `flat_map`, `aggregate` and `flat_aggregate`."""
 

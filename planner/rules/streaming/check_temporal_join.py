@@ -31,14 +31,16 @@ def check_temporal_join(node: TemporalJoin, context: RuleContext) -> LogicalNode
         raise PlanningError(
             "the right side of a temporal join has no event time",
             span=node.span,
-            hint="declare WATERMARK FOR <column> on the versioned table",
+            hint="declare WATERMARK FOR <column> on the versioned table; a view has to keep that column as it is, and an "
+            "aggregate loses it",
         )
     keys = unique_keys(node.right, context.traits)
     if not keys:
         raise PlanningError(
             "a temporal join needs a primary key in the versioned table, but none can be found",
             span=node.span,
-            hint="declare PRIMARY KEY (...) NOT ENFORCED, or use a view that keeps the last row per key",
+            hint="declare PRIMARY KEY (...) NOT ENFORCED, or use a view that keeps the last row per key: SELECT .. FROM "
+            "(SELECT *, ROW_NUMBER() OVER (PARTITION BY key ORDER BY time DESC) AS n FROM t) WHERE n = 1",
         )
     pairs, _ = split_equalities(node.condition, node.left, node.right)
     covered = {p.right.id for p in pairs if isinstance(p.right, ColumnRef)}

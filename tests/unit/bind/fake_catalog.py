@@ -118,6 +118,9 @@ class FakeCatalog:
     def batch(self) -> bool:
         return False
 
+    def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
+        return None
+
     def within(self, view: CatalogView) -> FakeCatalog:
         return self
 

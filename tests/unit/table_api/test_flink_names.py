@@ -404,3 +404,43 @@ def test_options_have_methods() -> None:
 def test_a_method_without_its_parentheses_is_told(pairs: Table) -> None:
     with pytest.raises(SqlEngineError, match=r"E1321 \.trim is a method, and its parentheses are missing"):
         pairs.select(col("s").trim)
+
+
+GIVEN = {
+    "join": (
+        lambda o: o.join("orders", col("n") == 1),
+        "E1329 join takes a table, and this is 'orders'; t_env.from_path",
+    ),
+    "union": (lambda o: o.union(None), "E1329 union takes a table, and this is None"),
+    "limit": (lambda o: o.limit("x"), "E1329 limit takes a number of rows, and this is 'x'"),
+    "where": (
+        lambda o: o.where(ex.with_columns("n")),
+        "E1321.*where columns are listed.*a condition or value takes col",
+    ),
+    "window": (lambda o: o.window("w"), "E1329 window takes a window, and this is 'w'; Tumble.over"),
+    "rename": (lambda o: o.rename_columns(col("n")), "E1329 rename_columns takes columns with their new names"),
+    "add": (lambda o: o.add_columns("n"), 'E1205 there is a column "n" already'),
+    "map": (lambda o: o.map(len), "E1329 an operation by rows takes a function of sqlengine.*decorate it with @udf"),
+    "col": (lambda o: o.select(col(1)), "E1329 col takes the name of a column, and this is 1"),
+    "cast": (lambda o: o.select(col("n").cast(int)), "E1329 cast takes a SQL type, and this is a type; DataTypes"),
+    "insert": (lambda o: o.execute_insert(None), "E1329 an INSERT takes the name of a table, and this is None"),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_operations_are_given_is_checked(env: TableEnvironment, name: str) -> None:
+    mistake, message = GIVEN[name]
+    with pytest.raises(SqlEngineError, match=message):
+        mistake(env.from_path("t"))
+
+
+def test_between_two_tables_the_next_step_is_told(env: TableEnvironment) -> None:
+    table = env.from_path("t")
+    with pytest.raises(
+        AttributeError, match=r"GroupedTable has no 'where': say what to know of each group next: select"
+    ):
+        _ = table.group_by("n").where
+    with pytest.raises(AttributeError, match=r"TemporalTable has no 'select': the versions of a table are only joined"):
+        _ = table.for_system_time_as_of("t").select
+    with pytest.raises(TypeError, match=r"for row in table.execute"):
+        list(table)
