@@ -11,6 +11,7 @@ CONNECTORS = {
     "datagen": "connectors.datagen.table:DATAGEN",
     "duckdb": "connectors.duckdb_file.table:DUCKDB",
     "filesystem": "connectors.filesystem.table:FILESYSTEM",
+    "kafka": "connectors.kafka.table:KAFKA",
     "lookup-jsonl": "connectors.lookup.table:LOOKUP_JSONL",
     "memory": "connectors.memory.refusal:MEMORY",
     "nexmark": "connectors.nexmark.table:NEXMARK",

@@ -30,10 +30,14 @@ class ColumnFileReader(ABC):
     Args:
         schema: the columns to give.
         wanted: all columns that are read: those of `schema` and those that only filters need.
+        time_zone: the session's.
     """
 
-    def __init__(self, path: str, schema: Schema, wanted: Schema, filters: Sequence[ColumnFilter]) -> None:
+    def __init__(
+        self, path: str, schema: Schema, wanted: Schema, filters: Sequence[ColumnFilter], time_zone: str = "UTC"
+    ) -> None:
         self._path = path
+        self._time_zone = time_zone
         self._schema = schema
         self._wanted = wanted
         self._filters = filters

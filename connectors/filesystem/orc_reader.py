@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
@@ -41,7 +42,11 @@ def orc_rows(path: str) -> int:
 
 class OrcFileReader(ColumnFileReader):
     """Rows of one file, stripe by stripe (`ColumnFileReader`). The rows of a stripe are known when it is read; all
-    stripes are read, because Arrow tells nothing of their statistics."""
+    stripes are read, because Arrow tells nothing of their statistics.
+
+    ORC's timestamp is the time of a clock on the wall. Where the table has a TIMESTAMP_LTZ, as Spark and Hive write it
+    so, it is what the clock shows in the session's time zone; of an hour that is there twice, the first.
+    """
 
     def _open(self) -> None:
         self._file = open_orc(self._path)
@@ -59,5 +64,27 @@ class OrcFileReader(ColumnFileReader):
         return int(self._file.read_stripe(group, self._file.schema.names[:1]).num_rows)
 
     def _begin_group(self, group: int, columns: list[str]) -> tuple[int, Iterator[pa.RecordBatch]]:
-        rows = self._file.read_stripe(group, columns)
+        try:
+            rows = self._file.read_stripe(group, columns)
+        except pa.ArrowInvalid as error:
+            if "out of range" not in str(error):
+                raise
+            raise FormatError(
+                f"{self._path}: {error}", code="E3203", hint="times of ORC can be read from 1677 to 2262"
+            ) from error
+        rows = self._with_instants(rows)
         return rows.num_rows, (rows.slice(begin, BATCH_ROWS) for begin in range(0, max(1, rows.num_rows), BATCH_ROWS))
+
+    def _with_instants(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        for name in rows.schema.names:
+            wanted = self._wanted[self._wanted.index_of(name)].type.arrow
+            column = rows.column(name)
+            if (
+                pa.types.is_timestamp(wanted)
+                and wanted.tz
+                and pa.types.is_timestamp(column.type)
+                and not column.type.tz
+            ):
+                instants = pc.assume_timezone(column, self._time_zone, ambiguous="earliest", nonexistent="latest")
+                rows = rows.set_column(rows.schema.names.index(name), name, instants.cast(pa.timestamp("ns", "UTC")))
+        return rows

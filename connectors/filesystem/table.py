@@ -220,7 +220,7 @@ class ColumnFileSource(FileSource):
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
         reader, _ = _COLUMN_FILES[self.format.name]
-        return self.columns.complete(reader(entry.path, read, wanted, self.filters), entry)
+        return self.columns.complete(reader(entry.path, read, wanted, self.filters, self.time_zone), entry)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()

@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from connectors.formats.fitting import fit_columns
@@ -24,13 +25,14 @@ __all__ = ["ORC", "OrcFormat"]
 COMPRESS = text_option("compress", "ZLIB", "how streams are compressed", ("ZLIB", "ZSTD", "SNAPPY", "LZ4", "NONE"))
 STRIPE = int_option("stripe.size", 64 << 20, "the bytes of a stripe")
 
+_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WAITING_ROWS = 1 << 16
 """Rows that are given to the writer at a time: it takes each call for some batches of its own."""
 
 
 class OrcFormat:
     """ORC, append only. TIMESTAMP_LTZ is a timestamp with local time zone (an instant). Columns of TIME cannot be held:
-    ORC has no such type."""
+    ORC has no such type. Nor can fractions of seconds before 1970: Arrow writes those so that it alone reads them."""
 
     name = "orc"
     line_based = False
@@ -82,6 +84,13 @@ class OrcEncoder:
 
     def encode(self, batch: ChangelogBatch) -> bytes:
         require_append(batch, "orc")
+        for name, column in zip(self._schema.names, batch.columns, strict=True):
+            if pa.types.is_timestamp(column.type) and _has_old_fractions(column):
+                raise FormatError(
+                    f"format 'orc' cannot hold fractions of seconds before 1970, which column {name} has",
+                    code="E3203",
+                    hint="use the format 'parquet', or cut them off",
+                )
         self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
         self._rows += len(batch)
         if self._rows >= _WAITING_ROWS:
@@ -105,6 +114,14 @@ class OrcEncoder:
         self._given += len(written)
         del view
         return written
+
+
+def _has_old_fractions(times: pa.Array) -> bool:
+    least = pc.min(times).value
+    if least is None or least >= 0:
+        return False
+    ticks = pc.drop_null(times).cast(pa.int64()).to_numpy()
+    return bool(((ticks < 0) & (ticks % _SECOND[times.type.unit] != 0)).any())
 
 
 def _check(schema: Schema) -> None:

@@ -19,6 +19,7 @@ from runtime.plan.nodes import SourceExec
 from runtime.spi.table import (
     FollowsStatements,
     GivesCodes,
+    GrowsInParts,
     HearsCheckpoints,
     RejectedRow,
     SourceReader,
@@ -258,8 +259,12 @@ class SourceInputs:
         started = wall_clock.perf_counter()
         if not self.node.table.bounded and not self._waiting:
             self._discover()
-        read = self._read_side_by_side if self._side_by_side else self._read_in_turn
-        taken = read(max_rows, until)
+        if self._side_by_side:
+            taken = self._read_side_by_side(max_rows, until)
+        elif isinstance(self.node.table, GrowsInParts):
+            taken = self._read_in_shares(max_rows)
+        else:
+            taken = self._read_in_turn(max_rows, until)
         batches = [batch for _, given in taken for batch in given]
         pieces = tuple((split, sum(map(len, given))) for split, given in taken if given)
         batch = ChangelogBatch.concat(batches) if batches else None
@@ -292,9 +297,32 @@ class SourceInputs:
             self._not_asked(self._open[position:])
         return taken
 
+    def _read_in_shares(self, max_rows: int) -> list[_Taken]:
+        taken: list[_Taken] = []
+        room = self._pace.room(max_rows)
+        self._begin_all()
+        # Whoever had the first share has the last one next time.
+        asked = list(self._open)
+        self._open = [*asked[1:], *asked[:1]]
+        for number, open_split in enumerate(asked):
+            share = -(-room // (len(asked) - number))
+            if share <= 0:
+                self._not_asked([open_split])
+                continue
+            batches = self._take(open_split, share)
+            taken.append((open_split.split.id, batches))
+            room -= sum(map(len, batches))
+        return taken
+
+    def _begin_all(self) -> None:
+        while self._waiting:
+            self._begin(self._waiting.pop(0))
+
     def _read_side_by_side(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
         room = self._pace.room(max_rows)
+        if isinstance(self.node.table, GrowsInParts):
+            self._begin_all()
         while room > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
             self._begin(self._waiting.pop(0))
         for open_split in sorted(self._open, key=self._mark):
@@ -381,10 +409,12 @@ class SourceInputs:
         self._seen.update(waiting)
 
     def _discover(self) -> None:
-        for split in self.node.table.splits():
+        table = self.node.table
+        later = bool(self._seen)
+        for split in table.splits():
             if split.id not in self._seen:
                 self._seen.add(split.id)
-                self._waiting.append(split)
+                self._waiting.append(table.begun_later(split) if later and isinstance(table, GrowsInParts) else split)
 
     @property
     def _exhausted(self) -> bool:

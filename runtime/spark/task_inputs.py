@@ -15,7 +15,7 @@ from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
 from runtime.spark.filed import FiledBatch
 from runtime.spark.reading import Part, Taken
-from runtime.spi.table import CountsPositions, SourceReader, Split
+from runtime.spi.table import CountsPositions, GrowsInParts, SourceReader, Split
 
 __all__ = ["TaskInputs"]
 
@@ -80,6 +80,10 @@ class TaskInputs(SourceInputs):
 
     def _parts(self, room: int, until: int) -> list[Part]:
         """What is read next."""
+        if isinstance(self.node.table, GrowsInParts):
+            self._begin_all()
+            # Whoever was asked is behind the others next time.
+            self._open = [*self._open[self._width :], *self._open[: self._width]]
         while room > 0 and len(self._open) < self._width and self._waiting:
             self._begin(self._waiting.pop(0))
         ready = [o for o in sorted(self._open, key=self._mark) if self._mark(o) <= until] if room > 0 else []

@@ -23,6 +23,7 @@ __all__ = [
     "Delivery",
     "FollowsStatements",
     "FollowsTime",
+    "GrowsInParts",
     "HearsCheckpoints",
     "LookupTable",
     "ReadContext",
@@ -261,6 +262,16 @@ class CountsPositions(Protocol):
     def position_after(self, split: Split, position: Any, rows: int) -> Any:
         """The position so many rows behind another one (None: the beginning); None when there are not so many, or when
         nobody can tell."""
+        ...
+
+
+@runtime_checkable
+class GrowsInParts(Protocol):
+    """A source whose splits all grow at the same time, as the partitions of a log do: all are open, and each gets its
+    share of every read."""
+
+    def begun_later(self, split: Split) -> Split:
+        """A split that was not there when the job began: all of it is to be read."""
         ...
 
 

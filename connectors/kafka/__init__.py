@@ -1,0 +1,1 @@
+"""Topics of Kafka as tables, by librdkafka's Python client."""

@@ -1,0 +1,189 @@
+"""librdkafka's clients, made with the properties of a table, and its errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from connectors.kafka.options import Place
+from runtime.core.errors import ConnectorError, OptionError
+
+__all__ = [
+    "ANSWER_SECONDS",
+    "assigned",
+    "commit",
+    "consumer",
+    "is_end",
+    "is_gone",
+    "known_end",
+    "list_partitions",
+    "offset_of",
+    "offsets_there",
+    "producer",
+    "told",
+]
+
+ANSWER_SECONDS = 20.0
+"""How long a broker may take to answer."""
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise ConnectorError(
+            "the Python client of Kafka is not installed", code="E3130", hint="pip install 'sqlengine[kafka]'"
+        ) from error
+    return confluent_kafka
+
+
+@contextmanager
+def told(servers: str) -> Iterator[None]:
+    """Errors of the client as ConnectorError E3131."""
+    library = _library()
+    try:
+        yield
+    except library.KafkaException as error:
+        raise ConnectorError(
+            f"Kafka at {servers}: {error.args[0].str() if hasattr(error.args[0], 'str') else error}",
+            code="E3131",
+            hint="are the brokers there, and is 'properties.bootstrap.servers' what they are called from here?",
+        ) from error
+
+
+def _made(kind: str, properties: Mapping[str, str], ours: Mapping[str, Any]) -> Any:
+    library = _library()
+    try:
+        return getattr(library, kind)({**properties, **ours}, logger=_SILENT)
+    except library.KafkaException as error:
+        raise OptionError(
+            f"the client of Kafka does not take these properties: {error.args[0].str()}",
+            hint="they are those of librdkafka, which for the most part are called as in Java",
+        ) from error
+
+
+class _Silent:
+    """The client's log: what matters comes as errors."""
+
+    def log(self, *told: Any, **more: Any) -> None:
+        """Drops it."""
+
+
+_SILENT = _Silent()
+
+
+def consumer(properties: Mapping[str, str], *, isolation: str = "read_committed") -> Any:
+    """A consumer that reads what it is assigned, from offsets that are known."""
+    ours = {
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        # An offset that is gone is told: rows between it and the first that is there would be missed.
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": int(properties.get("fetch.wait.max.ms", 100)),
+        "fetch.queue.backoff.ms": 20,
+    }
+    given = {k: v for k, v in properties.items() if k not in ours}
+    return _made("Consumer", {"isolation.level": isolation, **given}, ours)
+
+
+def producer(properties: Mapping[str, str], *, errors: list[str]) -> Any:
+    """A producer that loses nothing and keeps the order of a partition. `errors`: gets what could not be delivered."""
+
+    def note(error: Any, message: Any) -> None:
+        if error is not None:
+            errors.append(error.str())
+
+    given = {k: v for k, v in properties.items() if k not in ("group.id", "auto.offset.reset")}
+    defaults = {"enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
+    return _made("Producer", {**defaults, **given}, {"delivery.report.only.error": True, "on_delivery": note})
+
+
+def list_partitions(properties: Mapping[str, str], chosen: Any) -> list[tuple[str, int]]:
+    """Topic and partition of all partitions of topics that `chosen` says yes to, in order.
+
+    Args:
+        chosen: a function of a topic's name.
+    """
+    servers = properties["bootstrap.servers"]
+    asked = consumer(properties)
+    try:
+        with told(servers):
+            topics = asked.list_topics(timeout=ANSWER_SECONDS).topics
+    finally:
+        asked.close()
+    return [(name, number) for name in sorted(topics) if chosen(name) for number in sorted(topics[name].partitions)]
+
+
+def offset_of(asked: Any, properties: Mapping[str, str], topic: str, partition: int, place: Place, end: bool) -> int:
+    """The offset that a place is in a partition.
+
+    Args:
+        end: it is where reading ends: what has no offset (no row from that time on, nothing committed) is the end.
+    Raises:
+        ConnectorError: E3131 the broker does not tell; E3132 the group has noted nothing, and nothing says what else.
+    """
+    library = _library()
+    with told(properties["bootstrap.servers"]):
+        this = library.TopicPartition(topic, partition)
+        low, high = asked.get_watermark_offsets(this, timeout=ANSWER_SECONDS)
+        if place.mode == "earliest-offset":
+            return int(low)
+        if place.mode == "latest-offset":
+            return int(high)
+        if place.mode == "timestamp":
+            this.offset = place.millis
+            (found,) = asked.offsets_for_times([this], timeout=ANSWER_SECONDS)
+            return int(found.offset) if found.offset >= 0 else int(high)
+        known = dict(place.offsets)
+        if place.mode == "specific-offsets" and partition in known:
+            return known[partition]
+        (noted,) = asked.committed([this], timeout=ANSWER_SECONDS)
+    if noted.offset >= 0:
+        return int(noted.offset)
+    if end:
+        return int(high)
+    reset = properties.get("auto.offset.reset", "none")
+    if reset in ("earliest", "smallest", "beginning"):
+        return int(low)
+    if reset in ("latest", "largest", "end"):
+        return int(high)
+    raise ConnectorError(
+        f"the group {properties['group.id']} has noted no offset of partition {partition} of {topic}",
+        code="E3132",
+        hint="set 'scan.startup.mode' = 'earliest-offset', or 'properties.auto.offset.reset' = 'earliest'",
+    )
+
+
+def assigned(asked: Any, topic: str, partition: int, offset: int) -> None:
+    """From now on `asked` reads this partition, from an offset on."""
+    asked.assign([_library().TopicPartition(topic, partition, offset)])
+
+
+def offsets_there(asked: Any, topic: str, partition: int) -> tuple[int, int]:
+    """The offset of the first message that is there, and the one behind the last."""
+    this = _library().TopicPartition(topic, partition)
+    low, high = asked.get_watermark_offsets(this, timeout=ANSWER_SECONDS)
+    return int(low), int(high)
+
+
+def known_end(asked: Any, topic: str, partition: int) -> int:
+    """The offset behind the last message as the last answer of the broker told it, -1 before the first."""
+    found = asked.get_watermark_offsets(_library().TopicPartition(topic, partition), cached=True)
+    return -1 if found is None or found[1] < 0 else int(found[1])
+
+
+def commit(asked: Any, topic: str, partition: int, offset: int) -> None:
+    """Note in the group how far reading is; nobody waits for it, and nothing depends on it."""
+    asked.commit(offsets=[_library().TopicPartition(topic, partition, offset)], asynchronous=True)
+
+
+def is_end(error: Any) -> bool:
+    """Whether an error of a message only says that the end of the partition is reached."""
+    return error.code() == _library().KafkaError._PARTITION_EOF
+
+
+def is_gone(error: Any) -> bool:
+    """Whether it says that the offset is not there any more."""
+    return error.code() in (_library().KafkaError._AUTO_OFFSET_RESET, _library().KafkaError.OFFSET_OUT_OF_RANGE)

@@ -1,0 +1,197 @@
+"""Messages to rows: key and value through their formats, and what Kafka knows of a message as metadata columns.
+
+The client gives messages one by one as Python objects, so each part of them that is needed is gathered in a loop over
+messages; decoding is by block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.formats.projecting import projected_decoder
+from connectors.formats.records import MalformedRecord
+from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
+from runtime.core.errors import FormatError
+from runtime.core.schema import Field, Schema
+from runtime.core.types import BIGINT, BYTES, INT, STRING, DataType, map_of, timestamp_ltz
+from runtime.spi.format import Decoder, Format
+from runtime.spi.table import ReadContext, RejectedRow
+
+__all__ = ["METADATA", "MessageColumns", "MessageDecoder"]
+
+METADATA: Mapping[str, DataType] = {
+    "topic": STRING.not_null(),
+    "partition": INT.not_null(),
+    "headers": map_of(STRING.not_null(), BYTES).not_null(),
+    "leader-epoch": INT,
+    "offset": BIGINT.not_null(),
+    "timestamp": timestamp_ltz(3).not_null(),
+    "timestamp-type": STRING.not_null(),
+}
+_KINDS_OF_TIME = {1: "CreateTime", 2: "LogAppendTime"}
+_ARRAYS = re.compile(rb"(?m)^[ \t\r]*\[")
+_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class MessageColumns:
+    """Where each column of a topic's table comes from.
+
+    Attributes:
+        schema: the columns to give, in order.
+        value, key: all columns that values and keys hold; those of `key` under the names that they have in the table.
+        prefix: what stands before these, and not in the key itself.
+        metadata: (column, metadata key).
+    """
+
+    schema: Schema
+    value: Schema
+    key: Schema
+    prefix: str
+    metadata: tuple[tuple[str, str], ...]
+
+    def select(self, names: Sequence[str]) -> MessageColumns:
+        """Only these columns, in this order."""
+        return replace(self, schema=Schema(tuple(self.schema[self.schema.index_of(n)] for n in names)))
+
+    @property
+    def wanted_of_value(self) -> tuple[str, ...]:
+        """What is decoded of values; never nothing, so that rows can be counted."""
+        return tuple(n for n in self.schema.names if self.value.index_of(n) >= 0) or self.value.names[:1]
+
+    @property
+    def wanted_of_key(self) -> tuple[str, ...]:
+        """What is decoded of keys: what values do not hold."""
+        return tuple(n for n in self.schema.names if self.key.index_of(n) >= 0 and self.value.index_of(n) < 0)
+
+    @property
+    def in_key(self) -> Schema:
+        """The columns of the key as they are called in it."""
+        return Schema(tuple(Field(f.name.removeprefix(self.prefix), f.type) for f in self.key))
+
+
+class MessageDecoder:
+    """Rows of the messages of one partition.
+
+    Messages without a value are no rows. What is malformed is rejected where the format ignores errors, and ends the
+    query otherwise.
+    """
+
+    def __init__(
+        self, columns: MessageColumns, value: Format, key: Format | None, time_zone: str, context: ReadContext
+    ) -> None:
+        self._columns = columns
+        self._format = value
+        self._context = context
+        self._value = projected_decoder(value, columns.value, columns.wanted_of_value, time_zone)
+        self._key: Decoder | None = None
+        self._key_format = key
+        if key is not None and columns.wanted_of_key:
+            names = [n.removeprefix(columns.prefix) for n in columns.wanted_of_key]
+            self._key = projected_decoder(key, columns.in_key, names, time_zone)
+
+    def decode(self, messages: Sequence[Any]) -> ChangelogBatch | None:
+        """The rows of messages; None when there is none.
+
+        Raises:
+            FormatError: E3201 a malformed message.
+        """
+        kept = [m for m in messages if m.value() is not None]
+        if not kept:
+            return None
+        batch, of_row, rejected = _rows(self._value, self._format, [m.value() for m in kept])
+        self._refuse(rejected, kept, self._format)
+        if not len(batch):
+            return None
+        found = dict(zip(self._columns.wanted_of_value, batch.columns, strict=True))
+        if self._key is not None:
+            found.update(self._keys(self._key, kept, of_row))
+        for name, key in self._columns.metadata:
+            if self._columns.schema.index_of(name) >= 0:
+                found[name] = _metadata(key, kept).take(pa.array(of_row))
+        return ChangelogBatch.of([found[n] for n in self._columns.schema.names], self._columns.schema, batch.kinds)
+
+    def _keys(self, decoder: Decoder, messages: Sequence[Any], of_row: np.ndarray) -> dict[str, pa.Array]:
+        """The columns of keys; NULL where a message has none."""
+        assert self._key_format is not None
+        there = np.array([m.key() is not None for m in messages])
+        keys, of_key, rejected = _rows(decoder, self._key_format, [m.key() for m in messages if m.key() is not None])
+        self._refuse(rejected, [m for m in messages if m.key() is not None], self._key_format)
+        place = np.full(len(messages), -1, np.int64)
+        place[np.flatnonzero(there)[of_key]] = np.arange(len(keys))
+        index = place[of_row]
+        take = pa.array(index, mask=index < 0)
+        return {n: c.take(take) for n, c in zip(self._columns.wanted_of_key, keys.columns, strict=True)}
+
+    def _refuse(self, rejected: Sequence[tuple[int, RejectedRow]], messages: Sequence[Any], format_: Format) -> None:
+        if not rejected:
+            return
+        if getattr(format_, "ignore_parse_errors", False):
+            self._context.reject([row for _, row in rejected])
+            return
+        number, row = rejected[0]
+        message = messages[number]
+        raw = row.raw if len(row.raw) <= _SHOWN else row.raw[: _SHOWN - 3] + "..."
+        raise FormatError(
+            f"{message.topic()}, partition {message.partition()}, offset {message.offset()}: {row.reason}: {raw}",
+            code="E3201",
+            hint=f"set '{format_.name}.ignore-parse-errors' = 'true' on the table to keep such records in "
+            "system.rejected and go on",
+        )
+
+
+def _rows(
+    decoder: Decoder, format_: Format, values: Sequence[bytes]
+) -> tuple[ChangelogBatch, np.ndarray, list[tuple[int, RejectedRow]]]:
+    """The rows of values, for each the number of its value, and what is malformed with the number of its value.
+
+    Values are decoded as lines of one block. Where that does not give one record for each (a text with a line end, an
+    empty value, an array of several records), they are decoded one by one.
+    """
+    if "json" in format_.name:
+        # A line end in JSON is a blank: within texts it is written otherwise.
+        values = [v.replace(b"\n", b" ") if b"\n" in v else v for v in values]
+    block = b"\n".join(values)
+    if block.count(b"\n") == len(values) - 1 and not ("json" in format_.name and _ARRAYS.search(block)):
+        decoded = decoder.decode(block + b"\n", True)
+        bad = [(r.line, r) for r in decoded.rejected if isinstance(r, MalformedRecord)]
+        starts = decoded.batch.kinds_or_inserts() != UPDATE_AFTER
+        good = np.delete(np.arange(len(values)), sorted({line for line, _ in bad}))
+        if len(good) == int(starts.sum()):
+            return decoded.batch, good[np.cumsum(starts) - 1], list(bad)
+    batches: list[ChangelogBatch] = []
+    of_row: list[np.ndarray] = []
+    rejected: list[tuple[int, RejectedRow]] = []
+    for number, value in enumerate(values):
+        decoded = decoder.decode(value + b"\n", True)
+        batches.append(decoded.batch)
+        of_row.append(np.full(len(decoded.batch), number))
+        rejected += [(number, r) for r in decoded.rejected]
+    return ChangelogBatch.concat(batches), np.concatenate(of_row), rejected
+
+
+def _metadata(key: str, messages: Sequence[Any]) -> pa.Array:
+    type_ = METADATA[key].arrow
+    match key:
+        case "topic":
+            return pa.array([m.topic() for m in messages], type_)
+        case "partition":
+            return pa.array([m.partition() for m in messages], type_)
+        case "offset":
+            return pa.array([m.offset() for m in messages], type_)
+        case "leader-epoch":
+            return pa.array([m.leader_epoch() for m in messages], type_)
+        case "timestamp":
+            millis = pa.array([m.timestamp()[1] for m in messages], pa.int64())
+            return pc.multiply(millis, 1000).cast(type_)
+        case "timestamp-type":
+            return pa.array([_KINDS_OF_TIME.get(m.timestamp()[0], "NoTimestampType") for m in messages], type_)
+        case _:
+            return pa.array([m.headers() or [] for m in messages], type_)

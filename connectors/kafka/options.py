@@ -1,0 +1,174 @@
+"""The options of the connector `kafka`, as in Flink 2.3, and what they say where reading begins and ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors.options import FORMAT, TableOptions
+from runtime.core.errors import OptionError, UnsupportedError
+from runtime.core.options import Option, duration_option, int_option, text_option
+
+__all__ = [
+    "DISCOVERY",
+    "FIELDS_INCLUDE",
+    "KAFKA_OPTIONS",
+    "KEY_FIELDS",
+    "KEY_FORMAT",
+    "KEY_PREFIX",
+    "PARTITIONER",
+    "Place",
+    "TOPIC",
+    "TOPIC_PATTERN",
+    "VALUE_FORMAT",
+    "client_properties",
+    "read_delivery",
+    "read_end",
+    "read_start",
+]
+
+TOPIC = text_option("topic", "", "the topic; several to read, with ';' between them")
+TOPIC_PATTERN = text_option("topic-pattern", "", "a regular expression: all topics of such a name are read")
+SERVERS = text_option("properties.bootstrap.servers", "", "the brokers to begin with, such as 'broker:9092'")
+GROUP = text_option("properties.group.id", "", "the consumer group, in which checkpoints note how far reading is")
+VALUE_FORMAT = text_option("value.format", "", "the format of values; the same as 'format'")
+KEY_FORMAT = text_option("key.format", "", "the format of keys; without it there are none")
+KEY_FIELDS = text_option("key.fields", "", "the columns that are in the key, with ';' between them")
+KEY_PREFIX = text_option("key.fields-prefix", "", "what stands before the names of columns of the key")
+FIELDS_INCLUDE = text_option(
+    "value.fields-include", "ALL", "whether columns of the key are in the value, too", ("ALL", "EXCEPT_KEY")
+)
+STARTUP = text_option(
+    "scan.startup.mode",
+    "group-offsets",
+    "where reading begins",
+    ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
+)
+STARTUP_OFFSETS = text_option(
+    "scan.startup.specific-offsets", "", "where, by partition: 'partition:0,offset:42;partition:1,offset:300'"
+)
+STARTUP_MILLIS = int_option("scan.startup.timestamp-millis", -1, "from which time on, milliseconds since the epoch")
+BOUNDED = text_option(
+    "scan.bounded.mode",
+    "unbounded",
+    "where reading ends",
+    ("unbounded", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
+)
+BOUNDED_OFFSETS = text_option(
+    "scan.bounded.specific-offsets", "", "where, by partition: 'partition:0,offset:42;partition:1,offset:300'"
+)
+BOUNDED_MILLIS = int_option("scan.bounded.timestamp-millis", -1, "up to which time, milliseconds since the epoch")
+DISCOVERY = duration_option(
+    "scan.topic-partition-discovery.interval", 300_000, "how often to look for new partitions; 0 is never"
+)
+SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
+PARTITIONER = text_option(
+    "sink.partitioner",
+    "default",
+    "which partition a row goes to: by its key as Java's client does, the first one, or each in turn",
+    ("default", "fixed", "round-robin"),
+)
+GUARANTEE = text_option(
+    "sink.delivery-guarantee", "at-least-once", "what a checkpoint waits for", ("at-least-once", "none", "exactly-once")
+)
+SINK_PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
+
+KAFKA_OPTIONS: tuple[Option[object], ...] = (
+    TOPIC,
+    TOPIC_PATTERN,
+    SERVERS,
+    GROUP,
+    FORMAT,
+    VALUE_FORMAT,
+    KEY_FORMAT,
+    KEY_FIELDS,
+    KEY_PREFIX,
+    FIELDS_INCLUDE,
+    STARTUP,
+    STARTUP_OFFSETS,
+    STARTUP_MILLIS,
+    BOUNDED,
+    BOUNDED_OFFSETS,
+    BOUNDED_MILLIS,
+    DISCOVERY,
+    SCAN_PARALLELISM,
+    PARTITIONER,
+    GUARANTEE,
+    SINK_PARALLELISM,
+)  # type: ignore[assignment]
+
+_OF_JAVA_ALONE = ("key.serializer", "value.serializer", "key.deserializer", "value.deserializer")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in each partition: `mode` of `scan.startup.mode` or `scan.bounded.mode`, with the time (milliseconds since
+    the epoch) or the offsets by partition that it needs."""
+
+    mode: str
+    millis: int = -1
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
+def read_start(options: TableOptions) -> Place:
+    """Where reading begins; raises OptionError when a mode lacks what it needs."""
+    return _place(options, STARTUP, STARTUP_MILLIS, STARTUP_OFFSETS)
+
+
+def read_end(options: TableOptions) -> Place:
+    """Where it ends."""
+    return _place(options, BOUNDED, BOUNDED_MILLIS, BOUNDED_OFFSETS)
+
+
+def _place(options: TableOptions, mode: Option[str], millis: Option[int], offsets: Option[str]) -> Place:
+    chosen = options.get(mode).lower()
+    if chosen == "timestamp":
+        options.required(millis)
+        return Place(chosen, options.get(millis))
+    if chosen == "specific-offsets":
+        return Place(chosen, offsets=_offsets(offsets.key, options.required(offsets)))
+    return Place(chosen)
+
+
+def _offsets(key: str, text: str) -> tuple[tuple[int, int], ...]:
+    found: list[tuple[int, int]] = []
+    for part in text.split(";"):
+        match = re.fullmatch(r"\s*partition:(\d+)\s*,\s*offset:(\d+)\s*", part)
+        if match is None:
+            raise OptionError(
+                f"option '{key}' cannot be '{text}'", hint="such as 'partition:0,offset:42;partition:1,offset:300'"
+            )
+        found.append((int(match[1]), int(match[2])))
+    return tuple(sorted(found))
+
+
+def client_properties(table: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What stands under `properties.`, as librdkafka knows it; raises OptionError E1504 without brokers.
+
+    A `sasl.jaas.config` with user name and password is taken apart, because librdkafka has its own words for it.
+    """
+    given = {k.removeprefix("properties."): v for k, v in options.items() if k.startswith("properties.")}
+    if not given.get("bootstrap.servers"):
+        raise OptionError(
+            f"connector 'kafka' needs the option '{SERVERS.key}'", code="E1504", hint=f"set it to {SERVERS.description}"
+        )
+    for key in _OF_JAVA_ALONE:
+        given.pop(key, None)
+    jaas = given.pop("sasl.jaas.config", "")
+    for key in ("username", "password"):
+        found = re.search(rf'{key}\s*=\s*"([^"]*)"', jaas)
+        if found is not None:
+            given.setdefault(f"sasl.{key}", found[1])
+    given.setdefault("group.id", f"KafkaSource-{table}")
+    return tuple(sorted(given.items()))
+
+
+def read_delivery(options: TableOptions) -> None:
+    """Raises UnsupportedError E1642 for `exactly-once`: a transaction of Kafka ends with the process that began it."""
+    if options.get(GUARANTEE).lower() == "exactly-once":
+        raise UnsupportedError(
+            "connector 'kafka' cannot write exactly once: a transaction that a checkpoint holds is gone with its process",
+            code="E1642",
+            hint=f"set '{GUARANTEE.key}' = 'at-least-once'; keys tell readers which rows are the same",
+        )

@@ -1,0 +1,197 @@
+"""Reads one partition of a topic, message by message from an offset on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from connectors.kafka import client
+from connectors.kafka.messages import MessageDecoder
+from connectors.kafka.options import Place
+from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from runtime.core.errors import ConnectorError
+
+__all__ = ["KafkaReader"]
+
+_MOST_AT_ONCE = 100_000
+_ARRIVAL_SECONDS = 2.0
+"""How long messages that are there may take to arrive before others are asked."""
+_STEP_SECONDS = 0.1
+
+
+class KafkaReader:
+    """See the module.
+
+    A position is `{"offset": of a message, "rows": how many rows were given of it and those behind it, "end": where
+    reading ends, or null}`: settled when reading begins, so that whoever goes on from it, or reads it again, gets the
+    same messages. There are such rows where messages give several.
+
+    Args:
+        begin, end: used when there is no position.
+        notes: whether checkpoints note the offset in the consumer group.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        properties: Mapping[str, str],
+        begin: Place,
+        end: Place,
+        decoder: MessageDecoder,
+        *,
+        notes: bool,
+    ) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._properties = properties
+        self._begin = begin
+        self._until = end
+        self._decoder = decoder
+        self._notes = notes
+        self._consumer: Any = None
+        self._offset: int | None = None
+        self._end: int | None = None
+        self._reads = False
+        self._high = -1
+        self._pending: ChangelogBatch | None = None
+        self._pending_from = 0
+        self._taken = 0
+        self._skip = 0
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if max_rows <= 0:
+            return None
+        while self._pending is None:
+            if self.finished:
+                return None
+            messages = self._messages(min(max_rows, _MOST_AT_ONCE))
+            if not messages:
+                return None
+            self._take(messages[0].offset(), self._decoder.decode(messages))
+        whole = self._pending
+        end = min(self._taken + max_rows, len(whole))
+        if whole.kinds is not None and end < len(whole) and whole.kinds[end - 1] == UPDATE_BEFORE:
+            end += 1
+        part = whole if self._taken == 0 and end == len(whole) else whole.slice(self._taken, end - self._taken)
+        self._taken = end
+        if end == len(whole):
+            self._pending = None
+        return part
+
+    def _take(self, offset: int, rows: ChangelogBatch | None) -> None:
+        """Rows of messages from an offset on; those that were given before are left out."""
+        given, self._skip = self._skip, 0
+        if rows is None or len(rows) <= given:
+            self._skip = given - (0 if rows is None else len(rows))
+            return
+        self._pending, self._pending_from, self._taken = rows, offset, given
+
+    def _messages(self, most: int) -> list[Any]:
+        """What there is, in order; nothing when all has been read. Waits for what is there and on its way."""
+        self._start_reading()
+        until = time.monotonic() + _ARRIVAL_SECONDS
+        wait = 0.0
+        while True:
+            with client.told(self._servers):
+                given = self._consumer.consume(most, wait)
+            messages = self._received(given)
+            if messages or self._all_given or self._all_read():
+                return messages
+            if time.monotonic() > until:
+                return []
+            wait = _STEP_SECONDS
+
+    def _received(self, given: list[Any]) -> list[Any]:
+        """The messages among what the client has given, up to the end; notes how far that is."""
+        assert self._offset is not None
+        messages = [m for m in given if m.error() is None]
+        for told in (m for m in given if m.error() is not None):
+            error = told.error()
+            if client.is_end(error):
+                # What lies before it are marks of transactions.
+                self._high = max(self._high, told.offset())
+                self._offset = max(self._offset, told.offset())
+            elif client.is_gone(error):
+                raise self._gone()
+            elif error.fatal() or not error.retriable():
+                raise ConnectorError(
+                    f"{self._topic}, partition {self._partition}, at {self._servers}: {error.str()}", code="E3131"
+                )
+        if messages:
+            self._offset = max(self._offset, messages[-1].offset() + 1)
+        if self._end is not None:
+            messages = [m for m in messages if m.offset() < self._end]
+            self._offset = min(self._offset, max(self._end, 0))
+        return messages
+
+    def _gone(self) -> ConnectorError:
+        return ConnectorError(
+            f"offset {self._offset} of {self._topic}, partition {self._partition}, is not there",
+            code="E3132",
+            hint="the topic keeps messages for a shorter time than the job stood still, or it was made anew; "
+            "start the job anew with --fresh, or let the topic keep more",
+        )
+
+    def _all_read(self) -> bool:
+        assert self._offset is not None
+        self._high = max(self._high, client.known_end(self._consumer, self._topic, self._partition))
+        return self._offset >= self._high
+
+    @property
+    def _servers(self) -> str:
+        return self._properties["bootstrap.servers"]
+
+    def _settle(self) -> None:
+        """Where to begin and where to end, once."""
+        if self._consumer is None:
+            self._consumer = client.consumer(self._properties)
+        if self._offset is not None:
+            return
+        known = (self._consumer, self._properties, self._topic, self._partition)
+        self._offset = client.offset_of(*known, self._begin, end=False)
+        if self._until.mode != "unbounded":
+            self._end = client.offset_of(*known, self._until, end=True)
+
+    def _start_reading(self) -> None:
+        self._settle()
+        if self._reads:
+            return
+        assert self._offset is not None
+        with client.told(self._servers):
+            low, self._high = client.offsets_there(self._consumer, self._topic, self._partition)
+            if not low <= self._offset <= self._high:
+                raise self._gone()
+            client.assigned(self._consumer, self._topic, self._partition, self._offset)
+        self._reads = True
+
+    @property
+    def finished(self) -> bool:
+        if self._offset is None and self._until.mode != "unbounded":
+            self._settle()  # There may be nothing at all.
+        return self._pending is None and self._all_given
+
+    @property
+    def _all_given(self) -> bool:
+        return self._end is not None and self._offset is not None and self._offset >= self._end
+
+    def position(self) -> dict[str, int | None]:
+        self._settle()
+        if self._pending is not None:
+            return {"offset": self._pending_from, "rows": self._taken, "end": self._end}
+        return {"offset": self._offset, "rows": self._skip, "end": self._end}
+
+    def seek(self, position: Any) -> None:
+        if position is not None:
+            self._offset, self._end, self._skip = position["offset"], position["end"], int(position["rows"])
+
+    def saved(self, position: Any) -> None:
+        """A checkpoint holds a position: the group is told."""
+        if self._notes and self._consumer is not None and position is not None:
+            client.commit(self._consumer, self._topic, self._partition, int(position["offset"]))
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None

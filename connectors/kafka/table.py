@@ -1,0 +1,308 @@
+"""The connector `kafka`: its tables to read and to write."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from connectors.kafka import client
+from connectors.kafka.messages import METADATA, MessageColumns, MessageDecoder
+from connectors.kafka.options import (
+    DISCOVERY,
+    FIELDS_INCLUDE,
+    KAFKA_OPTIONS,
+    KEY_FIELDS,
+    KEY_FORMAT,
+    KEY_PREFIX,
+    PARTITIONER,
+    TOPIC,
+    TOPIC_PATTERN,
+    VALUE_FORMAT,
+    Place,
+    client_properties,
+    read_delivery,
+    read_end,
+    read_start,
+)
+from connectors.kafka.reader import KafkaReader
+from connectors.kafka.sink import WRITABLE, KafkaSink
+from connectors.options import FORMAT, TableOptions, physical_part
+from runtime.core.changelog import ChangelogMode
+from runtime.core.errors import ConnectorError, OptionError, UnsupportedError, did_you_mean
+from runtime.core.schema import Schema
+from runtime.core.types import DataType
+from runtime.spi.format import Format
+from runtime.spi.registry import ConnectorFactory, TableRequest
+from runtime.spi.table import ReadContext, Split, TableStatistics
+
+__all__ = ["KAFKA", "KafkaSource"]
+
+_EARLIEST = Place("earliest-offset")
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """`late`: it was not there when the job began, so that all of it is read."""
+
+    topic: str
+    partition: int
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class KafkaSource:
+    """Topics whose partitions are splits.
+
+    Attributes:
+        topics: their names; `pattern` instead of these is a regular expression.
+        discovery: milliseconds after which new partitions are looked for; 0 is never.
+        begin, end: places in partitions.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    pattern: str
+    properties: tuple[tuple[str, str], ...]
+    columns: MessageColumns
+    begin: Place
+    end: Place
+    discovery: int
+    notes: bool
+    time_zone: str
+    format_options: tuple[tuple[str, str], ...]
+    format: Format = field(compare=False)
+    key_format: Format | None = field(compare=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.columns.schema
+
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return self.format.changelog_mode
+
+    @property
+    def bounded(self) -> bool:
+        return self.end.mode != "unbounded"
+
+    @property
+    def reads_anywhere(self) -> bool:
+        """A message is at its offset for whoever reaches the brokers."""
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it remembers of the brokers."""
+        return {key: value for key, value in self.__dict__.items() if key != "_listed"}
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics()
+
+    def splits(self) -> list[Split]:
+        """A split for each partition, by topic and number; listed anew at most once an interval."""
+        listed = self.__dict__.get("_listed")
+        due = listed is None or (self.discovery and time.monotonic() - listed[0] >= self.discovery / 1000)
+        if due:
+            listed = (time.monotonic(), self._list())
+            object.__setattr__(self, "_listed", listed)
+        return list(listed[1])
+
+    def _list(self) -> list[Split]:
+        wanted = re.compile(self.pattern) if self.pattern else None
+        found = client.list_partitions(
+            dict(self.properties),
+            lambda topic: topic in self.topics if wanted is None else wanted.fullmatch(topic) is not None,
+        )
+        missing = sorted({*self.topics} - {topic for topic, _ in found})
+        if missing:
+            raise ConnectorError(
+                f"there is no topic {missing[0]} at {dict(self.properties)['bootstrap.servers']}",
+                code="E3131",
+                hint="check the option 'topic', or make the topic first",
+            )
+        return [Split(f"{topic}:{number}", _Partition(topic, number)) for topic, number in found]
+
+    def begun_later(self, split: Split) -> Split:
+        """A partition that comes while the job runs is read from its first message on."""
+        return replace(split, where=replace(split.where, late=True))
+
+    def open(self, split: Split, context: ReadContext) -> KafkaReader:
+        where: _Partition = split.where
+        return KafkaReader(
+            where.topic,
+            where.partition,
+            dict(self.properties),
+            _EARLIEST if where.late else self.begin,
+            self.end,
+            MessageDecoder(self.columns, self.format, self.key_format, self.time_zone, context),
+            notes=self.notes,
+        )
+
+    def with_columns(self, names: Sequence[str]) -> KafkaSource:
+        return replace(self, columns=self.columns.select(names))
+
+    def describe(self) -> dict[str, Any]:
+        options: dict[str, Any] = dict(self.format_options)
+        if any(f.type.root.value == "TIMESTAMP_LTZ" for f in self.schema):
+            options["time zone"] = self.time_zone
+        return {
+            "connector": "kafka",
+            "topic": self.pattern or ";".join(self.topics),
+            "brokers": dict(self.properties)["bootstrap.servers"],
+            "format": self.format.name,
+            "columns": list(self.schema.names),
+            **({"options": options} if options else {}),
+        }
+
+    def reads_alike(self, wide: DataType, narrow: DataType) -> bool:
+        """As for files of text: numbers are rounded to FLOAT and DOUBLE, and what does not fit may be left out."""
+        return not getattr(self.format, "ignore_parse_errors", False) and not wide.is_approximate
+
+
+def _options(request: TableRequest) -> tuple[TableOptions, Format, Format | None]:
+    """The options, the format of values, and that of keys."""
+    value = request.options.get(VALUE_FORMAT.key, "")
+    plain = request.options.get(FORMAT.key, "")
+    key = request.options.get(KEY_FORMAT.key, "")
+    prefixes = ["properties."]
+    prefixes += [f"{plain}."] if plain else []
+    prefixes += [f"value.{value}."] if value else []
+    prefixes += [f"key.{key}."] if key else []
+    options = TableOptions(request.options, "connector 'kafka'", KAFKA_OPTIONS, tuple(prefixes))
+    if plain and value:
+        raise OptionError("options 'format' and 'value.format' are the same", hint="set one of them")
+    under = "value." if value else ""
+    format_ = _format(request, value or options.required(FORMAT), under)
+    return options, format_, _format(request, key, "key.") if key else None
+
+
+def _format(request: TableRequest, name: str, under: str) -> Format:
+    if request.registry is None:
+        raise OptionError(f"no format '{name}' without a registry", code="E1502")
+    found = request.registry.format(
+        name, {k.removeprefix(under): v for k, v in request.options.items() if k.startswith(under)}
+    )
+    if not getattr(found, "line_based", False) or getattr(getattr(found, "dialect", None), "header", False):
+        raise UnsupportedError(
+            f"format '{name}'{' with a header' if name == 'csv' else ''} is one of files, not of messages",
+            code="E1643",
+            hint="use the format 'json', 'csv' or 'debezium-json'",
+        )
+    return found
+
+
+def _columns(request: TableRequest, options: TableOptions, key_format: Format | None) -> MessageColumns:
+    physical = physical_part(request)
+    prefix = options.get(KEY_PREFIX)
+    names = [n for n in options.get(KEY_FIELDS).split(";") if n]
+    except_key = options.get(FIELDS_INCLUDE).upper() == "EXCEPT_KEY"
+    if bool(names) != (key_format is not None):
+        raise OptionError(
+            f"options '{KEY_FORMAT.key}' and '{KEY_FIELDS.key}' belong together",
+            hint="set both: which columns are in the key, and how they are written",
+        )
+    if key_format is not None and not key_format.changelog_mode.is_append_only:
+        raise OptionError(f"option '{KEY_FORMAT.key}' cannot be '{key_format.name}', which is a format of changes")
+    for name in names:
+        if physical.index_of(name) < 0:
+            raise OptionError(
+                f"option '{KEY_FIELDS.key}' names '{name}', which is no column of {request.name}",
+                hint=did_you_mean(name, physical.names),
+            )
+        if not name.startswith(prefix):
+            raise OptionError(
+                f"column {name} of the key does not begin with '{prefix}'", hint=f"see '{KEY_PREFIX.key}'"
+            )
+    if prefix and not except_key:
+        raise OptionError(
+            f"option '{KEY_PREFIX.key}' needs '{FIELDS_INCLUDE.key}' = 'EXCEPT_KEY'",
+            hint="with 'ALL' columns of the key are in the value under the same name",
+        )
+    value = Schema(tuple(f for f in physical if not (except_key and f.name in names)))
+    if not len(value):
+        raise OptionError(f"{request.name} has no column that is in the values of its topic")
+    return MessageColumns(
+        request.schema, value, Schema(tuple(physical[physical.index_of(n)] for n in names)), prefix, request.metadata
+    )
+
+
+def _format_options(request: TableRequest) -> tuple[tuple[str, str], ...]:
+    """The options of formats, and which columns are where: what decides how messages are read."""
+    ours = {o.key for o in KAFKA_OPTIONS} - {KEY_FIELDS.key, FIELDS_INCLUDE.key, KEY_PREFIX.key, KEY_FORMAT.key}
+    return tuple(
+        sorted(
+            (k, v) for k, v in request.options.items() if k not in ours and not k.startswith(("properties.", "scan."))
+        )
+    )
+
+
+def _source(request: TableRequest) -> KafkaSource:
+    options, format_, key_format = _options(request)
+    topics = tuple(t.strip() for t in options.get(TOPIC).split(";") if t.strip())
+    pattern = options.get(TOPIC_PATTERN)
+    if bool(topics) == bool(pattern):
+        raise OptionError(
+            "connector 'kafka' needs the option 'topic', or 'topic-pattern', and not both",
+            code="E1504" if not topics else None,
+            hint="set 'topic' to the name of the topic",
+        )
+    for _, key in request.metadata:
+        if key not in METADATA:
+            raise OptionError(f"connector 'kafka' has no metadata '{key}'", hint=did_you_mean(key, METADATA))
+    columns = _columns(request, options, key_format)
+    # A format refuses columns that it cannot hold before anything is read.
+    format_.decoder(columns.value, request.time_zone)
+    return KafkaSource(
+        request.name,
+        topics,
+        pattern,
+        client_properties(request.name, request.options),
+        columns,
+        read_start(options),
+        read_end(options),
+        options.get(DISCOVERY),
+        "properties.group.id" in request.options,
+        request.time_zone,
+        _format_options(request),
+        format_,
+        key_format,
+    )
+
+
+def _sink(request: TableRequest) -> KafkaSink:
+    options, format_, key_format = _options(request)
+    read_delivery(options)
+    topic = options.required(TOPIC)
+    if ";" in topic:
+        raise OptionError("connector 'kafka' writes to one topic", hint="give the option 'topic' one name")
+    for _, key in request.metadata:
+        if key not in WRITABLE:
+            raise OptionError(
+                f"connector 'kafka' cannot write metadata column '{key}'", hint="declare it VIRTUAL, or leave it out"
+            )
+    columns = _columns(request, options, key_format)
+    format_.encoder(columns.value, request.time_zone)
+    return KafkaSink(
+        request.name,
+        topic,
+        client_properties(request.name, request.options),
+        columns,
+        request.primary_key,
+        options.get(PARTITIONER).lower(),
+        request.time_zone,
+        _format_options(request),
+        format_,
+        key_format,
+    )
+
+
+KAFKA = ConnectorFactory(
+    name="kafka",
+    document="topics of Kafka: bounded, or without an end",
+    source=_source,
+    sink=_sink,
+    metadata=METADATA,
+    options=KAFKA_OPTIONS,
+)

@@ -1,0 +1,290 @@
+"""Topics as tables. With `KAFKA_BOOTSTRAP=host:port` against a real broker, else against librdkafka's stand-in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from connector_tables import Context, drain, end, read_all, rows_of, sink, source
+from kafka_broker import PARTITIONS, Broker
+from source_contract import CHECKS
+
+from connectors.kafka import client
+from connectors.kafka.options import Place
+from connectors.kafka.table import KafkaSource
+from runtime.core.changelog import APPEND, DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.clock import VirtualClock
+from runtime.core.errors import ConnectorError, FormatError, OptionError, UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, BYTES, INT, STRING, map_of, timestamp_ltz
+from runtime.local.job import Job
+from runtime.spark.simulated import SimulatedCluster
+from runtime.spi.table import SourceTable
+from sqlengine import TableEnvironment
+
+SCHEMA = Schema.of(("id", INT), ("name", STRING))
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    yield Broker()
+
+
+def numbered(begin: int, end: int) -> list[str]:
+    return [json.dumps({"id": i, "name": f"n{i}"}) for i in range(begin, end)]
+
+
+def topic_of_json(broker: Broker) -> SourceTable:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 3), None, '{"id": 3,\n "name": "n3"}')
+    broker.send(topic, '[{"id": 4}, {"id": 5}]', *numbered(6, 8), partition=2)
+    return source("kafka", SCHEMA, broker.options(topic, format="json"))
+
+
+def topic_of_changes(broker: Broker) -> SourceTable:
+    topic = broker.topic()
+    old, new = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    events = [
+        {"before": None, "after": old, "op": "c"},
+        {"before": old, "after": new, "op": "u"},
+        {"before": new, "after": None, "op": "d"},
+    ]
+    broker.send(topic, *map(json.dumps, events))
+    schema = Schema((*SCHEMA.fields, *Schema.of(("offset", BIGINT)).fields))
+    options = broker.options(topic, format="debezium-json")
+    return source("kafka", schema, options, metadata=(("offset", "offset"),))
+
+
+@pytest.mark.parametrize("make", [topic_of_json, topic_of_changes], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
+def test_contract(make: Callable[[Broker], SourceTable], check: Callable[[SourceTable], None], broker: Broker) -> None:
+    check(make(broker))
+
+
+def test_changes_know_their_message(broker: Broker) -> None:
+    assert read_all(topic_of_changes(broker)) == [
+        (INSERT, (1, "a", 0)),
+        (UPDATE_BEFORE, (1, "a", 1)),
+        (UPDATE_AFTER, (1, "b", 1)),
+        (DELETE, (1, "b", 2)),
+    ]
+
+
+def test_keys_and_metadata_there_and_back(broker: Broker) -> None:
+    topic = broker.topic()
+    schema = Schema.of(("k_id", INT), ("name", STRING), ("at", timestamp_ltz(3)), ("head", map_of(STRING, BYTES)))
+    options = broker.options(topic, format="csv")
+    options |= {"key.format": "json", "key.fields": "k_id", "key.fields-prefix": "k_"}
+    options |= {"value.fields-include": "EXCEPT_KEY", "sink.partitioner": "fixed"}
+    metadata = (("at", "timestamp"), ("head", "headers"))
+    written = [
+        (1, "two\nlines", datetime(2024, 5, 1, 10, 0, 0, 123000, UTC), [("h", b"\0")]),
+        (None, "a,b", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), []),
+    ]
+    writer = sink("kafka", schema, options, metadata=metadata).open_writer("job")
+    columns = [pa.array(values, f.type.arrow) for values, f in zip(zip(*written), schema, strict=True)]
+    # A sink's rows may come under other names.
+    writer.write(ChangelogBatch(pa.RecordBatch.from_arrays(columns, names=["p", "q", "r", "s"])))
+    end(writer)
+    assert rows_of(source("kafka", schema, options, metadata=metadata)) == written
+    raw = Schema.of(("id", INT), ("topic", STRING), ("partition", INT), ("offset", BIGINT))
+    keys = {**options, "key.fields": "id", "key.fields-prefix": "", "csv.ignore-parse-errors": "true"}
+    where = tuple((n, n) for n in ("topic", "partition", "offset"))
+    with pytest.raises(OptionError, match="has no column that is in the values"):
+        source("kafka", raw, keys, metadata=where)
+    broker.send(topic, "x", key="not json")
+    with pytest.raises(FormatError, match=rf"E3201 {topic}, partition 0, offset 2: .*not json"):
+        rows_of(source("kafka", schema, options, metadata=metadata))
+
+
+def test_malformed_messages(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 2), "{", *numbered(2, 3), "", "[]")
+    schema = Schema.of(("id", INT), ("offset", BIGINT))
+    metadata = (("offset", "offset"),)
+    with pytest.raises(FormatError, match=rf"E3201 {topic}, partition 0, offset 2: .*: {{"):
+        rows_of(source("kafka", schema, broker.options(topic, format="json"), metadata=metadata))
+    context = Context()
+    options = {**broker.options(topic, format="json"), "json.ignore-parse-errors": "true"}
+    read = rows_of(source("kafka", schema, options, metadata=metadata), context=context)
+    assert read == [(0, 0), (1, 1), (2, 3)]
+    assert [row.raw for row in context.rejected] == ["{"]
+
+
+def test_where_reading_begins_and_ends(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 6))
+
+    def ids(**more: str) -> list[int]:
+        options = {**broker.options(topic, format="json"), **{k.replace("_", "."): v for k, v in more.items()}}
+        return [row[0] for row in rows_of(source("kafka", SCHEMA, options))]
+
+    begin = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:2"}
+    begin["properties.auto.offset.reset"] = "earliest"
+    finish = {"scan.bounded.mode": "specific-offsets", "scan.bounded.specific-offsets": "partition:0,offset:5"}
+    assert ids(**begin, **finish) == [2, 3, 4]
+    assert ids(**{"scan.startup.mode": "latest-offset"}) == []
+    with pytest.raises(ConnectorError, match=r"E3132 the group KafkaSource-t has noted no offset of partition 0"):
+        ids(**{"scan.startup.mode": "group-offsets"})
+    assert ids(**{"scan.startup.mode": "group-offsets", "properties.auto.offset.reset": "latest"}) == []
+    if broker.real:  # The stand-in does not look for times.
+        now = int(time.time() * 1000)
+        broker.send(topic, *numbered(6, 8), timestamp=now + 5000)
+        assert ids(**{"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": str(now + 4000)}) == [6, 7]
+        assert ids(**{"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": str(now + 4000)}) == [
+            *range(6)
+        ]
+
+
+def test_checkpoints_note_offsets_in_the_group(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 4))
+    options = broker.options(topic, format="json", properties_group_id=f"g-{topic}")
+    table = source("kafka", SCHEMA, options)
+    reader = table.open(table.splits()[0], Context())
+    assert reader.poll(3) is not None
+    reader.saved(reader.position())  # type: ignore[attr-defined]
+    asked = client.consumer({"bootstrap.servers": broker.servers, "group.id": f"g-{topic}"})
+    place = (asked, {"bootstrap.servers": broker.servers, "group.id": f"g-{topic}"}, topic, 0, Place("group-offsets"))
+    noted = 0
+    for _ in range(100):  # Nobody waits for it.
+        noted = noted or client.offset_of(*place, end=True) % 4
+    assert noted == 3
+    reader.close()
+    asked.close()
+    again = {**options, "scan.startup.mode": "group-offsets", "properties.auto.offset.reset": "latest"}
+    assert rows_of(source("kafka", SCHEMA, again)) == [(3, "n3")]
+
+
+def test_messages_that_are_gone_are_told(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 4))
+    table = source("kafka", SCHEMA, {**broker.options(topic, format="json"), "scan.bounded.mode": "unbounded"})
+    reader = table.open(table.splits()[0], Context())
+    reader.seek({"offset": 90, "rows": 0, "end": None})
+    with pytest.raises(ConnectorError, match=f"E3132 offset 90 of {topic}, partition 0, is not there"):
+        for _ in range(20):
+            reader.poll(10)
+    reader.close()
+
+
+def test_partitions_that_come_later_are_read_whole(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *numbered(0, 4), partition=1)
+    options = {**broker.options(topic, format="json"), "scan.startup.mode": "latest-offset"}
+    table = source("kafka", SCHEMA, options)
+    assert isinstance(table, KafkaSource)
+    split = table.splits()[1]
+    assert drain(table.open(split, Context())) == []
+    assert len(drain(table.open(table.begun_later(split), Context()))) == 4
+
+
+def test_sinks(broker: Broker) -> None:
+    topic = broker.topic()
+    options = broker.options(topic, format="json")
+    plain = sink("kafka", SCHEMA, options)
+    changes = sink("kafka", SCHEMA, {**options, "format": "debezium-json"})
+    assert [plain.accepts(RETRACT), changes.accepts(RETRACT), changes.accepts(APPEND)] == [APPEND, RETRACT, APPEND]
+    assert plain.delivery == "at-least-once"
+    writer = sink("kafka", SCHEMA, {**options, "sink.partitioner": "round-robin"}).open_writer("job")
+    writer.write(ChangelogBatch.of([pa.array(range(6), pa.int32()), pa.nulls(6, pa.string())], SCHEMA))
+    assert writer.prepare() is None
+    schema = Schema((*SCHEMA.fields, *Schema.of(("partition", INT)).fields))
+    read = rows_of(source("kafka", schema, options, metadata=(("partition", "partition"),)))
+    assert sorted(read) == [(i, None, i % PARTITIONS) for i in range(6)]
+
+
+def test_mistakes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {
+        "topic": "t",
+        "properties.bootstrap.servers": "h:1",
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+    }
+    for wrong, kind, message in (
+        ({"topic": ""}, OptionError, "E1504 .* needs the option 'topic'"),
+        ({"properties.bootstrap.servers": ""}, OptionError, r"E1504 .*'properties.bootstrap.servers'"),
+        ({"format": "parquet"}, UnsupportedError, "E1643 format 'parquet' is one of files"),
+        ({"csv.header": "true", "format": "csv"}, UnsupportedError, "E1643 format 'csv' with a header"),
+        ({"key.format": "json"}, OptionError, "'key.format' and 'key.fields' belong together"),
+        ({"scan.startup.mode": "timestamp"}, OptionError, "E1504 .*'scan.startup.timestamp-millis'"),
+        ({"scan.startup.mode": "newest"}, OptionError, "cannot be 'newest'"),
+        ({"scan.startup.modus": "x"}, OptionError, "E1503 unknown option 'scan.startup.modus'"),
+    ):
+        with pytest.raises(kind, match=message):
+            source("kafka", SCHEMA, {**good, **wrong})
+    with pytest.raises(UnsupportedError, match="E1642 .* cannot write exactly once"):
+        sink("kafka", SCHEMA, {**good, "sink.delivery-guarantee": "exactly-once"})
+    with pytest.raises(OptionError, match="does not take these properties: No such configuration property"):
+        source("kafka", SCHEMA, {**good, "properties.no.such": "x"}).splits()
+    with pytest.raises(ConnectorError, match="E3131 there is no topic none at"):
+        source("kafka", SCHEMA, broker.options("none", format="json") | {"topic": "none"}).splits()
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.2)
+    with pytest.raises(ConnectorError, match="E3131 Kafka at 127.0.0.1:1: "):
+        source("kafka", SCHEMA, {**good, "properties.bootstrap.servers": "127.0.0.1:1"}).splits()
+
+
+class Stopped(Exception):
+    """What ends a run in the middle, as a crash would."""
+
+
+def run(folder: Path, table: str, cluster: SimulatedCluster | None, until: int | None) -> None:
+    """A job that goes on from its checkpoint, up to an epoch or to the end."""
+    clock = VirtualClock(1)
+    config = {
+        "execution.checkpointing.dir": str(folder / "state"),
+        "execution.checkpointing.interval": "10 ms",
+        "sqlengine.epoch.max-rows": "40",
+        "sqlengine.spark.read-in-tasks": "true",
+        "parallelism.default": "3",
+    }
+    with TableEnvironment.create(config, clock=clock) as t_env:
+        if cluster is not None:
+            t_env.get_config().set("execution.target", "spark")
+            t_env.session.target.cluster = cluster
+        t_env.execute_sql(table)
+        t_env.execute_sql(
+            f"CREATE TABLE out (g INT, n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{folder}/out', "
+            "'format' = 'debezium-json')"
+        )
+
+        def watch(job: Job) -> None:
+            def tick(job: Job) -> None:
+                clock.advance_to(clock.now() + 10)
+                if until is not None and job.dataflow.epoch >= until:
+                    raise Stopped
+
+            job.on_epoch = tick
+
+        t_env.session.on_job = watch
+        insert = "INSERT INTO out SELECT MOD(id, 7) AS g, COUNT(DISTINCT name) FROM orders GROUP BY MOD(id, 7)"
+        if until is None:
+            t_env.execute_sql(insert)
+            return
+        with pytest.raises(Stopped):
+            t_env.execute_sql(insert)
+
+
+def test_a_job_goes_on_where_its_checkpoint_is(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    for partition in range(PARTITIONS):
+        broker.send(topic, *numbered(partition * 100, partition * 100 + 100), partition=partition)
+    options = ", ".join(f"'{k}' = '{v}'" for k, v in broker.options(topic, format="json").items())
+    table = f"CREATE TABLE orders (id INT, name STRING) WITH ('connector' = 'kafka', {options})"
+    run(tmp_path, table, None, until=3)
+    broker.send(topic, *numbered(1000, 1100))  # Where reading ends was settled when the job began.
+    run(tmp_path, table, SimulatedCluster(1), until=6)
+    run(tmp_path, table, SimulatedCluster(2), until=None)
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql(
+            f"CREATE TABLE out (g INT, n BIGINT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/out', "
+            "'format' = 'debezium-json')"
+        )
+        rows = t_env.execute_sql("SELECT g, n FROM out").folded().to_pylist()
+    expected = [sum(i % 7 == g for i in range(400)) for g in range(7)]
+    assert sorted(tuple(row.values()) for row in rows) == list(enumerate(expected))
