@@ -266,7 +266,7 @@ def resolve_call(
                 return coerced, _nullability(function, coerced, result)
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
     shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
-    advice = _advice(function.name.upper(), arg_types)
+    advice = _advice(function.name.upper(), arg_types, function.signatures)
     raise TypeMismatchError(
         f"{shown_name(function.name)} does not take ({shown})",
         code="E1301",
@@ -275,8 +275,12 @@ def resolve_call(
     )
 
 
-def _advice(name: str, types: Sequence[DataType]) -> str:
+def _advice(name: str, types: Sequence[DataType], signatures: Sequence[Signature]) -> str:
     """What was meant, where that is known."""
+    if not any(s.args and _takes_so_many(s, len(types)) for s in signatures):
+        return ""
+    if name == "-" and len(types) == 2 and all(t.is_timestamp or t.root is TypeRoot.DATE for t in types):
+        return "the time between two is TIMESTAMPDIFF(SECOND, from, to); "
     if name == "+" and any(t.is_character for t in types):
         return "texts are joined with ||, and CAST makes a number of a text; "
     times = any(t.is_timestamp or t.root is TypeRoot.DATE for t in types)
@@ -289,13 +293,17 @@ def _advice(name: str, types: Sequence[DataType]) -> str:
     return ""
 
 
+def _takes_so_many(signature: Signature, count: int) -> bool:
+    required = sum(not a.is_optional for a in signature.args)
+    return required <= count and (count <= len(signature.args) or signature.variadic)
+
+
 def _match(signature: Signature, given: CallTypes, exact: bool) -> tuple[tuple[DataType, ...], DataType] | None:
     if signature.rule is not None:
         return signature.rule(given)
-    formal = signature.args
-    required = sum(not a.is_optional for a in formal)
-    if len(given) < required or (len(given) > len(formal) and not signature.variadic):
+    if not _takes_so_many(signature, len(given)):
         return None
+    formal = signature.args
     coerced: list[DataType] = []
     for index, type_ in enumerate(given):
         argument = formal[min(index, len(formal) - 1)]

@@ -13,7 +13,7 @@ from sqlglot import exp
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal
-from runtime.expr.typing import explicit_cast, implicit_cast
+from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.operators import comparison
 from sqlengine.bind.session import ExpressionRules
@@ -90,7 +90,14 @@ def _item(binder: ExpressionRules, tree: exp.Bracket) -> Expr:
             return Call("ITEM", (value, index), value.type.children[0].with_nullable(True), span=span)
         case TypeRoot.MAP:
             key_type, value_type = value.type.children
-            comparison("=", Literal(None, key_type), index, span)
+            if comparison_type(key_type, index.type) is None:
+                key = key_type.with_nullable(True)
+                raise TypeMismatchError(
+                    f"the keys of the map are {key}, and this one is {index.type.with_nullable(True)}",
+                    code="E1304",
+                    span=span,
+                    hint="for example ['key']" if key.is_character else f"CAST it AS {key}",
+                )
             return Call("ITEM", (value, cast_to(index, key_type, span)), value_type.with_nullable(True), span=span)
         case _:
             raise TypeMismatchError(

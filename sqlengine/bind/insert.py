@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from planner.logical.nodes import LogicalNode, Sink
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType, TypeRoot
@@ -23,6 +25,7 @@ from sqlengine.bind.construct import cast_explicitly
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
+from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
 __all__ = ["bind_insert", "bind_insert_source", "insert_columns"]
@@ -50,6 +53,9 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
     entries = statement.partition.values if statement.partition is not None else ()
     named = [(c.text, c.span) for c in statement.columns] + [(n.text, n.span) for n, _ in entries]
     _check_names(named, table, [n for n, _ in target])
+    for i, (name, span) in enumerate(named):
+        if name in (n for n, _ in named[:i]):
+            raise _twice(name, table.path.name, span)
     static = {
         name.text: bind_expression(value.expression, (), context, place=f'the partition "{name.text}"')
         for name, value in entries
@@ -57,12 +63,27 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
     }
     if statement.overwrite:
         sink = _overwriting(sink, statement, static, dict(target), context)
-    query = source_query(statement.query.query, context)
     columns = [c.text for c in statement.columns]
+    _check_values(statement, len(columns or target) - len(static), table.path.name)
+    query = source_query(statement.query.query, context)
     spans = item_spans(statement.query.query, len(query.names))
     plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
     span = statement.table.span
     return Sink(plan, sink, str(table.path), statement.overwrite, statement.on_conflict, span=span)
+
+
+def _check_values(statement: Insert, wanted: int, table: str) -> None:
+    """Raise BindError for `VALUES 1, 'a'`: rows of one value each, where a row has several."""
+    query = statement.query.query
+    if not isinstance(query, exp.Values) or wanted == 1 or len(query.expressions) == 1:
+        return
+    if all(span_of(row) == span_of(row.expressions[0]) for row in query.expressions):
+        raise BindError(
+            f"each of these values is a row of its own, and a row of {table} has {_columns(wanted)}",
+            code="E1224",
+            span=span_of(query),
+            hint="put the values of a row in parentheses: VALUES (1, 'a'), (2, 'b')",
+        )
 
 
 def _overwriting(
@@ -122,9 +143,7 @@ def bind_insert_source(
     filled = list(columns) or [n for n, _ in target if n not in static]
     doubled = next((n for i, n in enumerate(filled) if n in filled[:i] or n in static), None)
     if doubled is not None:
-        raise BindError(
-            f'the column "{doubled}" of {table} is given twice', code="E1224", span=whole, hint="name each column once"
-        )
+        raise _twice(doubled, table, whole)
     if len(filled) != len(query.names):
         raise BindError(
             f"the query has {_columns(len(query.names))} for {_columns(len(filled))} of {table}{insertion.schemas()}",
@@ -144,6 +163,12 @@ def bind_insert_source(
         else:
             items.append((fresh_column(name, value.type.materialized()), value))
     return select_columns(query.plan, items)
+
+
+def _twice(column: str, table: str, span: Span | None) -> BindError:
+    return BindError(
+        f'the column "{column}" of {table} is given twice', code="E1224", span=span, hint="name each column once"
+    )
 
 
 def _columns(count: int) -> str:

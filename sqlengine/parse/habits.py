@@ -81,6 +81,8 @@ _NO_OBJECTS = {
     "PROCEDURE": "there are no procedures",
 }
 _REGEXP = "write REGEXP(text, 'pattern')"
+_PIVOT = "there is no PIVOT: write an aggregate for each column, such as SUM(x) FILTER (WHERE name = 'a')"
+_DAY_OF_WEEK = ("WEEKDAY", "DAYOFWEEK", "DAY_OF_WEEK")
 
 
 class _Place:
@@ -141,8 +143,8 @@ def _operators(p: _Place) -> str | None:
         if _EXPRESSION in p.expected or "a table" in p.expected:
             return "a name that needs quotes stands in `back-ticks`"
         return f"an array type is written ARRAY<{p.near(-1).text}>" if "," in p.expected else None
-    if p.token.kind is STRING and p.after("IS"):
-        return "compare a value with =; IS is for NULL, TRUE and FALSE"
+    if p.token.kind in (STRING, NUMBER) and (p.after("IS") or p.after("IS", "NOT")):
+        return f"compare a value with {'<>' if p.after('NOT') else '='}; IS is for NULL, TRUE and FALSE"
     return None
 
 
@@ -156,7 +158,9 @@ def _intervals(p: _Place) -> str | None:
         parts = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]*)\s*", p.near(-1).value)
         return f"write {_interval(parts[1], parts[2])}" if parts else "for example INTERVAL '5' MINUTE"
     if p.after("EXTRACT", "("):
-        return f"write EXTRACT(HOUR FROM {p.token.text})"
+        if p.word in _DAY_OF_WEEK:
+            return "the day of the week is DOW, 1 for Sunday"
+        return None if p.near(1).upper == "FROM" else f"write EXTRACT(HOUR FROM {p.token.text})"
     return None
 
 
@@ -174,6 +178,8 @@ def _commas(p: _Place) -> str | None:
         return "remove one of the commas"
     if p.after(",") and (p.word in _CLAUSES or p.word in (")", "UNION", ";") or p.token.kind is END):
         return "remove the comma before it"
+    if p.word == "BY" and p.near(-1).upper == "PARTITION" and p.near(-2).upper == ",":
+        return "PARTITION BY belongs to the table: leave out the comma before it"
     if p.word == "," and p.near(-2).upper == "LIMIT":
         return f"write LIMIT {p.near(1).text} OFFSET {p.near(-1).text}"
     return None
@@ -181,6 +187,23 @@ def _commas(p: _Place) -> str | None:
 
 def _brackets(p: _Place) -> str | None:
     opened = _open_bracket(p)
+    if p.word == "SELECT" and p.after("("):
+        return 'did you mean "EXISTS"?' if p.near(-2).upper in ("EXIST", "EXISTIS", "EXITS", "EXSITS") else None
+    if (
+        p.expected == ("(",)
+        and p.token.kind in (WORD, QUOTED)
+        and p.near(-1).upper in ("USING", "KEY", "CUBE", "ROLLUP")
+    ):
+        before = "PRIMARY KEY" if p.near(-1).upper == "KEY" else p.near(-1).upper
+        return f"write {before} ({p.token.text})"
+    if p.after("CUBE") or p.after("ROLLUP"):
+        return f"write {p.near(-1).upper} ({p.token.text})" if p.token.kind in (WORD, QUOTED) else None
+    if p.after("DESCRIPTOR", "(") and p.token.kind is STRING:
+        return f"a column stands without quotes: DESCRIPTOR({p.token.value})"
+    if p.expected == ("(",) and p.after("AS") and p.word in ("SELECT", "VALUES"):
+        return "the query of WITH stands in parentheses"
+    if any(p.near(-i).upper in ("PIVOT", "UNPIVOT") for i in range(1, 5)):
+        return _PIVOT
     if p.word == ")" and opened is None:
         return 'there is no "(" that it closes'
     if p.word == ")" and p.after("IN", "("):
@@ -222,8 +245,14 @@ def _clauses(p: _Place) -> str | None:
         return _UNNEST
     if p.word == "UNNEST" and _EXPRESSION in p.expected:
         return _UNNEST
-    if p.word == "SELECT" and _EXPRESSION in p.expected:
+    if p.word == "SELECT" and _EXPRESSION in p.expected and not p.after("("):
         return "one SELECT is too much" if p.after("SELECT") else "a subquery stands in parentheses"
+    if p.word == "FROM" and p.after("SELECT"):
+        return "name columns between SELECT and FROM, or write SELECT *"
+    if p.after("SELECT", "*") and p.token.kind in (WORD, QUOTED):
+        return f"write SELECT * FROM {p.token.text}"
+    if p.word == "OUTER":
+        return "write LEFT, RIGHT or FULL OUTER JOIN"
     if p.after("EMIT") or p.word == "EMIT":
         return FOREIGN["EMIT"]
     if p.word == "FOR" and p.near(1).upper == "SYSTEM":
@@ -247,6 +276,32 @@ def _wrong_order(p: _Place) -> str | None:
     return None
 
 
+def _statements(p: _Place) -> str | None:
+    """Words that a statement lacks before a name."""
+    if p.token.kind is WORD and p.word not in _CLAUSES:
+        name = p.token.text
+        if p.after("DROP") and p.near(1).upper in ("", ";"):
+            return f"write DROP TABLE {name}, or DROP VIEW {name}"
+        if p.after("SHOW", "CREATE"):
+            return f"write SHOW CREATE TABLE {name}, or SHOW CREATE VIEW {name}"
+        if p.after("SHOW", "COLUMNS"):
+            return f"write SHOW COLUMNS FROM {name}"
+        if p.after("DELETE"):
+            return f"write DELETE FROM {name}"
+        if p.after("ANALYZE"):
+            return f"write ANALYZE TABLE {name} COMPUTE STATISTICS"
+        if p.near(-1).upper == "JOB" and p.near(-2).upper in ("STOP", "DESCRIBE", "DESC"):
+            end = p.near(2).end if p.near(1).upper == "-" else p.token.end
+            return f"write '{p.text[p.token.start : end]}', in single quotes"
+        if p.word == "NOT" and p.after("IF") and p.near(1).kind is WORD:
+            return "write IF NOT EXISTS"
+    if p.expected == ("EPOCH",):
+        return _EPOCHS
+    if p.word == "SET" and p.near(-2).upper == "INTO":
+        return f"write INSERT INTO {p.near(-1).text} (a, b) VALUES (..)"
+    return None
+
+
 def _definitions(p: _Place) -> str | None:
     if p.after("CREATE") and p.word in _NO_OBJECTS:
         return _NO_OBJECTS[p.word]
@@ -255,6 +310,16 @@ def _definitions(p: _Place) -> str | None:
     if p.expected == ("a key in single quotes",) and p.token.kind in (WORD, QUOTED):
         value = p.near(2).text if p.near(2).kind is STRING else "'value'"
         return f"write '{p.token.value}' = {value}"
+    if p.expected == ("a value in single quotes",) and p.token.kind in (WORD, QUOTED, NUMBER):
+        return f"write '{p.token.value}'"
+    if p.word == "(" and p.near(1).kind is STRING and p.near(2).upper == "=" and p.after(")"):
+        return "options stand behind WITH: WITH ('connector' = ..)"
+    if p.after("ARRAY") and "<" in p.expected:
+        return f"write ARRAY<{p.token.text}>"
+    if p.word == ">" and p.near(-2).upper == "<" and p.near(-3).upper == "MAP":
+        return f"write MAP<key type, {p.near(-1).text}>"
+    if "a type" in p.expected and p.near(-1).kind in (WORD, QUOTED):
+        return f"for example {p.near(-1).text} STRING"
     if "AS" in p.expected and p.near(-3).upper == "WATERMARK":
         column = p.near(-1).text
         return f"for example WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND"
@@ -289,6 +354,7 @@ _RULES: tuple[Callable[[_Place], str | None], ...] = (
     _intervals,
     _commas,
     _clauses,
+    _statements,
     _definitions,
     _brackets,
     _select_list,

@@ -174,7 +174,7 @@ class TableGrammar(QueryGrammar):
                 self.refuse("a temporary table cannot be made from a query", at, "leave out TEMPORARY")
             fields["query"] = self.query_text()
         elif elements.order:
-            self.refuse("a column needs a type", elements.order[0].span)
+            self.refuse("a column needs a type", elements.order[0].span, f"for example {elements.order[0]} STRING")
         elif replace:
             self.fail("AS", hint="REPLACE TABLE takes the rows of a query")
         return CreateTable(
@@ -201,7 +201,9 @@ class TableGrammar(QueryGrammar):
             self.fail(",", ")")
         self.advance()
         if found.order and found.columns:
-            self.refuse("either all columns have a type or none", found.order[0].span)
+            self.refuse(
+                "either all columns have a type or none", found.order[0].span, f"for example {found.order[0]} STRING"
+            )
         return found
 
     def _element(self, found: _Elements) -> None:
@@ -226,7 +228,9 @@ class TableGrammar(QueryGrammar):
 
     def _keep_key(self, found: _Elements, key: PrimaryKey, start: Token) -> None:
         if found.primary_key is not None:
-            self.refuse("a table has one primary key", key.span)
+            self.refuse(
+                "a table has one primary key", key.span, "name all of its columns: PRIMARY KEY (a, b) NOT ENFORCED"
+            )
         found.primary_key = key
 
     def _column(self) -> tuple[ColumnDefinition, PrimaryKey | None]:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from runtime.core.errors import TypeMismatchError
 from runtime.core.schema import Schema
+from runtime.core.types import TypeRoot
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import Assigned, TypeSpec
+from sqlengine.parse.spans import span_of
 
 __all__ = ["Tree", "delete_query", "select_all", "update_query", "where_equal"]
 
@@ -35,13 +38,22 @@ def delete_query(statement: st.Delete, path: tuple[str, str, str], schema: Schem
 
 
 def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schema) -> exp.Select:
-    """`SELECT old columns, new columns FROM table WHERE condition`; new values become their column's type, as in INSERT."""
+    """`SELECT old columns, new columns FROM table WHERE condition`; new values become their column's type, as in INSERT.
+
+    Raises TypeMismatchError E1302 for AND between assignments."""
     new = {name.text: value.expression for name, value in statement.assignments}
     selected: list[exp.Expr] = [_column(name) for name in schema.names]
     for field in schema:
         value: exp.Expr = _column(field.name)
         if field.name in new:
             given = new[field.name].copy()
+            if isinstance(given, exp.And) and field.type.root is not TypeRoot.BOOLEAN:
+                raise TypeMismatchError(
+                    f'the new value of "{field.name}" is a condition, and the column is {field.type.with_nullable(True)}',
+                    code="E1302",
+                    span=span_of(given),
+                    hint="put a comma between the columns to set: SET a = 1, b = 2",
+                )
             value = Assigned(this=given, to=TypeSpec(this=field.type.with_nullable(True)), column=field.name)
         selected.append(exp.Alias(this=value, alias=exp.to_identifier(f"new {field.name}", quoted=True)))
     return _selected(selected, path, statement.alias, statement.where)

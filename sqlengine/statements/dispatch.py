@@ -42,12 +42,12 @@ def execute(statement: st.Statement, session: Session) -> Result:
         return jobs.create_savepoint(statement, session)
     run = _RUN.get(type(statement))
     if run is None:
-        words = " ".join(statement.text.split()[:2]).upper()
+        words = " ".join(statement.text.split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
         raise UnsupportedError(
             f"{words} cannot be carried out by this engine",
             code="E1604",
             span=statement.span,
-            hint="see docs/flink-compatibility.md",
+            hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
     defines = isinstance(statement, _DEFINITIONS)
     with session.views.lock:
@@ -70,6 +70,24 @@ _DEFINITIONS = (
     ddl.AlterView, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
+
+
+_PYTHON = (
+    "there is no JVM here: CREATE FUNCTION f AS 'package.module.function' LANGUAGE PYTHON takes a function of yours"
+)
+_PLANS = "run the INSERT itself: its plan is kept with its checkpoints"
+_MODULES = "all functions are there without modules: SHOW FUNCTIONS lists them"
+_INSTEAD: dict[type[st.Statement], str] = {
+    st.AddJar: _PYTHON,
+    st.RemoveJar: _PYTHON,
+    st.CompilePlan: _PLANS,
+    st.ExecutePlan: _PLANS,
+    st.LoadModule: _MODULES,
+    st.UnloadModule: _MODULES,
+    st.UseModules: _MODULES,
+    st.Call: "there are no procedures; HELP lists the statements of the shell",
+}
+"""What to do instead of statements of Flink that are not there."""
 
 
 _RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {

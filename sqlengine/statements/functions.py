@@ -122,7 +122,10 @@ def _load(identifier: str, span: Span) -> Any:
     if found is None:
         known = [n for n, thing in vars(module).items() if callable(thing) or isinstance(thing, UserFunction)]
         raise CatalogError(
-            f"the Python module '{path}' has no '{name}'", code="E1443", span=span, hint=did_you_mean(name, known)
+            f"the Python module '{path}' has no '{name}'",
+            code="E1443",
+            span=span,
+            hint=did_you_mean(name, known) or "write 'package.module.function' of a function in that module",
         )
     return found
 

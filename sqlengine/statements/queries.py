@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from runtime.core.errors import (
     BindError,
     ExpressionError,
     PlanningError,
+    Span,
     TypeMismatchError,
     UnsupportedError,
     did_you_mean,
@@ -156,6 +158,7 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
     planned = _plan(inserts, session, live=False)
     plans = [plan.physical for plan in planned]
+    target = inserts[0][0].table.span if len(inserts) == 1 else None
     name = session.jobs.next_id()
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
@@ -164,7 +167,8 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
         running = session.jobs.start(name, text, job)
         return _background(running, text)
     if job.bounded:
-        session.jobs.run(name, text, job)
+        with _pointing_at_target(target):
+            session.jobs.run(name, text, job)
         session.publish(dict.fromkeys(into_memory))
         return _written(job, inserts)
     if into_memory:
@@ -175,6 +179,17 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
         verify(session, job, planned)
     shares = bool(into_memory) or _reads_memory(job)
     return _background(session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None), text)
+
+
+@contextmanager
+def _pointing_at_target(span: Span | None) -> Generator[None]:
+    """What the table of an INSERT does not take is told at its name."""
+    try:
+        yield
+    except ExpressionError as error:
+        if error.code == "E2011":
+            error.span = error.span or span
+        raise
 
 
 def _reads_memory(job: Job) -> bool:

@@ -139,7 +139,7 @@ def _not_a_table(found: CatalogView | MaterializedView, span: Span) -> CatalogEr
         f'"{found.path.name}" is {with_article(kind)}, not a table',
         code="E1409",
         span=span,
-        hint=f"use the statements for {with_article(kind.upper())}",
+        hint=f"DROP and ALTER name its kind: DROP {kind.upper()} {found.path.name}",
     )
 
 

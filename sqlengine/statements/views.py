@@ -8,6 +8,7 @@ from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlE
 from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
+from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
@@ -115,10 +116,10 @@ def drop_view(statement: st.DropView, session: Session) -> Result:
     view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
     if not isinstance(view, CatalogView):
         raise CatalogError(
-            f'"{view.path.name}" is not a view',
+            f'"{view.path.name}" is a {_kind(view)}, not a view',
             code="E1409",
             span=statement.name.span,
-            hint="use DROP TABLE or DROP MATERIALIZED VIEW",
+            hint=f"write DROP {_kind(view).upper()} {view.path.name}",
         )
     session.catalogs.remove(view)
     return Result.ok()
@@ -131,16 +132,22 @@ def drop_materialized_view(statement: st.DropMaterializedView, session: Session)
     view = session.catalogs.get(statement.name.parts, statement.name.span, "materialized view")
     if not isinstance(view, MaterializedView):
         raise CatalogError(
-            f'"{view.path.name}" is not a materialized view',
+            f'"{view.path.name}" is a {_kind(view)}, not a materialized view',
             code="E1409",
             span=statement.name.span,
-            hint="use DROP TABLE or DROP VIEW",
+            hint=f"write DROP {_kind(view).upper()} {view.path.name}",
         )
     _check_unread(view, session, statement.name.span)
     session.views.remove(view.path)
     session.memory.pop(view.storage, None)
     session.catalogs.remove(view)
     return Result.ok()
+
+
+def _kind(thing: CatalogObject) -> str:
+    if isinstance(thing, MaterializedView):
+        return "materialized view"
+    return "view" if isinstance(thing, CatalogView) else "table"
 
 
 def _check_unread(view: MaterializedView, session: Session, span: Span) -> None:
