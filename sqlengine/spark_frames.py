@@ -70,7 +70,7 @@ class Declared:
         if self.rowtime is not None:
             types[self.rowtime] = _event_time(self.rowtime, types[self.rowtime])
         marks = () if self.rowtime is None else ((self.rowtime, self.watermark or f"`{self.rowtime}`"),)
-        return TableSchema(tuple(types.items()), (), marks, tuple(self.primary_key))
+        return TableSchema(tuple(types.items()), watermarks=marks, keys=tuple(self.primary_key))
 
 
 class Frames:

@@ -13,8 +13,9 @@ Options:
 
 - `query`: what is read.
 - `script`: statements before it, most often CREATE TABLE.
-- `checkpoint`: a folder that driver and executors reach, for the state of the query and for changes that Spark has not
-  taken yet. A stream that is to go on after a restart needs one; without it the folder is a temporary one.
+- `checkpoint`: a folder that driver and executors reach, or a URI that pyarrow knows, for the state of the query and for
+  changes that Spark has not taken yet. A stream that is to go on after a restart needs one; without it the folder is a
+  temporary one.
 - `checkpoint.interval`: how often changes become visible to Spark, 1 s when not given: each time with a checkpoint.
 - `changelog`: `false` leaves out the column `op`, the row kind. A stream without it needs a query whose rows are never
   taken back.
@@ -34,7 +35,7 @@ import pyarrow as pa
 from runtime.core.errors import OptionError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.local.job import Job
 from runtime.spark import data_source
-from runtime.spark.epoch_log import EpochLog, EpochLogSink
+from runtime.spark.epoch_log import EpochLog, EpochLogSink, below
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from sqlengine.environment import TableEnvironment
 from sqlengine.result import Result
@@ -92,11 +93,11 @@ class SparkQuery:
 
     def follow(self) -> FollowedQuery:
         folder = self._options.get("checkpoint") or tempfile.mkdtemp(prefix="sqlengine-changes-")
-        log = EpochLog(f"{folder.rstrip('/')}/changes")
+        log = EpochLog(below(folder, "changes"))
         t_env = self._environment()
         try:
             config = t_env.get_config()
-            config.set("execution.checkpointing.dir", f"{folder.rstrip('/')}/state")
+            config.set("execution.checkpointing.dir", below(folder, "state").replace("s3a://", "s3://", 1))
             config.set("execution.checkpointing.interval", self._options.get("checkpoint.interval", "1 s"))
             t_env.session.inserts_in_background = True
             t_env.session.registry.connectors.add(

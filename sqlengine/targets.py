@@ -16,7 +16,7 @@ from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.sinks import WRITE_IN_TASKS
 from runtime.spark.sources import READ_IN_TASKS
 
-__all__ = ["SPARK_MASTER", "TARGET", "TARGET_OPTIONS", "JobTarget", "target_options"]
+__all__ = ["SPARK_MASTER", "SPARK_PREFIX", "TARGET", "TARGET_OPTIONS", "JobTarget", "target_options"]
 
 TARGET = text_option(
     "execution.target",
@@ -26,6 +26,8 @@ TARGET = text_option(
 SPARK_MASTER = text_option(
     "sqlengine.spark.master", "", "the master of a new Spark session; this machine with all its cores when not given"
 )
+SPARK_PREFIX = "spark."
+"""What the options of Spark itself begin with: those of a session that is made here."""
 TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS)
 
 
@@ -43,7 +45,8 @@ class JobTarget:
         if options.get(TARGET).lower() != "spark":
             return Dataflow
         if self.cluster is None:
-            self.cluster = Cluster(self.spark or spark_session(options.get(SPARK_MASTER)))
+            given = {key: value for key, value in options.as_dict().items() if key.startswith(SPARK_PREFIX)}
+            self.cluster = Cluster(self.spark or spark_session(options.get(SPARK_MASTER), given))
         return partial(SparkDataflow, cluster=self.cluster)
 
 

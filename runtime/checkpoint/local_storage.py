@@ -99,6 +99,8 @@ class LocalStorage:
         folder, name = os.path.split(self._path(path))
         waiting = os.path.join(folder, "_" + name)
         _make_folder(folder)
+        with suppress(FileNotFoundError):
+            os.unlink(waiting)  # A crash has left it.
         file = _LocalFile(waiting)
         try:
             file.write(data)

@@ -29,7 +29,7 @@ from runtime.checkpoint.segments import Damage, SegmentReader
 from runtime.checkpoint.storage import Storage
 from runtime.core.errors import CheckpointError, InternalError, OptionError
 
-__all__ = ["CheckpointInfo", "CheckpointStore", "Restored", "read_savepoint", "write_savepoint"]
+__all__ = ["CheckpointInfo", "CheckpointStore", "Restored", "read_savepoint", "write_savepoint", "storage_at"]
 
 _FOLDER = re.compile(r"chk-(\d+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -55,7 +55,7 @@ class CheckpointStore:
             raise OptionError(
                 f"option 'execution.checkpointing.num-retained' cannot be '{retained}'", hint="it is at least 1"
             )
-        self._storage = _storage(location, _folder_name(job))
+        self._storage = storage_at(location, _folder_name(job))
         self._job = job
         self._retained = retained
         self._token = secrets.token_hex(4)
@@ -312,7 +312,7 @@ def jobs_at(location: str) -> dict[str, str]:
 
     Raises CheckpointError E3406 when they cannot be read.
     """
-    storage = _storage(location, "")
+    storage = storage_at(location, "")
     found: dict[str, str] = {}
     try:
         newest: dict[str, int] = {}
@@ -358,8 +358,8 @@ def _write_failure(error: Exception, writer: ImageWriter, what: str) -> Exceptio
     return error
 
 
-def _storage(location: str | fs.FileSystem, folder: str) -> Storage:
-    """A folder at a location."""
+def storage_at(location: str | fs.FileSystem, folder: str) -> Storage:
+    """A folder at a location: a path, a URI that pyarrow knows, or a file system. Raises CheckpointError E3406."""
     if isinstance(location, fs.FileSystem):
         return ObjectStorage(location, folder, f"{location.type_name}:{folder}")
     if "://" not in location:
@@ -383,7 +383,7 @@ def _parted(path: str) -> tuple[Storage, str]:
     above, _, name = head.rstrip("/").rpartition("/")
     if not above and not head.startswith("/"):
         above = "."
-    return _storage((above or "/") + mark + query, ""), name
+    return storage_at((above or "/") + mark + query, ""), name
 
 
 def _folder_name(job: str) -> str:

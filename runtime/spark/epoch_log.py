@@ -10,21 +10,20 @@ has seen is never computed again. Epochs count from 1. Reading them again gives 
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from runtime.checkpoint.store import storage_at
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.table import Delivery
 
-__all__ = ["EpochLog", "EpochLogSink"]
+__all__ = ["EpochLog", "EpochLogSink", "below"]
 
 _NAME = "log"
 _FORGOTTEN = "forgotten"
@@ -35,18 +34,34 @@ def _file(epoch: int) -> str:
     return f"{epoch:012d}{_SUFFIX}"
 
 
+def below(folder: str, name: str) -> str:
+    """A folder in a folder, which may be a URI with options behind a question mark."""
+    head, mark, options = folder.partition("?") if "://" in folder else (folder, "", "")
+    return f"{head.rstrip('/')}/{name}{mark}{options}"
+
+
 class EpochLog:
-    """The files of a log. Raises ConnectorError E3110 for a folder that cannot be made."""
+    """The files of a log.
+
+    Args:
+        folder: a path, or a URI that pyarrow knows (`s3a://`, as Spark has it, is `s3://`).
+    Raises:
+        ConnectorError: E3110 it cannot be written.
+        CheckpointError: E3406 it cannot be reached.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        above, mark, options = folder.partition("?") if "://" in folder else (folder, "", "")
+        above, _, last = above.rstrip("/").rpartition("/")
+        place = f"{above or '/'}{mark}{options}"
+        self._storage = storage_at("s3://" + place[6:] if place.startswith("s3a://") else place, last)
         try:
-            os.makedirs(folder, exist_ok=True)
-            if not os.path.exists(self._path(_NAME)):
-                self._write(_NAME, uuid.uuid4().hex.encode())
+            if _NAME not in self._storage.files():
+                self._storage.publish(_NAME, uuid.uuid4().hex.encode())
         except OSError as error:
             raise ConnectorError(
-                f"cannot write to {folder}: {error.strerror}",
+                f"cannot write to {folder}: {error.strerror or error}",
                 code="E3110",
                 hint="the option 'checkpoint' names a folder that the driver may write and executors can read",
             ) from error
@@ -54,8 +69,7 @@ class EpochLog:
     @property
     def name(self) -> str:
         """Tells this log from any other, one made anew at the same place included."""
-        with open(self._path(_NAME)) as file:
-            return file.read()
+        return self._storage.read(_NAME).to_pybytes().decode()
 
     def latest(self) -> int:
         """The last epoch that is shown; 0 when there is none yet."""
@@ -68,8 +82,7 @@ class EpochLog:
     def read(self, epoch: int) -> pa.RecordBatch:
         """The changes of an epoch. Raises ConnectorError E3113 when they are gone."""
         try:
-            with pa.OSFile(self._path(_file(epoch))) as file:
-                return pa.ipc.open_stream(file).read_next_batch()
+            return pa.ipc.open_stream(self._storage.read(_file(epoch))).read_next_batch()
         except FileNotFoundError as error:
             raise ConnectorError(
                 f"the changes of epoch {epoch} are not in {self.folder}",
@@ -80,16 +93,14 @@ class EpochLog:
     def forget(self, epoch: int) -> None:
         """Nobody will read the epochs up to this one again."""
         if epoch > self.forgotten():
-            self._write(_FORGOTTEN, str(epoch).encode())
+            self._storage.publish(_FORGOTTEN, str(epoch).encode())
         for old in self.epochs(0, epoch):
-            with suppress(FileNotFoundError):
-                os.unlink(self._path(_file(old)))
+            self._storage.delete(_file(old))
 
     def forgotten(self) -> int:
         """The last epoch that was forgotten; 0 when none was."""
         try:
-            with open(self._path(_FORGOTTEN)) as file:
-                return int(file.read())
+            return int(self._storage.read(_FORGOTTEN).to_pybytes())
         except FileNotFoundError:
             return 0
 
@@ -100,41 +111,39 @@ class EpochLog:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_batch(rows)
-        self._write("." + _file(epoch), sink.getvalue())
+        self._storage.publish("." + _file(epoch), sink.getvalue().to_pybytes())
 
     def show(self, epoch: int) -> None:
         """Show an epoch that is staged, unless that is done. Raises ConnectorError E3113 when it is gone."""
         try:
-            os.rename(self._path("." + _file(epoch)), self._path(_file(epoch)))
+            staged = self._storage.read("." + _file(epoch))
         except FileNotFoundError as error:
-            if epoch > self.forgotten() and not os.path.exists(self._path(_file(epoch))):
+            if epoch > self.forgotten() and epoch not in self._shown():
                 raise ConnectorError(
                     f"the changes of epoch {epoch} are gone from {self.folder}",
                     code="E3113",
                     hint="begin anew with another folder in the option 'checkpoint'",
                 ) from error
+            return
+        # Copied and not renamed: not every store renames at once.
+        self._storage.publish(_file(epoch), staged.to_pybytes())
+        self._storage.delete("." + _file(epoch))
 
     def remove_staged(self) -> None:
         """Remove what was staged and never shown."""
-        for name in os.listdir(self.folder):
+        for name in self._storage.files():
             if name.startswith(".") and name.endswith(_SUFFIX):
-                os.unlink(self._path(name))
+                self._storage.delete(name)
+
+    def begin_anew(self) -> EpochLog:
+        """An empty log at the same place, under another name."""
+        for name in self._storage.files():
+            self._storage.delete(name)
+        return EpochLog(self.folder)
 
     def _shown(self) -> list[int]:
-        names = (n.removesuffix(_SUFFIX) for n in os.listdir(self.folder) if n.endswith(_SUFFIX) and n[0] != ".")
+        names = (n.removesuffix(_SUFFIX) for n in self._storage.files() if n.endswith(_SUFFIX) and n[0].isdigit())
         return [int(name) for name in names]
-
-    def _write(self, name: str, data: Any) -> None:
-        """A whole file, which appears at once and survives a crash."""
-        path = self._path(name)
-        with open(path + ".part", "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(path + ".part", path)
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
 
 
 @dataclass(frozen=True)

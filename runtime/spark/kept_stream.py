@@ -1,7 +1,7 @@
 """A streaming DataFrame that a job can go on with: its micro-batches are kept until a checkpoint is behind them.
 
-    <folder>/spark   the checkpoint of Spark's query
-    <folder>/rows    its micro-batches, by number (`EpochLog`)
+    <folder>/rows          its micro-batches, by number (`EpochLog`)
+    <folder>/spark-<name>  the checkpoint of Spark's query, by the name of that log
 
 Spark computes a micro-batch that was not done again, with the same rows; one that is kept already is not kept twice. A
 position is `{"log": name, "epoch": micro-batches given, "row": rows given of the next}`.
@@ -9,8 +9,6 @@ position is `{"log": name, "epoch": micro-batches given, "row": rows given of th
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from contextlib import suppress
 from typing import Any
@@ -19,7 +17,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
-from runtime.spark.epoch_log import EpochLog
+from runtime.spark.epoch_log import EpochLog, below
 from runtime.spark.session import reached
 
 __all__ = ["KeptStream"]
@@ -33,7 +31,7 @@ class KeptStream:
 
     Args:
         source: a `FrameSource`.
-        folder: belongs to this table alone, and to one job.
+        folder: belongs to this table alone, and to one job: a path, or a URI that pyarrow and Spark know.
     """
 
     def __init__(self, source: Any, folder: str) -> None:
@@ -48,7 +46,7 @@ class KeptStream:
         self._closed = False
 
     def seek(self, position: Any) -> None:
-        log = EpochLog(os.path.join(self._folder, "rows"))
+        log = EpochLog(below(self._folder, "rows"))
         if log.name != position["log"]:
             raise ConnectorError(
                 f"{self._source.name} is a streaming DataFrame whose rows are not in {self._folder}",
@@ -78,11 +76,11 @@ class KeptStream:
 
     def _started(self) -> EpochLog:
         if self._log is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._log = EpochLog(os.path.join(self._folder, "rows"))
+            self._log = EpochLog(below(self._folder, "rows")).begin_anew()
         if self._query is None:
             writer = self._source.selected().writeStream.foreachBatch(self._keep)
-            self._query = writer.option("checkpointLocation", os.path.join(self._folder, "spark")).start()
+            place = below(self._folder.partition("?")[0], f"spark-{self._log.name}")
+            self._query = writer.option("checkpointLocation", place).start()
         return self._log
 
     def _keep(self, frame: Any, number: int) -> None:

@@ -26,7 +26,7 @@ from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
-from sqlengine.targets import TARGET_OPTIONS
+from sqlengine.targets import SPARK_PREFIX, TARGET_OPTIONS
 from sqlengine.verify.options import EVERY, VERIFY
 from sqlengine.watermark_options import IDLE_TIMEOUT
 
@@ -113,7 +113,7 @@ def set_value(session: Session, key: str, value: str) -> None:
     Flink's."""
     if key in SESSION_OPTIONS:
         SESSION_OPTIONS[key].read(value)
-    elif key not in _ACCEPTED and not key.startswith(_ACCEPTED_PREFIXES):
+    elif key not in _ACCEPTED and not key.startswith((*_ACCEPTED_PREFIXES, SPARK_PREFIX)):
         raise OptionError(
             f"unknown option '{key}'",
             code="E1503",

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import fs
 
+from runtime.checkpoint.object_storage import ObjectStorage
 from runtime.core.errors import ConnectorError, OptionError, UnsupportedError
-from runtime.spark.epoch_log import EpochLog
+from runtime.spark import epoch_log
+from runtime.spark.epoch_log import EpochLog, below
 from sqlengine.spark_source import SparkQuery
 
 SCRIPT = """CREATE TABLE t (k INT, v BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'seed' = '1',
@@ -74,3 +77,40 @@ def test_options(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="taken back"):
         SparkQuery(options(tmp_path, changelog="false")).follow()
     assert SparkQuery(options(tmp_path)).schema().names == ["op", "k", "n", "v"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "uri", "objects"])
+def test_a_log_on_any_store(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "objects":
+        system = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+
+        def store(location: str, folder: str) -> ObjectStorage:
+            assert (location, folder) == ("s3://bucket/q?region=x", "changes")
+            return ObjectStorage(system, f"q/{folder}", location)
+
+        monkeypatch.setattr(epoch_log, "storage_at", store)
+    place = {"folder": str(tmp_path), "uri": tmp_path.as_uri(), "objects": "s3a://bucket/q?region=x"}[kind]
+    log = EpochLog(below(place, "changes"))
+    rows = [pa.RecordBatch.from_pydict({"op": ["+I"], "n": [n]}) for n in range(4)]
+    for epoch in (1, 2, 4):
+        log.stage(epoch, rows[0])
+        log.stage(epoch, rows[epoch - 1])  # After a crash.
+    assert log.latest() == 0
+    log.show(1)
+    log.show(1)
+    log.show(2)
+    again = EpochLog(below(place, "changes"))
+    assert (again.name, again.latest(), again.epochs(0, 9)) == (log.name, 2, [1, 2])
+    assert again.read(2).equals(rows[1])
+    again.remove_staged()
+    with pytest.raises(ConnectorError, match="E3113 the changes of epoch 4 are gone"):
+        again.show(4)
+    again.forget(1)
+    again.show(1)
+    assert (log.forgotten(), log.latest(), log.epochs(0, 9)) == (1, 2, [2])
+    with pytest.raises(ConnectorError, match="E3113 the changes of epoch 1 are not in"):
+        log.read(1)
+    name = log.name
+    anew = log.begin_anew()
+    assert anew.name != name
+    assert (anew.latest(), anew.forgotten()) == (0, 0)

@@ -135,7 +135,7 @@ def test_a_job_goes_on_with_a_streaming_frame(spark: Any, tmp_path: Path) -> Non
             (tmp_path / "in" / f"{number}.json").write_text("".join(f'{{"id": {row}}}\n' for row in rows))
         with TableEnvironment.create(config) as t_env:
             stream = spark.readStream.schema("id INT").json(str(tmp_path / "in"))
-            t_env.create_temporary_view("t", stream, checkpoint=str(tmp_path / "rows"))
+            t_env.create_temporary_view("t", stream, checkpoint=(tmp_path / "rows").as_uri())
             t_env.execute_sql(
                 f"CREATE TABLE out (n BIGINT, v INT) WITH ('connector'='filesystem', 'path'='{tmp_path}/out', 'format'='debezium-json')"
             )
