@@ -12,6 +12,7 @@ import pyarrow as pa
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values, null_mask
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import add_at, count_at, greatest_at, least_at, put_at
 
 __all__ = [
     "DecimalAccumulator",
@@ -34,16 +35,20 @@ def sum_by(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     Floats are added in row order.
     """
     if values.dtype.kind == "f":
-        return np.bincount(group, weights=values, minlength=count)
+        sums = np.zeros(count, dtype=np.float64)
+        add_at(sums, group, values.astype(np.float64, copy=False))
+        return sums
     total = np.zeros(count, dtype=np.int64)
-    np.add.at(total, group, values.astype(np.int64, copy=False))
+    add_at(total, group, values if values.dtype == np.int8 else values.astype(np.int64, copy=False))
     return total
 
 
 def count_by(group: np.ndarray, count: int, weights: np.ndarray | None = None) -> np.ndarray:
     """The number of rows of each group, or the sum of integer `weights` (signs of changes), int64."""
     if weights is None:
-        return np.bincount(group, minlength=count).astype(np.int64, copy=False)
+        counts = np.zeros(count, dtype=np.int64)
+        count_at(counts, group)
+        return counts
     return sum_by(group, weights, count)
 
 
@@ -57,7 +62,7 @@ def min_by(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
         np.fmin.at(least, group, values)
         return least
     least = np.full(count, _highest(values.dtype), dtype=values.dtype)
-    np.minimum.at(least, group, values)
+    least_at(least, group, values)
     return least
 
 
@@ -72,7 +77,7 @@ def max_by(group: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
         greatest = np.full(count, _lowest(values.dtype), dtype=values.dtype)
     # numpy warns of NaN here, which is the answer wanted.
     with np.errstate(invalid="ignore"):
-        np.maximum.at(greatest, group, values)
+        greatest_at(greatest, group, values)
     return greatest
 
 
@@ -87,7 +92,7 @@ def first_row_by(group: np.ndarray, count: int) -> np.ndarray:
 def last_row_by(group: np.ndarray, count: int) -> np.ndarray:
     """The last row of each group, int64, -1 for no rows."""
     last = np.full(count, -1, dtype=np.int64)
-    last[group] = np.arange(len(group))
+    put_at(last, group, np.arange(len(group)))
     return last
 
 

@@ -175,9 +175,15 @@ def byte_lengths(array: pa.Array) -> np.ndarray:
     return lengths
 
 
-def binary_array(offsets: np.ndarray, data: np.ndarray, type_: pa.DataType) -> pa.Array:
-    """A large_binary or large_string array over int64 offsets (n + 1) and uint8 data, without copying."""
-    return pa.Array.from_buffers(type_, len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)], 0)
+def binary_array(
+    offsets: np.ndarray, data: np.ndarray, type_: pa.DataType, nulls: np.ndarray | None = None
+) -> pa.Array:
+    """A large_binary or large_string array over int64 offsets (n + 1) and uint8 data, without copying; NULL where `nulls`
+    (n,) is true."""
+    count = len(offsets) - 1
+    validity = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    null_count = 0 if nulls is None else int(np.count_nonzero(nulls))
+    return pa.Array.from_buffers(type_, count, [validity, pa.py_buffer(offsets), pa.py_buffer(data)], null_count)
 
 
 def list_lengths(array: pa.Array, nulls: np.ndarray | None) -> np.ndarray:

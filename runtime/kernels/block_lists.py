@@ -9,11 +9,15 @@ import numpy as np
 from runtime.core.errors import InternalError
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grow, grown, kept_bytes
+from runtime.kernels.indexed import put_at
+from runtime.kernels.native import address, contiguous, kernel
 from runtime.kernels.radix import radix_argsort
 
 __all__ = ["BlockLists"]
 
 _DEAD = -1
+
+_append_to_lists = kernel("append_to_lists", "ppnpppppp", gives=True)
 
 
 class BlockLists:
@@ -51,16 +55,31 @@ class BlockLists:
         """Adds `values[i]` (not in any list now) to the list of `keys[i]`; keys may repeat, their order of arrival is
         kept.
         """
-        count = len(keys)
-        if count == 0:
+        if len(keys) == 0:
             return
+        self._grow_keys(int(keys.max()) + 1)
+        if self._place is not None:
+            self._place = grown(self._place, int(values.max()) + 1)
+        self._live += len(keys)
+        if _append_to_lists is not None:
+            keys, values, left = contiguous(keys), contiguous(values), np.empty(len(keys), np.int64)
+            lists = address(self._arena), address(self._start), address(self._used), address(self._class)
+            place = 0 if self._place is None else address(self._place)
+            count = _append_to_lists(address(keys), address(values), len(keys), *lists, place, address(left))
+            if not count:
+                return
+            keys, values = keys[left[:count]], values[left[:count]]
+        self._append_sorted(keys, values)
+
+    def _append_sorted(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """`append` by runs of equal keys; blocks that are full are moved."""
+        count = len(keys)
         if count > 1 and not (keys[1:] >= keys[:-1]).all():
             order = radix_argsort([keys])
             keys, values = keys[order], values[order]
         first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         touched = keys[first]
         added = np.diff(np.append(first, count))
-        self._grow_keys(int(keys[-1]) + 1)
         needed = self._used[touched] + added
         full = needed > self._room(touched)
         if full.any():
@@ -68,12 +87,10 @@ class BlockLists:
         used = self._used[touched]
         place = np.arange(count, dtype=np.int64)
         place += np.repeat(self._start[touched] + used - first, added)
-        self._arena[place] = values
-        self._used[touched] = used + added
+        put_at(self._arena, place, values)
+        put_at(self._used, touched, used + added)
         if self._place is not None:
-            self._place = grown(self._place, int(values.max()) + 1)
-            self._place[values] = place
-        self._live += count
+            put_at(self._place, values, place)
 
     def remove(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Takes each value (live, each once) out of the list of its key.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runtime.kernels.byte_arena import ByteArena
 from runtime.kernels.hash_index import HashIndex
@@ -79,7 +78,7 @@ class BytesPool:
                     kept = np.flatnonzero(present)
                     rows = kept if rows is None else rows[kept]
                     strings, hashes, found = strings.take(pa.array(kept)), hashes[kept], found[kept]
-            same = pc.equal(self._arena.take(found), strings).to_numpy(zero_copy_only=False)
+            same = self._arena.same(found, strings)
             if same.all():
                 codes[slice(None) if rows is None else rows] = found
                 return codes

@@ -20,6 +20,7 @@ from runtime.kernels.arrow_buffers import (
 )
 from runtime.kernels.byte_arena import ByteArena
 from runtime.kernels.grow import grow, grown, kept_bytes
+from runtime.kernels.indexed import put_at, take_at
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["ColumnStore", "SlotAllocator"]
@@ -163,15 +164,14 @@ class _NullFlags:
         if nulls is None and self._flags is None:
             return
         flags = np.zeros(high, np.bool_) if self._flags is None else grown(self._flags, high, False)
-        flags[slots] = False if nulls is None else nulls
+        put_at(flags, slots, False if nulls is None else nulls)
         self._flags = flags
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> np.ndarray | None:
         if self._flags is None or len(self._flags) == 0:
             return missing
         # Flags may be shorter than the column: slots beyond them have never been NULL.
-        nulls = self._flags.take(slots, mode="clip")
-        nulls &= slots < len(self._flags)
+        nulls = take_at(self._flags, slots)
         return nulls if missing is None else nulls | missing
 
     def part(self, first: int, end: int) -> np.ndarray | None:
@@ -200,13 +200,13 @@ class _FixedColumn(_Column):
     def put(self, slots: np.ndarray, array: pa.Array, high: int) -> None:
         grow(self, "_values", high)
         self._high = max(self._high, high)
-        self._values[slots] = fixed_values(array)
+        put_at(self._values, slots, fixed_values(array))
         self._nulls.put(slots, null_mask(array), high)
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
         if len(self._values) == 0:
             return pa.nulls(len(slots), self._type)
-        values = self._values.take(slots, axis=0, mode="clip")
+        values = take_at(self._values, slots)
         return fixed_array(values, self._type, self._nulls.take(slots, missing))
 
     def part(self, first: int, end: int) -> pa.Array:
@@ -281,7 +281,7 @@ class _BytesColumn(_Column):
         self._live += len(slots)
         self._live_bytes += int(self._arena.lengths(places).sum())
         if self._places is not None:
-            self._places[slots] = places + 1
+            put_at(self._places, slots, (places + 1).astype(self._places.dtype))
             self._reclaim()
 
     def _append_coded(self, array: pa.DictionaryArray) -> np.ndarray:
@@ -300,9 +300,7 @@ class _BytesColumn(_Column):
                 return pa.nulls(len(slots), self._type)
             places = np.minimum(slots, len(self._arena) - 1)
         else:
-            places = self._places.take(slots, mode="clip").astype(np.int64)
-            if missing is not None:
-                places[missing] = 0
+            places = take_at(self._places, slots).astype(np.int64)
             places -= 1
         return self._at(places)
 
@@ -325,8 +323,7 @@ class _BytesColumn(_Column):
             wanted = np.zeros(end - first, np.bool_)
             wanted[places - first] = True
             return self._arena.array(self._wide)[first:end].filter(pa.array(wanted))
-        absent = places < 0
-        return self._arena.array(self._wide).take(pa.array(places, mask=absent if absent.any() else None))
+        return self._arena.take(places, self._wide)
 
     def reading_order(self, slots: np.ndarray) -> np.ndarray:
         if self._places is None or len(slots) < _MANY:
@@ -358,12 +355,12 @@ class _BytesColumn(_Column):
 
     def _release(self, slots: np.ndarray) -> None:
         assert self._places is not None
-        places = self._places[slots]
-        places = places[places > 0]
+        places = self._places.take(slots)
+        places = places[places > 0].astype(np.int64)
         if len(places):
             self._live -= len(places)
             self._live_bytes -= int(self._arena.lengths(places - 1).sum())
-            self._places[slots] = 0
+            put_at(self._places, slots, 0)
 
     def _reclaim(self) -> None:
         assert self._places is not None

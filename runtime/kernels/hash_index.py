@@ -14,6 +14,7 @@ import numpy as np
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grow, grown, kept_bytes
 from runtime.kernels.hashing import hash_row, hash_words
+from runtime.kernels.native import address, contiguous, kernel
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["HashIndex"]
@@ -23,10 +24,15 @@ _LOW = np.uint64(0x00000000FFFFFFFF)
 _TWO = np.uint64(2)
 _SLOT_LIMIT = np.uint64((1 << 32) - 2)
 _TOMBSTONE = np.uint64(1)
-_MOST_KEYS = 1 << 31
+_MOST_KEYS = (1 << 31) - 4
 _CHUNK = 65536
 _MAX_LOAD = 0.6
 _SMALLEST_TABLE = 64
+
+_find = kernel("index_find", "pnnpnpnpp")
+_claim = kernel("index_claim", "pnnpnpnppp", gives=True)
+_settle = kernel("index_settle", "pppnpnppppn")
+_refill = kernel("index_refill", "pnpnn")
 
 
 class HashIndex:
@@ -72,7 +78,7 @@ class HashIndex:
             return np.full(len(words), -1, dtype=np.int64)
         if len(words) == 1:
             return np.array([self._walk(words[0].tolist())[0]], np.int64)
-        return self._locate(words, hash_words(words))[0]
+        return self._locate(words)[0]
 
     def insert(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Finds or adds each key: `(slots int64 (n,), is_new bool (n,))`.
@@ -108,7 +114,7 @@ class HashIndex:
         if len(slots) == 1:
             places = np.array([self._walk(words[0].tolist())[1]], np.int64)
         else:
-            places = self._locate(words, hash_words(words))[1]
+            places = self._locate(words)[1]
         self._table[places] = _TOMBSTONE
         # Before an empty place nothing can be further along the probe: such a tombstone is simply empty.
         followed = self._table[(places + 1) & self._mask] == 0
@@ -152,8 +158,19 @@ class HashIndex:
         self._shift = np.uint64(64 - (size.bit_length() - 1))
         self._tombstones = 0
 
-    def _locate(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _locate(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place)."""
+        if _find is None:
+            return self._probe(words, hash_words(words))
+        words = contiguous(words)
+        slots, places = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+        table, keys = address(self._table), address(self._keys)
+        shift = int(self._shift)
+        _find(table, self._mask, shift, keys, self._width, address(words), len(words), address(slots), address(places))
+        return slots, places
+
+    def _probe(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`_locate` with numpy."""
         places = (hashes >> self._shift).view(np.int64)
         tags = hashes & _HIGH
         entry = self._table[places]
@@ -220,10 +237,8 @@ class HashIndex:
             return np.array([slot], np.int64), np.array([False])
         if len(self) >= _MOST_KEYS:
             raise InternalError("a hash index holds more than two thousand million keys")
-        slots = self._slots.allocate(1)
+        slots = self._make_room(1)
         slot = slots.item()
-        grow(self, "_keys", self._slots.high)
-        self._live = grown(self._live, self._slots.high, False)
         self._keys[slot] = words[0]
         self._live[slot] = True
         self._table[place] = tag | (slot + 2)
@@ -233,19 +248,28 @@ class HashIndex:
         count = len(words)
         if len(self) + self._tombstones + count > _MAX_LOAD * len(self._table):
             self._rebuild(count)
+        if len(self) + count > _MOST_KEYS:
+            raise InternalError("a hash index holds more than two thousand million keys")
+        if _claim is not None and _settle is not None:
+            words = contiguous(words)
+            first, places = np.empty(count, np.int64), np.empty(count, np.int64)
+            given = (address(words), count, address(slots), address(first), address(places))
+            table = address(self._table)
+            new = _claim(table, self._mask, int(self._shift), address(self._keys), self._width, *given)
+            if new:
+                fresh = self._make_room(new)
+                keys, live = address(self._keys), address(self._live)
+                _settle(table, keys, live, self._width, *given, address(fresh), new)
+                is_new[first[:new]] = True
+            return
         hashes = hash_words(words)
-        found, places = self._locate(words, hashes)
+        found, places = self._probe(words, hashes)
         slots[:] = found
         missing = np.flatnonzero(found < 0)
         if len(missing) == 0:
             return
-        if int(missing[-1]) >= _MOST_KEYS - len(self):
-            raise InternalError("a hash index holds more than two thousand million keys")
         first = self._claim(words, hashes, places, missing, slots)
-        fresh = self._slots.allocate(len(first))
-        high = self._slots.high
-        grow(self, "_keys", high)
-        self._live = grown(self._live, high, False)
+        fresh = self._make_room(len(first))
         self._keys[fresh] = words[first]
         self._live[fresh] = True
         self._table[places[first]] = (hashes[first] & _HIGH) | (fresh.astype(np.uint64) + _TWO)
@@ -257,6 +281,13 @@ class HashIndex:
         fresh_of_row = np.empty(count, dtype=np.int64)
         fresh_of_row[first] = fresh
         slots[missing] = fresh_of_row[-2 - slots[missing]]
+
+    def _make_room(self, count: int) -> np.ndarray:
+        """Slots for so many new keys."""
+        fresh = self._slots.allocate(count)
+        grow(self, "_keys", self._slots.high)
+        self._live = grown(self._live, self._slots.high, False)
+        return fresh
 
     def _claim(
         self, words: np.ndarray, hashes: np.ndarray, places: np.ndarray, missing: np.ndarray, slots: np.ndarray
@@ -303,11 +334,15 @@ class HashIndex:
 
     def _rebuild(self, extra: int) -> None:
         """A fresh table without tombstones, with room for `extra` more keys."""
-        self._fill(self._table[self._table > _TOMBSTONE], extra)
+        self._fill(self._table, extra)
 
     def _fill(self, entries: np.ndarray, extra: int) -> None:
-        """A fresh table with these entries, and room for `extra` more."""
-        self._reset_table(_table_size(len(entries) + extra))
+        """A fresh table with these entries, tombstones and empty ones left out, and room for `extra` more."""
+        self._reset_table(_table_size(len(self) + extra))
+        if _refill is not None:
+            _refill(address(entries), len(entries), address(self._table), self._mask, int(self._shift))
+            return
+        entries = entries[entries > _TOMBSTONE]
         place = (entries >> self._shift).view(np.int64)
         while len(entries):
             vacant = np.flatnonzero(self._table.take(place) == 0)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.kernels.arrow_buffers import byte_lengths
+from runtime.kernels.native import address, contiguous, kernel
 
 __all__ = ["hash_row", "hash_strings", "hash_words", "mix", "padded_words"]
 
@@ -20,6 +21,9 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK_64 = (1 << 64) - 1
 _SHIFT_32 = np.uint64(32)
 _SHIFT_29 = np.uint64(29)
+
+_hash_words = kernel("hash_words", "pnnp")
+_hash_strings = kernel("hash_strings", "ppnp")
 
 
 def mix(values: np.ndarray) -> np.ndarray:
@@ -49,6 +53,10 @@ def hash_words(words: np.ndarray) -> np.ndarray:
     `KeyEncoder.stable_hash`, because interned codes depend on the order of arrival.
     """
     count, width = words.shape
+    if _hash_words is not None:
+        words, hashed = contiguous(words), np.empty(count, np.uint64)
+        _hash_words(address(words), count, width, address(hashed))
+        return hashed
     if width == 0:
         return mix(np.full(count, _GOLDEN, dtype=np.uint64))
     hashed = mix_into(words[:, 0] + np.uint64(_GOLDEN))
@@ -82,6 +90,12 @@ def hash_strings(strings: pa.Array) -> np.ndarray:
     over k of mix(word_k * G * (2k + 1)))`. As mix(0) is 0, padding with further zero words changes nothing: so
     strings of similar length are padded to one matrix and hashed by columns. Stable over versions and machines.
     """
+    if _hash_strings is not None and len(strings) and not strings.null_count:
+        _, offsets, data = strings.buffers()
+        hashed = np.empty(len(strings), np.uint64)
+        start = offsets.address + 8 * strings.offset
+        _hash_strings(start, 0 if data is None else data.address, len(strings), address(hashed))
+        return hashed
     lengths = byte_lengths(strings)
     hashed = lengths.astype(np.uint64)
     hashed *= np.uint64(_GOLDEN)

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from runtime.kernels.native import address, contiguous, kernel
+
 __all__ = ["radix_argsort"]
 
 _DIGIT = 16
 _DIGIT_MASK = (1 << _DIGIT) - 1
+
+_radix_sort = kernel("radix_sort", "pnp", gives=True)
 
 
 def radix_argsort(columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -18,8 +22,15 @@ def radix_argsort(columns: Sequence[np.ndarray]) -> np.ndarray:
     Args:
         columns: one or more arrays of uint64, or of int64 without negative values, all of n rows.
     """
-    order: np.ndarray | None = None
     count = len(columns[0])
+    if _radix_sort is not None:
+        sorted_rows = np.arange(count, dtype=np.int64)
+        for column in reversed(columns):
+            words = contiguous(column)
+            if _radix_sort(address(words), count, address(sorted_rows)) < 0:
+                raise MemoryError
+        return sorted_rows
+    order: np.ndarray | None = None
     for column in reversed(columns):
         if count == 0:
             break

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import greatest_rows
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import put_at, take_at
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -23,6 +25,9 @@ from runtime.state.table import StateTable, every_row
 from runtime.state.timed import time_words
 
 __all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
+
+_EVER = np.iinfo(np.int64).min
+"""Before all times."""
 
 
 class KeepFirstOperator(Operator):
@@ -307,31 +312,29 @@ class KeepLastOperator(Operator):
             return None
         slots, is_new = self._keys.insert([batch.column(k) for k in self._node.keys], len(batch))
         self._times = grown(self._times, self._keys.capacity, 0)
-        order = np.lexsort((np.arange(len(at)), at, slots))
-        ends = np.ones(len(order), dtype=bool)
-        ends[:-1] = slots[order][1:] != slots[order][:-1]
-        best = order[ends]
-        fresh = np.zeros(self._keys.capacity, dtype=bool) if is_new.any() else None
-        if fresh is not None:
-            fresh[slots[is_new]] = True
+        # Of a new key every row is new, not only the one that found it so.
+        put_at(self._times, slots[is_new], _EVER)
+        best = greatest_rows(slots, at)
         slot, when = slots[best], at[best]
-        new = fresh[slot] if fresh is not None else np.zeros(len(slot), dtype=bool)
-        wins = new | (when >= self._times[slot])
-        best, slot, new, when = best[wins], slot[wins], new[wins], when[wins]
-        arrival = np.argsort(best, kind="stable")
-        best, slot, new, when = best[arrival], slot[arrival], new[arrival], when[arrival]
+        known = take_at(self._times, slot)
+        wins = when >= known
+        best, slot, new, when = best[wins], slot[wins], known[wins] == _EVER, when[wins]
         rows = batch.take(best)
         after = ChangelogBatch(rows.rows, np.where(new, INSERT, UPDATE_AFTER).astype(np.int8))
         output = after
         if self._node.mode.update_before and not new.all():
             kinds = np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8)
             old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, kinds)
-            place = np.concatenate((np.flatnonzero(~new) * 2, np.arange(len(best)) * 2 + 1))
+            # Each old image stands before its new one.
+            ends = np.cumsum(2 - new)
+            order = np.empty(int(ends[-1]), np.int64)
+            order[ends - 1] = np.arange(len(old), len(order))
+            order[ends[~new] - 2] = np.arange(len(old))
             output = ChangelogBatch.concat(
                 [old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]
-            ).take(np.argsort(place, kind="stable"))
+            ).take(order)
         self._rows.put(slot, rows.columns)
-        self._times[slot] = when
+        put_at(self._times, slot, when)
         self._table.wrote(slot)
         if self._idle is not None:
             self._idle.touch(slot, time.processing_time)

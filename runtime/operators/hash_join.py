@@ -92,7 +92,8 @@ class HashJoinOperator(PiecewiseOperator):
         self._kind = kind
         self._schema = node.schema
         rows = context.options.get(PIECE_MAX_ROWS)
-        self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only, rows)
+        sides = self._left.rows, self._right.rows
+        self._output = PairOutput(node.schema, node.mode, *sides, kind.left_only, rows, coded=inserts)
         self._tables = [
             self._left.table("left", node.left.schema, self._keys),
             self._right.table("right", node.right.schema, self._keys),

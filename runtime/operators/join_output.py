@@ -18,9 +18,13 @@ from runtime.core.changelog import (
     record_batch,
 )
 from runtime.core.schema import Schema
+from runtime.kernels.grouping import group_ids
 
 __all__ = ["PairOutput", "RowSource"]
 
+
+_MANY = 1024
+"""From so many rows on it pays to look which of them are the same."""
 
 Replaced = tuple[np.ndarray, np.ndarray] | None
 """The slots of rows that were replaced, and of those that replaced them."""
@@ -44,6 +48,7 @@ class PairOutput:
     Args:
         schema: the join's output: left columns, then right columns, or left columns alone when `left_only`.
         max_rows: how many rows a batch of `pieces` has at most.
+        coded: texts may be given coded (see `ChangelogBatch`), which they are when a side's rows come often.
     """
 
     def __init__(
@@ -54,7 +59,9 @@ class PairOutput:
         right: RowSource,
         left_only: bool,
         max_rows: int = 1 << 62,
+        coded: bool = False,
     ) -> None:
+        self._coded = coded
         self._max_rows = max(1, max_rows)
         self._schema = schema
         self._left = left
@@ -171,10 +178,26 @@ class PairOutput:
         return ChangelogBatch(self._rows(left, right), None if kind == INSERT else np.full(len(left), kind, np.int8))
 
     def _rows(self, left: np.ndarray, right: np.ndarray) -> pa.RecordBatch:
-        columns = self._left.take(left)
+        columns = self._taken(self._left, left)
         if not self._left_only:
-            columns += self._right.take(right)
+            columns += self._taken(self._right, right)
         return record_batch(columns, self._schema)
+
+    def _taken(self, source: RowSource, slots: np.ndarray) -> list[pa.Array]:
+        """The rows at slots, those that come often read once."""
+        if not self._coded or len(slots) < _MANY:
+            return source.take(slots)
+        first, group = group_ids(slots.view(np.uint64).reshape(-1, 1))
+        if 2 * len(first) > len(slots):
+            return source.take(slots)
+        return [_spread(column, group) for column in source.take(slots[first])]
+
+
+def _spread(column: pa.Array, group: np.ndarray) -> pa.Array:
+    """Row i is the value at `group[i]`: of a text its code."""
+    if not pa.types.is_string(column.type) or column.null_count:
+        return column.take(pa.array(group))
+    return pa.DictionaryArray.from_arrays(pa.array(group.astype(np.int32)), column)
 
 
 def _without(pairs: tuple[np.ndarray, ...], positions: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -216,7 +216,7 @@ class SparkDataflow(Dataflow):
         assert vertex.operator is not None
         batches = [self.vertices[i].output for i in vertex.inputs]
         output = vertex.operator.step(batches, time)
-        vertex.output = output if output is not None and len(output) else None
+        vertex.output = output.decoded() if output is not None and len(output) else None
         vertex.rows_in += sum(len(b) for b in batches if b is not None)
         vertex.rows_out += len(output) if output is not None else 0
 

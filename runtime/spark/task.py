@@ -207,7 +207,7 @@ def _run(
         started = wall_clock.perf_counter()
         output = operator.step(inputs, time)
         seconds = wall_clock.perf_counter() - started
-        output = output if output is not None and len(output) else None
+        output = output.decoded() if output is not None and len(output) else None
         outputs[number] = output
         size = operator.state_size
         rows_in = sum(len(b) for b in inputs if b is not None)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.kernels.grouping import distinct_rows
+from runtime.kernels.indexed import put_at, take_at
 from runtime.state.table import StateTable
 
 __all__ = [
@@ -114,45 +116,19 @@ def keep_valid(
 
 def first_rows(slots: np.ndarray) -> np.ndarray:
     """The row at which each distinct slot stands first, ascending, int64. O(n), without sorting."""
-    return _marked_rows(slots, slice(None, None, -1))
+    return distinct_rows(slots)
 
 
 def last_rows(slots: np.ndarray) -> np.ndarray:
     """The row at which each distinct slot stands last, ascending, int64."""
-    return _marked_rows(slots, slice(None))
-
-
-def _marked_rows(slots: np.ndarray, order: slice) -> np.ndarray:
-    count = len(slots)
-    if count <= 1:
-        return np.arange(count, dtype=np.int64)
-    low = int(slots.min())
-    high = int(slots.max()) + 1 - low
-    rows = np.arange(count, dtype=np.int64)
-    if high > 64 * count + 1024:
-        # Few rows over many groups: a table of all slots would cost more than sorting.
-        if order.step is None:
-            return np.sort(count - 1 - np.unique(slots[::-1], return_index=True)[1])
-        return np.sort(np.unique(slots, return_index=True)[1])
-    if low:
-        slots = slots - low
-    mark = np.empty(high, np.int64)
-    # numpy keeps the last of several assignments to one place.
-    mark[slots[order]] = rows[order]
-    return np.flatnonzero(mark[slots] == rows)
+    return distinct_rows(slots, last=True)
 
 
 def values_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
     """`values[slots]`, zero (False) for slots beyond the end: groups that no row has reached."""
-    if len(slots) == 0 or int(slots.max()) < len(values):
-        return values[slots]
-    if len(values) == 0:
-        return np.zeros((len(slots), *values.shape[1:]), values.dtype)
-    taken = values[np.minimum(slots, len(values) - 1)]
-    taken[slots >= len(values)] = 0
-    return taken
+    return take_at(values, slots)
 
 
 def clear_at(values: np.ndarray, slots: np.ndarray, fill: object = 0) -> None:
     """Sets slots to `fill`; those beyond the end are that already."""
-    values[slots[slots < len(values)]] = fill
+    put_at(values, slots[slots < len(values)], fill)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from runtime.eval.aggregates.accumulator import clear_at, values_at
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import add_at
 
 __all__ = [
     "LOWEST_EXPONENT",
@@ -77,7 +78,7 @@ class ExactSums:
                 signed = part if signs is None else part * signs
                 chosen = signed if every else signed[rows]
                 if chosen.any():
-                    np.add.at(self._limb(low + offset), slots if every else slots[rows], chosen)
+                    add_at(self._limb(low + offset), slots if every else slots[rows], chosen)
         self._count_adds(len(slots))
 
     def add_decimals(self, slots: np.ndarray, values: pa.Array, signs: np.ndarray | None) -> None:
@@ -86,7 +87,7 @@ class ExactSums:
             return
         self._reserve(slots)
         for index, piece in decimal_parts(values).items():
-            np.add.at(self._limb(index), slots, piece if signs is None else piece * signs)
+            add_at(self._limb(index), slots, piece if signs is None else piece * signs)
         self._count_adds(len(slots))
 
     def merge(self, targets: np.ndarray, other: ExactSums, sources: np.ndarray) -> None:
@@ -96,7 +97,7 @@ class ExactSums:
         self._reserve(targets)
         for index, values in other._canonical(sources).items():
             if values.any():
-                np.add.at(self._limb(index), targets, values)
+                add_at(self._limb(index), targets, values)
         if other._special is not None:
             np.add.at(self._specials(), targets, values_at(other._special, sources))
         self._count_adds(len(targets))
@@ -108,7 +109,7 @@ class ExactSums:
         self._reserve(slots)
         for index, values in parts.items():
             if index >= 0:
-                np.add.at(self._limb(index), slots, values)
+                add_at(self._limb(index), slots, values)
             elif values.any():
                 np.add.at(self._specials()[:, _NAN - index], slots, values)
         self._count_adds(len(slots))

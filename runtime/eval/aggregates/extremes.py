@@ -24,6 +24,7 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.indexed import greatest_at, least_at, put_at
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
@@ -96,8 +97,8 @@ class FixedExtreme(ColumnAccumulator):
         high = int(slots.max()) + 1
         self._best = grown(self._best, high, self._worst)
         self._seen = grown(self._seen, high, False)
-        (np.maximum if self._greatest else np.minimum).at(self._best, slots, keys)
-        self._seen[slots] = True
+        (greatest_at if self._greatest else least_at)(self._best, slots, keys)
+        put_at(self._seen, slots, True)
 
 
 class AnyExtreme(ColumnAccumulator):

@@ -21,6 +21,7 @@ from runtime.eval.aggregates.saved_sums import (
 )
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import add_at, count_at
 
 __all__ = [
     "AdditiveAccumulator",
@@ -67,7 +68,10 @@ class RowCounts:
     def add(self, slots: np.ndarray, signs: np.ndarray | None) -> None:
         if len(slots):
             self.values = grown(self.values, int(slots.max()) + 1)
-            np.add.at(self.values, slots, np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64))
+            if signs is None:
+                count_at(self.values, slots)
+            else:
+                add_at(self.values, slots, signs)
 
     def at(self, slots: np.ndarray) -> np.ndarray:
         return values_at(self.values, slots)
@@ -235,7 +239,7 @@ class IntegerSum(_Sum):
     def _add(self, slots: np.ndarray, signs: np.ndarray | None, values: pa.Array) -> None:
         self._sums = grown(self._sums, int(slots.max()) + 1)
         numbers = fixed_values(values).astype(np.int64, copy=False)
-        np.add.at(self._sums, slots, numbers if signs is None else numbers * signs)
+        add_at(self._sums, slots, numbers if signs is None else numbers * signs)
 
     def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
         sums = values_at(self._sums, slots)
@@ -260,7 +264,7 @@ class IntegerSum(_Sum):
     def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
         assert isinstance(other, IntegerSum)
         self._sums = grown(self._sums, int(targets.max()) + 1)
-        np.add.at(self._sums, targets, values_at(other._sums, sources))
+        add_at(self._sums, targets, values_at(other._sums, sources))
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes
@@ -291,7 +295,7 @@ class FloatSum(_Sum):
             self._exact.add_floats(slots, numbers, signs)
             return
         self._sums = grown(self._sums, int(slots.max()) + 1)
-        np.add.at(self._sums, slots, numbers if signs is None else numbers * signs)
+        add_at(self._sums, slots, numbers if signs is None else numbers * signs)
 
     def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
         sums = values_at(self._sums, slots) if self._exact is None else self._exact.floats(slots)[0]
@@ -321,7 +325,7 @@ class FloatSum(_Sum):
             self._exact.merge(targets, other._exact, sources)
             return
         self._sums = grown(self._sums, int(targets.max()) + 1)
-        np.add.at(self._sums, targets, values_at(other._sums, sources))
+        add_at(self._sums, targets, values_at(other._sums, sources))
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes if self._exact is None else self._exact.nbytes

@@ -1,0 +1,75 @@
+/* Groups of equal rows of one batch: runtime/kernels/grouping.py. */
+
+#include <stdlib.h>
+
+#include "words.h"
+
+/* group[i]: the group of row i, numbered in order of first occurrence; first[g]: its first row. Gives the number of
+   groups, or -1 without memory. */
+int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width, int64_t *group, int64_t *first)
+{
+    int64_t size = 64;
+    int shift = 58;
+    while (size < 2 * count) {
+        size *= 2;
+        shift--;
+    }
+    /* The number of the group + 1 below, bits of the hash above. */
+    uint64_t *table = calloc((size_t)size, sizeof(uint64_t));
+    if (!table)
+        return -1;
+    int64_t groups = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t *row = words + i * width;
+        uint64_t hashed = hash_row(row, width);
+        uint64_t tag = hashed << 32;
+        int64_t place = (int64_t)(hashed >> shift);
+        for (;; place = (place + 1) & (size - 1)) {
+            uint64_t entry = table[place];
+            if (entry == 0) {
+                table[place] = tag | (uint64_t)(groups + 1);
+                first[groups] = i;
+                group[i] = groups++;
+                break;
+            }
+            int64_t number = (int64_t)(entry & 0xFFFFFFFFULL) - 1;
+            if ((entry & 0xFFFFFFFF00000000ULL) == tag && same_row(words + first[number] * width, row, width)) {
+                group[i] = number;
+                break;
+            }
+        }
+    }
+    free(table);
+    return groups;
+}
+
+/* The rows at which each distinct slot stands first (`last`: last), ascending. Gives their number, or -1 without memory. */
+int64_t sqlengine_distinct_rows(const int64_t *slots, int64_t count, int64_t last, int64_t *group, int64_t *rows)
+{
+    int64_t groups = sqlengine_group_rows((const uint64_t *)slots, count, 1, group, rows);
+    if (groups < 0 || !last || groups == count)
+        return groups;
+    for (int64_t i = 0; i < count; i++)
+        rows[group[i]] = i;
+    int64_t found = 0;
+    int64_t *ends = rows;
+    /* A row is written only after the group that had its place was compared: groups are numbered by first rows. */
+    for (int64_t i = 0; i < count; i++)
+        group[i] = ends[group[i]] == i;
+    for (int64_t i = 0; i < count; i++)
+        if (group[i])
+            rows[found++] = i;
+    return found;
+}
+
+/* The row of each group with the greatest value, of equal ones the last. */
+void sqlengine_greatest_rows(const int64_t *group, const int64_t *values, int64_t count, int64_t groups, int64_t *best)
+{
+    for (int64_t g = 0; g < groups; g++)
+        best[g] = -1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t *row = best + group[i];
+        if (*row < 0 || values[i] >= values[*row])
+            *row = i;
+    }
+}

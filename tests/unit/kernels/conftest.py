@@ -1,0 +1,31 @@
+"""Every test of the kernels runs twice: with those in C, and with their twins in numpy."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import pkgutil
+
+import pytest
+
+import runtime.kernels
+from runtime.kernels import native
+
+
+def handles() -> list[tuple[object, str]]:
+    """The modules that call kernels in C, and the names under which they do."""
+    modules = [
+        importlib.import_module(f"runtime.kernels.{m.name}") for m in pkgutil.iter_modules(runtime.kernels.__path__)
+    ]
+    return [(m, name) for m in modules for name, value in vars(m).items() if isinstance(value, ctypes._CFuncPtr)]
+
+
+@pytest.fixture(autouse=True, params=["c", "numpy"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which kernels the test runs with."""
+    if request.param == "numpy":
+        for module, name in handles():
+            monkeypatch.setattr(module, name, None)
+    else:
+        assert native.kernel("hash_words", "pnnp") is not None, "the kernels in C are not built: `make setup`"
+    return request.param
