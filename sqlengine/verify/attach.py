@@ -22,7 +22,7 @@ from sqlengine.verify.verifier import Verifier
 
 __all__ = ["verify"]
 
-_WAIT = (WindowJoinExec, WindowTopNExec, p.TemporalJoinExec, p.SortExec)
+_WAIT = (WindowJoinExec, WindowTopNExec, p.SortExec)
 """Operators that hold rows back until event time has passed them."""
 
 

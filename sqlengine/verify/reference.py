@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,11 +17,12 @@ from runtime.expr.columns import as_array
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Expr
 from runtime.spi.table import SourceTable
+from sqlengine.verify.logs import LATE
 from sqlengine.verify.relations import TIES, Relations
 from sqlengine.verify.rows import Row, rows_of
 from sqlengine.verify.texts import CannotVerify, duck_type
 
-__all__ = ["WRONG_OPTIMIZERS", "Reference", "connect"]
+__all__ = ["WRONG_OPTIMIZERS", "Given", "Reference", "connect"]
 
 WRONG_OPTIMIZERS = "common_subplan"
 """Optimizers of DuckDB that must be off. `common_subplan` (2.0.0) takes a part of a query for another one that differs in a
@@ -38,6 +39,22 @@ def connect() -> Any:
     return connection
 
 
+class Given(Protocol):
+    """The input so far."""
+
+    def contents(self, table: SourceTable) -> pa.Table:
+        """The rows of a table."""
+        ...
+
+    def history(self, table: SourceTable) -> pa.Table:
+        """Its log: its columns, and `$arrival`, `$came`, `$gone`."""
+        ...
+
+    def marks(self, place: int) -> pa.Table:
+        """`came` and `known`: the watermark of one of the `windows` before each epoch."""
+        ...
+
+
 class Reference:
     """One plan as DuckDB answers it.
 
@@ -49,18 +66,21 @@ class Reference:
         self._time_zone = time_zone
         self._own_names: dict[Expr, tuple[str, tuple[DataType, ...]]] = {}
         self._tables: dict[SourceTable, str] = {}
+        self.histories: dict[SourceTable, str] = {}
+        """The tables of which the log is asked for."""
         self.windows: list[LogicalNode] = []
-        """Plans of window functions whose groups close; `$0`, `$1` in the text stand for their watermarks."""
-        text, self.unordered = Relations(functions, self._own, self._table, self._closed).whole(plan)
+        """Plans of window functions whose groups close, and of temporal joins; `$watermark0$` and so on in the text stand
+        for their watermarks."""
+        text, self.unordered = Relations(functions, self).whole(plan)
         columns = ", ".join(f"c{c.id}" for c in plan.columns)
         self.text = f"SELECT {columns} FROM ({text})"
 
     @property
     def tables(self) -> tuple[SourceTable, ...]:
         """The tables that the plan reads."""
-        return tuple(self._tables)
+        return tuple({**self._tables, **self.histories})
 
-    def rows(self, contents: Callable[[SourceTable], pa.Table], watermarks: Mapping[int, int]) -> list[Row] | None:
+    def rows(self, given: Given, watermarks: Mapping[int, int]) -> list[Row] | None:
         """The answer, or None where several are right; `watermarks` by the place in `windows`, milliseconds."""
         text = self.text
         for place, mark in watermarks.items():
@@ -68,8 +88,12 @@ class Reference:
         # A connection of its own each time: one that is kept with functions of Python is never let go.
         connection = connect()
         try:
-            for table, name in self._tables.items():
-                connection.register(f"{name}_rows", contents(table))
+            tables = {name: given.contents(table) for table, name in self._tables.items()}
+            tables |= {name: given.history(table) for table, name in self.histories.items()}
+            if self.histories:
+                tables |= {f"marks{place}": given.marks(place) for place in range(len(self.windows))}
+            for name, rows in tables.items():
+                connection.register(f"{name}_rows", rows)
                 connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
             for expr, (name, types) in self._own_names.items():
                 self._create(connection, name, expr, types)
@@ -77,6 +101,8 @@ class Reference:
         except Exception as error:
             if TIES in str(error) or "Overflow" in str(error) or "out of range" in str(error):
                 return None
+            if LATE in str(error):
+                raise CannotVerify("versions that came late: what was answered before they came stays") from error
             raise CannotVerify(f"what DuckDB refuses ({str(error).splitlines()[0]})") from error
         finally:
             for name, _ in self._own_names.values():
@@ -84,19 +110,33 @@ class Reference:
                     connection.remove_function(name)
             connection.close()
 
-    def _table(self, scan: n.Scan) -> str:
+    def table(self, scan: n.Scan) -> str:
+        """See `Asked`."""
         assert scan.table is not None
-        for field in scan.table.schema:
-            duck_type(field.type)
+        _check_types(scan.table)
         return self._tables.setdefault(scan.table, f"t{len(self._tables)}")
 
-    def _closed(self, window: LogicalNode) -> str:
-        if window not in self.windows:
-            self.windows.append(window)
-        return f"$watermark{self.windows.index(window)}$"
+    def history(self, scan: n.Scan) -> str:
+        """See `Asked`."""
+        assert scan.table is not None
+        _check_types(scan.table)
+        return self.histories.setdefault(scan.table, f"log{len(self.histories)}")
 
-    def _own(self, expr: Expr, types: tuple[DataType, ...]) -> str:
-        """An expression of the engine that DuckDB may call by name, over columns of some types."""
+    def closed(self, plan: LogicalNode) -> str:
+        """See `Asked`."""
+        return f"$watermark{self._place(plan)}$"
+
+    def marks(self, plan: LogicalNode) -> str:
+        """See `Asked`."""
+        return f"marks{self._place(plan)}"
+
+    def _place(self, plan: LogicalNode) -> int:
+        if plan not in self.windows:
+            self.windows.append(plan)
+        return self.windows.index(plan)
+
+    def own(self, expr: Expr, types: tuple[DataType, ...]) -> str:
+        """See `Asked`: an expression of the engine that DuckDB may call by name, over columns of some types."""
         duck_type(expr.type)
         for type_ in types:
             duck_type(type_)
@@ -120,6 +160,11 @@ class Reference:
         connection.create_function(
             name, call, [duck_type(t) for t in given], duck_type(expr.type), type="arrow", null_handling="special"
         )
+
+
+def _check_types(table: SourceTable) -> None:
+    for field in table.schema:
+        duck_type(field.type)
 
 
 def _plain(column: Any) -> pa.Array:

@@ -17,7 +17,8 @@ right then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
@@ -26,38 +27,53 @@ from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, FrameBound, Literal, SortKey, WindowCall
 from runtime.plan.parts import JoinKind
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow
+from sqlengine.verify.logs import Logs, lookup_join
 from sqlengine.verify.rows import Unordered
 from sqlengine.verify.texts import CannotVerify, Texts, duck_type, name_of, quoted
 
-__all__ = ["TIES", "Relations"]
+__all__ = ["TIES", "Asked", "Relations"]
 
 TIES = "sqlengine: rows that are equal in an order"
 _SIMPLE = frozenset(("SUM", "COUNT", "MIN", "MAX", "AVG"))
 _OUTER = {JoinKind.INNER: "JOIN", JoinKind.LEFT: "LEFT JOIN", JoinKind.RIGHT: "RIGHT JOIN", JoinKind.FULL: "FULL JOIN"}
 _GATHERING = frozenset(("LISTAGG", "ARRAY_AGG", "ARRAY_AGG_IGNORE_NULLS", "COLLECT"))
+_BY_ARRIVAL = {"FIRST_VALUE": "arg_min", "LAST_VALUE": "arg_max"}
 _RANKS = ("RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST")
 
 
+class Asked(Protocol):
+    """What the text of a plan needs beside the plan."""
+
+    def own(self, expr: Expr, types: tuple[DataType, ...]) -> str:
+        """See `Texts`."""
+        ...
+
+    def table(self, scan: n.Scan) -> str:
+        """The name under which DuckDB finds the rows so far of a scanned table."""
+        ...
+
+    def history(self, scan: n.Scan) -> str:
+        """The name of its log (see `logs`)."""
+        ...
+
+    def closed(self, plan: LogicalNode) -> str:
+        """The watermark of a window function or temporal join, in milliseconds, as text."""
+        ...
+
+    def marks(self, plan: LogicalNode) -> str:
+        """The name of a table of that watermark before each epoch."""
+        ...
+
+
 class Relations:
-    """The text of plans.
+    """The text of plans."""
 
-    Args:
-        functions: the engine's functions.
-        own: see `Texts`.
-        table: gives the name under which DuckDB finds the rows so far of a scanned table.
-        closed: gives for a window function over a plan the watermark, in milliseconds, as text.
-    """
-
-    def __init__(
-        self,
-        functions: FunctionRegistry,
-        own: Callable[[Expr, tuple[DataType, ...]], str],
-        table: Callable[[n.Scan], str],
-        closed: Callable[[LogicalNode], str],
-    ) -> None:
-        self._texts = Texts(functions, own, self.of)
-        self._table = table
-        self._closed = closed
+    def __init__(self, functions: FunctionRegistry, asked: Asked) -> None:
+        self._texts = Texts(functions, asked.own, self.of)
+        self._asked = asked
+        self._logs = Logs(self._texts, asked, _scanned, self._carrying, self.of)
+        self._carried: tuple[str, ...] = ()
+        """Columns of logs that a window function carries along."""
         self._sessions: set[n.WindowTable] = set()
         """Session windows whose rows were not grouped so far."""
 
@@ -71,11 +87,10 @@ class Relations:
     def of(self, plan: LogicalNode) -> str:
         """The query. Raises CannotVerify."""
         match plan:
-            case n.Scan(scanned=columns):
+            case n.Scan():
                 if plan.table is None:
                     raise CannotVerify("a table that is asked by key")
-                fields = zip(plan.table.schema.names, columns, strict=True)
-                return f"SELECT {_list(quoted(f) + ' AS ' + name_of(c.id) for f, c in fields)} FROM {self._table(plan)}"
+                return f"SELECT {_scanned(plan)} FROM {self._asked.table(plan)}"
             case n.Shared(produced=produced, plan=inner):
                 return self._renamed(inner, produced)
             case n.Values(rows=rows, produced=produced):
@@ -115,8 +130,10 @@ class Relations:
                 )
             case n.AssignWatermark(input=source) | n.Sink(input=source):
                 return self.of(source)
-            case n.TemporalJoin():
-                raise CannotVerify("a temporal join")
+            case n.TemporalJoin(time=time):
+                if time.type.is_proctime:
+                    raise lookup_join(plan)
+                return self._logs.temporal(plan)
             case n.Unnest():
                 return self._unnest(plan)
             case n.Limit():
@@ -134,10 +151,13 @@ class Relations:
         return name_of(value.id)
 
     def _unnest(self, plan: n.Unnest) -> str:
-        if plan.collection.type.root is not TypeRoot.ARRAY:
-            raise CannotVerify(f"UNNEST of a {plan.collection.type.root.value}")
+        root = plan.collection.type.root
+        if root not in (TypeRoot.ARRAY, TypeRoot.MAP):
+            raise CannotVerify(f"UNNEST of a {root.value}")
         below, columns = self.of(plan.input), _list(name_of(c.id) for c in plan.input.columns)
         values = self._texts.of(plan.collection)
+        if root is TypeRoot.MAP:
+            values = f"map_entries({values})"
         element = plan.collection.type.children[0]
         *produced, last = plan.produced if plan.ordinality else (*plan.produced, None)
         numbers = "range(1, len(items) + 1)"
@@ -152,7 +172,9 @@ class Relations:
             f"FROM (SELECT *, {values} AS items FROM ({below}))"
         )
         parts = ["item"]
-        if element.fields:
+        if root is TypeRoot.MAP:
+            parts = ["item['key']", "item['value']"]
+        elif element.fields:
             parts = [f"item[{_literal(f.name)}]" for f in element.fields]
         made = [f"CAST({p} AS {duck_type(c.type)}) AS {name_of(c.id)}" for p, c in zip(parts, produced, strict=True)]
         if last is not None:
@@ -187,17 +209,18 @@ class Relations:
         return f"SELECT {columns or '1 AS none'} FROM ({left}) {_OUTER[plan.kind]} {lateral}({right}) ON {condition}"
 
     def _aggregate(self, plan: n.Aggregate) -> str:
-        source = self.of(plan.input)
+        by_arrival = any(call.function in _BY_ARRIVAL for _, call in plan.calls)
+        source = self._logs.arriving(plan.input) if by_arrival else self.of(plan.input)
         window = _window_columns(plan.input)
         group = [self._texts.of(g) for g in plan.group]
         where = ""
         grouped = {g.id for g in plan.group}
         if window is not None and window[1] & grouped and window[2] & grouped:
             end = name_of(min(window[2] & grouped))
-            where = f" WHERE epoch_ms({end}) - 1 <= {self._closed(window[0])}"
+            where = f" WHERE epoch_ms({end}) - 1 <= {self._asked.closed(window[0])}"
             self._sessions.discard(window[0])
         calls = [
-            f"{self._gathered(column, call) or self._aggregated(call)} AS {name_of(column.id)}"
+            f"{self._gathered(column, call) or self._by_arrival(call) or self._aggregated(call)} AS {name_of(column.id)}"
             for column, call in plan.calls
         ]
         text = f"SELECT {_list([*group, *calls]) or '1 AS none'} FROM ({source}){where}"
@@ -227,6 +250,14 @@ class Relations:
         self._texts.unordered[column.id] = Unordered(counted=call.function == "COLLECT")
         return f"list({distinct}{value}){rest}"
 
+    def _by_arrival(self, call: AggregateCall) -> str | None:
+        """FIRST_VALUE and LAST_VALUE over a log: they pass over NULL."""
+        if call.function not in _BY_ARRIVAL:
+            return None
+        value = self._texts.of(call.args[0])
+        also = "" if call.filter is None else f" AND {self._texts.of(call.filter)}"
+        return f"{_BY_ARRIVAL[call.function]}({value}, arrival) FILTER (WHERE ({value}) IS NOT NULL{also})"
+
     def _aggregated(self, call: AggregateCall | WindowCall, over: str = "") -> str:
         name = call.function
         if name not in _SIMPLE:
@@ -242,10 +273,21 @@ class Relations:
             text = f"{name}({distinct}{args}){rest}"
         return f"CAST({text} AS {duck_type(call.type)})"
 
-    def _window_table(self, plan: n.WindowTable) -> str:
+    def _carrying(self, plan: n.WindowTable, source: str) -> str:
+        self._carried = ("arrival", "came", "gone")
+        try:
+            return self._window_table(plan, source)
+        finally:
+            self._carried = ()
+
+    def _passing(self, plan: n.WindowTable) -> str:
+        """The columns that a window function passes on."""
+        return _list([*(name_of(c.id) for c in plan.input.columns), *self._carried])
+
+    def _window_table(self, plan: n.WindowTable, given: str | None = None) -> str:
         if str(plan.time.type.root.value) != "TIMESTAMP":
             raise CannotVerify("a window over a TIMESTAMP_LTZ")
-        source, columns = self.of(plan.input), _list(name_of(c.id) for c in plan.input.columns)
+        source, columns = given or self.of(plan.input), self._passing(plan)
         at = f"epoch_ms({name_of(plan.time.id)})"
         match plan.window:
             case TumbleWindow(size=size, offset=offset):
@@ -273,7 +315,7 @@ class Relations:
         """Rows no further apart than the gap stand in one session. Of rows exactly a gap apart it depends on the
         watermark between them whether the first one's session was still open, so nobody is judged then."""
         self._sessions.add(plan)
-        columns = _list(name_of(c.id) for c in plan.input.columns)
+        columns = self._passing(plan)
         keys = f"PARTITION BY {_list(name_of(c.id) for c in plan.partition)} " if plan.partition else ""
         rows = f"SELECT {columns}, {at} AS at_ms FROM ({source}) WHERE {name_of(plan.time.id)} IS NOT NULL"
         apart = f"SELECT *, at_ms - LAG(at_ms) OVER ({keys}ORDER BY at_ms) AS apart FROM ({rows})"
@@ -290,7 +332,7 @@ class Relations:
         )
 
     def _windows(self, plan: n.WindowTable, inner: str) -> str:
-        columns = _list(name_of(c.id) for c in plan.input.columns)
+        columns = self._passing(plan)
         return (
             f"SELECT {columns}, make_timestamp(start_ms * 1000) AS {name_of(plan.start.id)}, "
             f"make_timestamp(end_ms * 1000) AS {name_of(plan.end.id)}, "
@@ -362,6 +404,13 @@ def _window_columns(plan: LogicalNode) -> tuple[n.WindowTable, set[int], set[int
             return below[0], kept[0], kept[1]
         case _:
             return None
+
+
+def _scanned(scan: n.Scan) -> str:
+    """The columns of a table under their ids."""
+    assert scan.table is not None
+    fields = zip(scan.table.schema.names, scan.scanned, strict=True)
+    return _list(f"{quoted(f)} AS {name_of(c.id)}" for f, c in fields)
 
 
 def _same(items: Iterable[tuple[Column, Expr]], ids: set[int]) -> set[int]:

@@ -80,6 +80,9 @@ def _value(value: Any) -> Any:
     if isinstance(value, float | Decimal) and value == value and value == int(value):
         return int(value)
     if isinstance(value, list):
+        if value and all(isinstance(v, tuple) for v in value):
+            # A map: its entries have no order.
+            return tuple(sorted(((_value(k), _value(v)) for k, v in value), key=lambda pair: _key(pair[0])))
         return tuple(map(_value, value))
     if isinstance(value, dict):
         return tuple(map(_value, value.values()))

@@ -68,6 +68,9 @@ def duck_type(type_: DataType) -> str:
         return "TIMESTAMP"
     if type_.root is _R.ARRAY:
         return f"{duck_type(type_.children[0])}[]"
+    if type_.root is _R.MAP:
+        key, value = type_.children
+        return f"MAP({duck_type(key)}, {duck_type(value)})"
     if type_.root is _R.ROW:
         fields = ", ".join(f"{quoted(f.name)} {duck_type(f.type)}" for f in type_.fields)
         return f"STRUCT({fields})"

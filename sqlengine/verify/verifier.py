@@ -5,7 +5,7 @@ far. The first difference stops the job and is told with few rows that show it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from connectors.memory import MemoryTable
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
-from runtime.core.changelog import ChangelogBatch
+from runtime.core.changelog import DELETE, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import InternalError
 from runtime.core.options import Options
@@ -32,6 +32,7 @@ __all__ = ["Verifier"]
 
 SHRINKING_SECONDS = 5.0
 _SHOWN = 12
+_LOG = ("$arrival", "$came", "$gone")
 Epoch = Mapping[SourceExec, SourceInput]
 
 
@@ -78,6 +79,7 @@ class Verifier:
         # A table that is read twice may be known by its key in one of the places only.
         self._table_keys = {scan.table: _names(scan, scan.keys[0]) for scan in _scans(plan) if scan.keys}
         self._state = self._empty_state()
+        self._last_marks = dict.fromkeys(range(len(self._reference.windows)), MIN_WATERMARK)
         self._off = False
         self.compared = 0
         """How often the answers were compared."""
@@ -89,11 +91,14 @@ class Verifier:
         if self._off:
             return
         silent = output is None and not any(taken.batch is not None for taken in given.values())
-        if silent and not finished and not self._reference.windows:
+        marks = self._marks(dataflow, finished)
+        if silent and not finished and marks == self._last_marks:
             return
+        self._last_marks = marks
         kept = dict(given)
         self._epochs.append((kept, now))
         self._state.take(kept, output)
+        self._state.passed(marks)
         if any(job == self._name for (job, _, _) in self._rejected.counts):
             self._stop("rows were rejected, and DuckDB's answer would hold them")
             return
@@ -113,17 +118,18 @@ class Verifier:
         self._tell(f"{self._name} is not verified any further: {reason}")
 
     def _difference(self, state: _State, dataflow: Dataflow, finished: bool) -> str | None:
-        marks = {
-            place: MAX_WATERMARK if finished else _watermark(window, dataflow)
-            for place, window in enumerate(self._reference.windows)
-        }
-        theirs = self._reference.rows(state.contents, marks)
+        theirs = self._reference.rows(state, self._marks(dataflow, finished))
         if theirs is None:
             return None
         self.compared += 1
         unordered = self._reference.unordered
         ours, theirs = sorted_parts(state.answer(), unordered), sorted_parts(theirs, unordered)
         return difference(ours, theirs, self._approximate)
+
+    def _marks(self, dataflow: Dataflow, finished: bool) -> dict[int, int]:
+        """The watermarks behind an epoch, by place."""
+        windows = enumerate(self._reference.windows)
+        return {place: MAX_WATERMARK if finished else _watermark(window, dataflow) for place, window in windows}
 
     # --- the failure, with few rows
 
@@ -159,7 +165,8 @@ class Verifier:
         return [(e, now) for e, now in epochs if _size(e)] or epochs
 
     def _empty_state(self) -> _State:
-        return _State(self._schema, self._key if not _retracts(self.root) else (), self._table_keys)
+        key = self._key if not _retracts(self.root) else ()
+        return _State(self._schema, key, self._table_keys, len(self._reference.windows), self._reference.histories)
 
     def _replayed(self, epochs: Sequence[tuple[Epoch, int]]) -> str | None:
         """The difference that some epochs give in a dataflow of their own; None when there is none."""
@@ -177,6 +184,7 @@ class Verifier:
             for given, now in epochs:
                 (output,) = flow.step(given, now)
                 state.take(given, output)
+                state.passed(self._marks(flow, all(taken.finished for taken in given.values())))
             finished = bool(epochs) and all(taken.finished for taken in epochs[-1][0].values())
             return None if rejected.total else self._difference(state, flow, finished)
         except Exception:
@@ -189,9 +197,19 @@ class _State:
     """The rows so far of every source, and what the answer amounts to."""
 
     def __init__(
-        self, schema: Schema, key: tuple[int, ...], table_keys: Mapping[SourceTable | None, tuple[str, ...]]
+        self,
+        schema: Schema,
+        key: tuple[int, ...],
+        table_keys: Mapping[SourceTable | None, tuple[str, ...]],
+        places: int,
+        histories: Collection[SourceTable],
     ) -> None:
         self._schema = schema
+        self._histories = histories
+        self._changes: dict[SourceTable, list[pa.RecordBatch]] = {}
+        self._arrivals = 0
+        self._known: list[list[int]] = [[MIN_WATERMARK] for _ in range(places)]
+        """By place: the watermark before each epoch, and behind the last one."""
         self._table_keys = table_keys
         self._answer = MemoryTable("answer", _numbered(schema), [f"c{i}" for i in key])
         self._tables: dict[SourceTable, MemoryTable] = {}
@@ -200,7 +218,11 @@ class _State:
         return tuple(getattr(table, "primary_key", ())) or self._table_keys.get(table, ())
 
     def take(self, given: Epoch, output: ChangelogBatch | None) -> None:
+        epoch, noted = len(self._known[0]) - 1 if self._known else 0, set[SourceTable]()
         for source, taken in given.items():
+            if taken.batch is not None and source.table in self._histories and source.table not in noted:
+                noted.add(source.table)
+                self._note(source.table, taken.batch, epoch)
             if source.table not in self._tables:
                 key = () if _retracts(source) else self._key_of(source.table)
                 self._tables[source.table] = MemoryTable(
@@ -214,6 +236,38 @@ class _State:
             columns = output.columns[: len(names)]
             self._answer.apply(ChangelogBatch(pa.RecordBatch.from_arrays(columns, names=names), output.kinds))
             self._answer.publish()
+
+    def _note(self, table: SourceTable, batch: ChangelogBatch, epoch: int) -> None:
+        """Changes for the log of a table: old rows of updates are not in it."""
+        kinds = batch.kinds_or_inserts()
+        whole = batch.filter(kinds != UPDATE_BEFORE)
+        count = len(whole)
+        columns = [
+            pa.array(np.arange(self._arrivals, self._arrivals + count)),
+            pa.array(np.full(count, epoch)),
+            pa.array(whole.kinds_or_inserts() == DELETE),
+        ]
+        self._arrivals += count
+        names = [*table.schema.names, *_LOG]
+        self._changes.setdefault(table, []).append(pa.RecordBatch.from_arrays([*whole.columns, *columns], names=names))
+
+    def passed(self, marks: Mapping[int, int]) -> None:
+        """The watermarks behind the epoch that was taken, by place."""
+        for place, mark in marks.items():
+            self._known[place].append(mark)
+
+    def history(self, table: SourceTable) -> pa.Table:
+        """The log of a table."""
+        found = self._changes.get(table)
+        if found:
+            return pa.Table.from_batches(found)
+        types = [*(f.type.arrow for f in table.schema), pa.int64(), pa.int64(), pa.bool_()]
+        return pa.schema(list(zip([*table.schema.names, *_LOG], types, strict=True))).empty_table()
+
+    def marks(self, place: int) -> pa.Table:
+        """The watermark before each epoch."""
+        known = self._known[place]
+        return pa.table({"came": pa.array(range(len(known)), pa.int64()), "known": pa.array(known, pa.int64())})
 
     def contents(self, table: SourceTable) -> pa.Table:
         found = self._tables.get(table)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from runtime.core.errors import SqlEngineError
+from runtime.eval.aggregates.ends import EndValue
 from runtime.operators.session_state import SessionState
 from runtime.operators.unnest import UnnestOperator
+from runtime.state.versions import Versions
 from sqlengine import SqlEngineWarning, TableEnvironment
 from sqlengine.verify import verifier
 from sqlengine.verify.texts import Texts
@@ -89,17 +91,28 @@ def test_a_query_and_an_insert_verify_themselves(t_env: TableEnvironment, wrong_
     ("query", "reason"),
     [
         ("SELECT RAND() AS r FROM orders", "RAND, which gives another value each time"),
-        ("SELECT FIRST_VALUE(customer) AS l FROM orders", "the aggregate FIRST_VALUE"),
+        (
+            "SELECT FIRST_VALUE(customer) AS l FROM orders",
+            "FIRST_VALUE or LAST_VALUE over anything but the rows of one",
+        ),
+        (
+            "SELECT c.page, p.name FROM (SELECT page, PROCTIME() AS p FROM clicks) c JOIN product "
+            "FOR SYSTEM_TIME AS OF c.p AS p ON c.page = p.name",
+            "a lookup join, because each row has the answer of the moment when it asked",
+        ),
         ("SELECT UPPER(LISTAGG(customer)) AS l FROM orders", "what is computed from the parts of LISTAGG"),
         (
             "SELECT * FROM TABLE(SESSION(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' HOUR))",
             "a session window that is not",
         ),
         ("SELECT id FROM orders LIMIT 1", "LIMIT without ORDER BY, of which several answers are right"),
-        ("SELECT MAP[id, id] AS l FROM orders", "a value of type MAP<INT NOT NULL, INT NOT NULL>"),
     ],
 )
 def test_what_cannot_be_asked_is_said(t_env: TableEnvironment, query: str, reason: str) -> None:
+    t_env.execute_sql(
+        "CREATE TABLE product (id INT, name STRING) "
+        "WITH ('connector' = 'lookup-jsonl', 'path' = 'tests/golden/source/products.jsonl')"
+    )
     with pytest.warns(SqlEngineWarning, match="is not verified: DuckDB cannot be asked about") as told:
         t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {query}")
     assert reason in str(told[0].message)
@@ -156,6 +169,65 @@ QUERIES = {
 }
 
 
+VERSIONS = """
+CREATE TABLE rate_log (page STRING, rate INT, since TIMESTAMP(3), WATERMARK FOR since AS since - INTERVAL '1' MINUTE);
+CREATE TABLE rates (page STRING PRIMARY KEY NOT ENFORCED, rate INT, since TIMESTAMP(3),
+  WATERMARK FOR since AS since - INTERVAL '1' MINUTE);
+CREATE VIEW last_rate AS SELECT page, rate, since FROM
+  (SELECT *, ROW_NUMBER() OVER (PARTITION BY page ORDER BY since DESC) AS n FROM rate_log) WHERE n = 1;
+CREATE TABLE bags (id INT, tags MAP<STRING, INT>);
+"""
+AS_OF = "FOR SYSTEM_TIME AS OF c.at AS r ON c.page = r.page"
+BY_ARRIVAL = {
+    "versions": f"SELECT c.page, c.at, r.rate, r.since FROM clicks c LEFT JOIN rates {AS_OF}",
+    "versions_of_view": f"SELECT c.page, c.at, r.rate FROM clicks c LEFT JOIN last_rate {AS_OF} AND r.rate > 11",
+    "sums_of_versions": f"SELECT r.page, SUM(r.rate) AS s FROM clicks c JOIN rates {AS_OF} GROUP BY r.page",
+    "ends": "SELECT page, FIRST_VALUE(rate) AS f, LAST_VALUE(rate) AS l, "
+    "LAST_VALUE(rate) FILTER (WHERE rate > 12) AS g, COUNT(*) AS n FROM rate_log GROUP BY page",
+    "ends_of_windows": "SELECT window_start, FIRST_VALUE(rate) AS f, LAST_VALUE(page) AS l FROM TABLE(TUMBLE("
+    "TABLE rate_log, DESCRIPTOR(since), INTERVAL '5' MINUTE)) GROUP BY window_start, window_end",
+    "maps": "SELECT id, tags, tags['a'] AS a, MAP_KEYS(tags) AS k, MAP[id, 'x'] AS made FROM bags WHERE id <> 3",
+    "entries": "SELECT id, k, v FROM bags CROSS JOIN UNNEST(tags) AS u (k, v)",
+}
+
+
+def feed_versions(t_env: TableEnvironment) -> None:
+    """Versions and rows in turn, several of a key in an epoch, none of them late."""
+
+    def at(minute: int) -> str:
+        return f"TIMESTAMP '2024-01-01 00:{minute:02d}:00'"
+
+    for turn, page in enumerate("abaab"):
+        minute = 4 * turn
+        t_env.execute_sql(f"INSERT INTO rates VALUES ('{page}', {10 + turn}, {at(minute)})")
+        t_env.execute_sql(
+            f"INSERT INTO rate_log VALUES ('{page}', {10 + turn}, {at(minute)}), ('b', NULL, {at(minute + 1)}), "
+            f"('{page}', {20 - turn}, {at(minute + 2)})"
+        )
+        t_env.execute_sql(f"INSERT INTO clicks VALUES ('a', {at(minute + 1)}), ('b', {at(minute + 3)})")
+        t_env.execute_sql(f"INSERT INTO bags VALUES ({turn}, MAP['a', {turn}, 'b', 1]), ({turn}, NULL)")
+
+
+@pytest.mark.filterwarnings("error")
+def test_versions_ends_and_maps_are_compared(t_env: TableEnvironment) -> None:
+    t_env.execute_script(VERSIONS)
+    for name, query in BY_ARRIVAL.items():
+        t_env.execute_sql(f"CREATE MATERIALIZED VIEW v_{name} AS {query}")
+    feed_versions(t_env)
+    verified = {view.job.name: [v.compared for _, v in view.job.watch.verifiers] for view in t_env.session.views.jobs()}
+    assert {name.removeprefix("view v_"): n >= 5 for name, (n,) in verified.items()} == dict.fromkeys(BY_ARRIVAL, True)
+    found = t_env.execute_sql("SELECT * FROM v_versions").to_arrow()
+    assert found.num_rows >= 8 and found.column("rate").null_count < 4
+
+
+def test_versions_that_come_late_end_it(t_env: TableEnvironment) -> None:
+    t_env.execute_script(VERSIONS)
+    t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {BY_ARRIVAL['versions']}")
+    feed_versions(t_env)
+    with pytest.warns(SqlEngineWarning, match="not verified any further: it holds versions that came late"):
+        t_env.execute_sql("INSERT INTO rates VALUES ('a', 99, TIMESTAMP '2024-01-01 00:01:00')")
+
+
 def feed(t_env: TableEnvironment) -> None:
     t_env.execute_script(
         """
@@ -198,9 +270,39 @@ def double_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionState, "__init__", lambda self, keys, gap, zone: right(self, keys, 2 * gap, zone))
 
 
+def older_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporal join that looks two minutes too far back."""
+    right = Versions.valid_at
+    monkeypatch.setattr(Versions, "valid_at", lambda self, keys, times: right(self, keys, times - 120_000_000))
+
+
+def first_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAST_VALUE that gives the first one."""
+    right = EndValue.__init__
+    monkeypatch.setattr(EndValue, "__init__", lambda self, type_, last: right(self, type_, False))
+
+
 @pytest.mark.parametrize(
     ("plant", "query", "rows"),
     [
+        (
+            older_versions,
+            "versions",
+            [
+                "  epoch 1, rates: +I a | 10 | 2024-01-01 00:00:00",
+                "  epoch 2, clicks: +I a | 2024-01-01 00:01:00",
+                "  epoch 2, clicks: +I b | 2024-01-01 00:03:00",
+                "  epoch 3, rates: +I b | 11 | 2024-01-01 00:04:00",
+            ],
+        ),
+        (
+            first_for_last,
+            "ends",
+            [
+                "  epoch 1, rate_log: +I a | 10 | 2024-01-01 00:00:00",
+                "  epoch 1, rate_log: +I a | 20 | 2024-01-01 00:02:00",
+            ],
+        ),
         (lose_an_element, "unnest", ["  epoch 1, posts: +I 2 | a | ['y', None, 'y'] | None"]),
         (
             double_the_gap,
@@ -208,7 +310,7 @@ def double_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
             ["  epoch 1, clicks: +I b | 2024-01-01 00:00:00", "  epoch 2, clicks: +I b | 2024-01-01 00:07:00"],
         ),
     ],
-    ids=["unnest", "sessions"],
+    ids=["versions", "ends", "unnest", "sessions"],
 )
 def test_an_operator_that_is_wrong_is_found(
     t_env: TableEnvironment,
@@ -218,10 +320,10 @@ def test_an_operator_that_is_wrong_is_found(
     rows: list[str],
 ) -> None:
     plant(monkeypatch)
-    t_env.execute_script(LISTS)
-    t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {QUERIES[query]}")
+    t_env.execute_script(LISTS + VERSIONS)
+    t_env.execute_sql(f"CREATE MATERIALIZED VIEW v AS {(QUERIES | BY_ARRIVAL)[query]}")
     with pytest.warns(SqlEngineWarning, match="is not DuckDB's"):
-        feed(t_env)
+        (feed if query in QUERIES else feed_versions)(t_env)
     with pytest.raises(SqlEngineError) as caught:
         t_env.execute_sql("SELECT * FROM v")
     failure = caught.value.__cause__
