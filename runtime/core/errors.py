@@ -227,13 +227,14 @@ def position(text: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-def render(error: SqlEngineError) -> str:
-    """The error as a person reads it: message, the line of SQL with a caret below the place, and the advice."""
+def render(error: SqlEngineError, width: int | None = None) -> str:
+    """The error as a person reads it: message, the line of SQL with a caret below the place, and the advice. `width`:
+    columns of the terminal, where the line of SQL is to fit into one of its own."""
     lines = [f"{error.code} {error.message}"]
     if error.span is not None and error.text is not None:
         line, column = position(error.text, error.span.start)
         lines.append(f"  at {error.source + ':' if error.source else ''}{line}:{column}")
-        lines += _pointed_at(f"{line} | ", error.text, error.span)
+        lines += _pointed_at(f"{line} | ", error.text, error.span, width or 2 * _SHOWN)
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return "\n".join(lines)
@@ -243,17 +244,19 @@ _BEFORE_CARET, _SHOWN = 80, 120
 """Of a long line so many characters before the place are shown, and so many in all."""
 
 
-def _pointed_at(gutter: str, text: str, span: Span) -> list[str]:
+def _pointed_at(gutter: str, text: str, span: Span, width: int) -> list[str]:
     """The line of a place, cut where it is long, and carets below it, aligned as a terminal shows wide characters."""
+    most = max(40, min(_SHOWN, width - len(gutter) - len("  ......")))
+    before = min(_BEFORE_CARET, most - 20)
     begin = text.rfind("\n", 0, span.start) + 1
     end = text.find("\n", span.start)
     shown = text[begin : end if end >= 0 else len(text)].rstrip("\r")
     start = min(span.start - begin, len(shown))
     stop = max(start + 1, min(span.end - begin, len(shown)))
-    left = start - _BEFORE_CARET if start > _SHOWN else 0
+    left = start - before if start > most - 20 else 0
     head, marked, tail = (_printable(part) for part in (shown[left:start], shown[start:stop], shown[stop:]))
     prefix = "..." if left else ""
-    room = max(20, _SHOWN - len(head))
+    room = max(20, most - display_width(head))
     whole = marked + tail
     carets = "^" * max(1, min(display_width(marked), room))
     return [

@@ -104,7 +104,8 @@ class Progress:
             rows_in, rows_out = rows_through(job)
             line = progress_line(job, *self._rates[id(job)].add(now, rows_in, rows_out))
             width = shutil.get_terminal_size().columns
-            self._stream.write(ERASE_LINE + line[: max(20, width - 1)])
+            # A terminal that shows ^C behind it must not begin another line with that.
+            self._stream.write(ERASE_LINE + line[: max(20, width - 3)])
             self._stream.flush()
             self._shown = True
 

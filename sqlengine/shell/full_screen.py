@@ -36,7 +36,7 @@ _MOVES = {
     "home": "home", "g": "home", "end": "end", "G": "end", "left": "left", "h": "left", "right": "right", "l": "right", "s": "s",
     "enter": "enter",
 }  # fmt: skip
-_KEYS = "q leave  arrows PgUp PgDn Home End  s sort  Enter row"
+_KEYS, _MOVING = "q leave  s sort  Enter row", "  arrows PgUp PgDn Home End"
 
 
 class FullScreen(Viewer):
@@ -49,14 +49,14 @@ class FullScreen(Viewer):
     def rows(self, rows: Rows, title: str) -> None:
         view = self._view(rows, with_kinds=rows.kinds is not None)
         view.take(rows.rows, rows.kinds)
-        _Screen(self, view, lambda: [title, f"{len(rows.rows):,} rows"], _KEYS).run()
+        _Screen(self, view, lambda: [title, f"{len(rows.rows):,} rows"], _KEYS + _MOVING).run()
 
     def live(self, result: Result, title: str, *, changelog: bool) -> Rows:
         columns = columns_of(result.schema)
         most = self._executor.session.options.get(MAX_TABLE_ROWS)
         watching = _Watching(result, ChangeLog(most) if changelog else LiveTable(most))
         view = self._view(Rows(columns, ()), with_kinds=changelog)
-        screen = _Screen(self, view, lambda: [title, watching.status()], _KEYS + "  p pause")
+        screen = _Screen(self, view, lambda: [title, watching.status()], _KEYS + "  p pause" + _MOVING)
         screen.before_drawing = lambda: watching.show_in(view, paused=screen.paused)
         watching.on_change = screen.redraw
         watching.on_failure = screen.leave
@@ -146,7 +146,7 @@ class _Screen:
         title, status = self._titles()
         lines: list[Line] = [
             [("bold", cut(title, size.columns))],
-            [("note", cut(f"{status}{' | paused' if self.paused else ''}", size.columns))],
+            [("note", cut(f"{'paused | ' if self.paused else ''}{status}", size.columns))],
             *self._view.lines(size.columns, max(4, size.rows - 3), self._owner.frame),
         ]
         lines = lines[: size.rows - 1]

@@ -97,7 +97,7 @@ class Screen:
         if verbose:
             self.say("".join(traceback.format_exception(error)).rstrip())
         if isinstance(error, SqlEngineError):
-            text = render(error)
+            text = render(error, self.width)
         else:
             text = (
                 f"E9100 internal error: {type(error).__name__}: {error}\n  hint: this is a bug of sqlengine; "

@@ -30,7 +30,7 @@ def test_the_live_table_of_the_guide(tmp_path: Path, rewrite: bool) -> None:
         golden.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert lines == golden.read_text(encoding="utf-8").splitlines()
     shell.type("p")
-    shell.until(r"^running .*\| paused$")
+    shell.until(r"^paused \| running ")
     shell.type("p")
     shell.until(r"^running .*watermark -$")
     shell.resize(60, 12)

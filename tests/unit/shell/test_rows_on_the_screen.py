@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from runtime.core.errors import BindError, Span, render
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
 from sqlengine.shell.grid import (
@@ -172,3 +173,15 @@ def test_top_speaks_of_time_and_pressure() -> None:
 def test_columns_of_a_schema() -> None:
     found = columns_of(Schema.of(("n", INT), ("s", STRING)))
     assert [(c.right, c.flexible) for c in found] == [(True, False), (False, True)]
+
+
+def test_the_line_of_a_mistake_fits_the_terminal() -> None:
+    statement = (
+        "SELECT " + ", ".join(f"'value {n}' AS column_{n}" for n in range(9)) + ", nope, 'and more' AS rest FROM t"
+    )
+    start = statement.index("nope")
+    error = BindError('unknown column "nope"', code="E1201", span=Span(start, start + 4), text=statement)
+    for width in (60, 80, 120):
+        shown, carets = render(error, width).split("\n")[2:4]
+        assert len(shown) <= width
+        assert shown[carets.index("^") : carets.rindex("^") + 1] == "nope"
