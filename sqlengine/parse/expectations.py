@@ -21,6 +21,9 @@ __all__ = ["Expected", "expected_after"]
 
 _UTILITY_TERMINALS = frozenset(("LPAR", "RPAR", "COMMA", "EQUAL", "DOT", "$END", "NUMBER"))
 
+_UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
+"""Units of time that are typed often. INTERVAL, EXTRACT, FLOOR and TIMESTAMPDIFF do not take quite the same."""
+
 
 @dataclass(slots=True)
 class Expected:
@@ -121,6 +124,10 @@ class _Recorder(StatementGrammar):
                 elif word not in _UTILITY_TERMINALS:
                     self._note((word,))
 
+    def _units(self) -> None:
+        for unit in _UNITS:
+            self._note((unit,))
+
     def fail(self, *expected: str, hint: str | None = None) -> NoReturn:
         if self._ends_here():
             for what in expected:
@@ -132,6 +139,8 @@ class _Recorder(StatementGrammar):
                     case "a statement" | "a query or INSERT to explain":
                         for word in STARTERS:
                             self._note((word,))
+                    case _ if what.startswith("a unit"):
+                        self._units()
                     case _ if what == what.upper():
                         self._note((what,))
                     case _:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from runtime.core.errors import SqlSyntaxError
 from sqlengine.parse.functions import FunctionGrammar
-from sqlengine.parse.lexer import OP, QUOTED, WORD, Token
+from sqlengine.parse.lexer import END, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, UnaryPlus
 
@@ -212,11 +212,16 @@ class ExpressionGrammar(FunctionGrammar):
                 index = self.expression()
                 self.expect("]")
                 tree = self.place(exp.Bracket(this=tree, expressions=[index]), start)
-            elif self.at(".") and self.peek().kind in (WORD, QUOTED):
+            elif self._at_field():
                 self.advance()
                 tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)
             else:
                 return tree
+
+    def _at_field(self) -> bool:
+        """Whether a dot and a name stand here, or the dot behind which a text breaks off."""
+        after = self.peek().kind
+        return self.at(".") and (after in (WORD, QUOTED) or (self.unfinished and after is END))
 
     # Primary expressions
 
@@ -288,7 +293,7 @@ class ExpressionGrammar(FunctionGrammar):
     def _column_or_call(self) -> exp.Expr:
         start = self.token
         parts = [self.identifier("an expression", reserved=start.upper in _RESERVED_FUNCTIONS)]
-        while self.at(".") and self.peek().kind in (WORD, QUOTED):
+        while self._at_field():
             self.advance()
             parts.append(self.identifier("a field", reserved=True))
         if self.at("("):

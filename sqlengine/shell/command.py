@@ -58,6 +58,7 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
     screen = Screen(interactive=interactive)
     with TableEnvironment.create(options) as environment:
         executor = Executor(environment, screen)
+        executor.quiet = True
         if arguments.catalog is not None:
             name = quoted(catalog_name(arguments.catalog))
             path = literal(str(Path(arguments.catalog).expanduser()))
@@ -67,6 +68,7 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
             if init is not None and (interactive or arguments.init is not None):
                 if not _initialise(executor, init, goes_on=interactive):
                     return 1
+            executor.quiet = False
             if interactive:
                 # prompt_toolkit is imported here and not by a pipe, which has no use for it.
                 prompt = pkgutil.resolve_name("sqlengine.shell.prompt:prompt_loop")

@@ -95,6 +95,8 @@ class Executor:
         self.session = environment.session
         self.screen = screen
         self.viewer = viewer
+        self.quiet = False
+        """Whether statements that only say OK say nothing: those of the user's own start."""
         self.expanded: bool | None = None
         """`\\x`: True on, False off, None when a row is too wide for the screen."""
         self.last_query: str | None = None
@@ -174,7 +176,7 @@ class Executor:
             for (text,) in result:
                 if text != "OK":
                     self._results(f"{text}\n")
-                elif self.screen.interactive:
+                elif self.screen.interactive and not self.quiet:
                     self.screen.say(f"OK{self._timing(started)}", "note")
         else:
             self.last_query = piece.text

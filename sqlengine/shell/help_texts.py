@@ -1,10 +1,18 @@
-"""How statements are written, in a few lines each: what HELP shows."""
+"""How statements are written, in a few lines each: what HELP shows. And the functions of windows, which no registry has."""
 
 from __future__ import annotations
 
 from runtime.core.errors import UnsupportedError, did_you_mean
 
-__all__ = ["STATEMENTS", "help_on"]
+__all__ = ["STATEMENTS", "TABLE_FUNCTIONS", "help_on"]
+
+TABLE_FUNCTIONS = {
+    "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE): windows one after another",
+    "HOP": "HOP(TABLE t, DESCRIPTOR(ts), slide, size): windows that overlap",
+    "CUMULATE": "CUMULATE(TABLE t, DESCRIPTOR(ts), step, most): windows that grow",
+    "SESSION": "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), gap): windows that end when nothing comes",
+}
+"""Functions that stand in FROM TABLE(..): how each is called, and what it gives."""
 
 STATEMENTS: dict[str, str] = {
     "SELECT": """\

@@ -22,7 +22,7 @@ from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedVie
 from sqlengine.client_options import PRINT_TIME, RESULT_MODE
 from sqlengine.function_texts import function_kind, is_called_by_name, signature_texts
 from sqlengine.result import Result
-from sqlengine.shell.help_texts import STATEMENTS, help_on
+from sqlengine.shell.help_texts import STATEMENTS, TABLE_FUNCTIONS, help_on
 from sqlengine.shell.reader import Piece
 from sqlengine.shell.top import top_lines
 from sqlengine.statements.settings import set_value
@@ -143,6 +143,11 @@ def _functions(executor: Executor, argument: str) -> None:
         for f in sorted(executor.session.functions, key=lambda f: f.name)
         if is_called_by_name(f) and _like(f.name, argument)
     ]
+    for name, text in TABLE_FUNCTIONS.items():
+        if _like(name, argument):
+            signature, about = text.split(": ", 1)
+            rows.append((name.lower(), "table", signature.lower(), about))
+    rows.sort(key=lambda row: str(row[0]))
     _list(executor, ("function", "kind", "signature", "about"), rows)
 
 

@@ -166,7 +166,8 @@ def relations_at(tokens: Sequence[Token], text: str) -> list[Relation]:
     i = 0
     while i < len(tokens):
         word = tokens[i].upper
-        if word in _FROM or (word in ("INTO", "UPDATE", "OVERWRITE") and i <= 2):
+        altered = i == 1 and (tokens[0].upper, word) == ("ALTER", "TABLE")
+        if word in _FROM or (word in ("INTO", "UPDATE", "OVERWRITE") and i <= 2) or altered:
             expecting = True
         elif word in _AFTER_FROM:
             expecting = False
@@ -218,7 +219,7 @@ def _relation(tokens: Sequence[Token], i: int, text: str) -> tuple[Relation | No
     name, after = _name(tokens, i)
     if not name:
         return None, i + 1
-    if i and tokens[i - 1].upper in ("INTO", "OVERWRITE"):
+    if i and (tokens[i - 1].upper in ("INTO", "OVERWRITE") or tokens[0].upper == "ALTER"):
         return Relation(name[-1], name), after
     if after < len(tokens) and tokens[after].upper == "(":
         close = _closing(tokens, after)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from runtime.core.errors import SqlEngineError
 from runtime.core.options import Option
@@ -17,7 +18,7 @@ from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.expectations import Expected, expected_after
 from sqlengine.parse.lexer import OP, QUOTED, STRING, WORD, Token
 from sqlengine.session import Session
-from sqlengine.shell.help_texts import STATEMENTS
+from sqlengine.shell.help_texts import STATEMENTS, TABLE_FUNCTIONS
 from sqlengine.shell.meta import COMMANDS
 from sqlengine.shell.reader import CLIENT_WORDS
 from sqlengine.shell.scope import Relation, Scope, tokens_of
@@ -38,13 +39,8 @@ _PHRASES = {
 }  # fmt: skip
 """Words that are not typed alone."""
 _VALUES = ("CASE", "CAST", "EXISTS", "FALSE", "INTERVAL", "NULL", "TRUE", "TRY_CAST")
-_TABLE_FUNCTIONS = {
-    "TUMBLE": "TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE): windows one after another",
-    "HOP": "HOP(TABLE t, DESCRIPTOR(ts), slide, size): windows that overlap",
-    "CUMULATE": "CUMULATE(TABLE t, DESCRIPTOR(ts), step, most): windows that grow",
-    "SESSION": "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), gap): windows that end when nothing comes",
-}
 TABLES_LOOKED_AT = 30
+PATHS_SHOWN = 200
 _COLUMNS = frozenset(("a column name", "the column of the watermark"))
 _TABLES = frozenset(("a table", "a table name", "the name of a table", "the name of the table"))
 
@@ -103,7 +99,7 @@ class Suggester:
         first = tokens[0].upper if tokens else ""
         lower = _in_lower_case(tokens, prefix)
         if expected.names & _TABLES:
-            yield from self._tables(scope, size)
+            yield from self._tables(scope, size, written=bool(tokens) and tokens[-1].upper in ("INTO", "OVERWRITE"))
         if expected.names & _COLUMNS and first == "CREATE":
             yield from _declared_columns(tokens, size)
         elif expected.names & _COLUMNS or _in_column_list(tokens):
@@ -111,7 +107,7 @@ class Suggester:
         if "a name" in expected.names:
             yield from self._named(tokens, size)
         if "a table function" in expected.names:
-            for name, about in _TABLE_FUNCTIONS.items():
+            for name, about in TABLE_FUNCTIONS.items():
                 yield Suggestion(f"{name}(", size, "function", about, name)
         if expected.expression:
             if first == "CREATE":
@@ -130,16 +126,19 @@ class Suggester:
         if expected.text and not size:
             yield from self._of_option(statement, "", opening="'")
 
-    def _tables(self, scope: Scope, size: int) -> Iterator[Suggestion]:
+    def _tables(self, scope: Scope, size: int, *, written: bool) -> Iterator[Suggestion]:
+        """What a query can read; `written`: what takes rows."""
         session = self._session
-        for name in scope.queries:
+        for name in () if written else scope.queries:
             yield Suggestion(_written(name), size, "table", "query of WITH", name)
         for thing in session.catalogs.objects():
+            if written and not isinstance(thing, CatalogTable):
+                continue
             yield Suggestion(_written(thing.path.name), size, "table", _about(thing), thing.path.name)
         for database in sorted(session.catalogs.catalog(session.catalogs.current_catalog).databases):
             if database != session.catalogs.current_database:
                 yield Suggestion(_written(database) + ".", size, "database", "database", database)
-        for database, about in _SYSTEM_DATABASES.items():
+        for database, about in () if written else _SYSTEM_DATABASES.items():
             yield Suggestion(f"{database}.", size, "database", about, database)
 
     def _columns(self, scope: Scope, size: int) -> Iterator[Suggestion]:
@@ -253,7 +252,7 @@ class Suggester:
         words = [t.upper for t in tokens]
         if last in ("(", ",") and ("WITH" in words or "SET" in words or "OPTIONS" in words) and first != "SELECT":
             if "CATALOG" in words:
-                return quoted((("type", "where definitions are kept"), ("path", "the file, for the type 'file'")))
+                return quoted(self._catalog_options(_given_options(tokens)))
             given = _given_options(tokens)
             return quoted((k, a) for k, a in self._table_options(given) if k not in given)
         return []
@@ -276,6 +275,17 @@ class Suggester:
         for option in WATERMARK_OPTIONS:
             yield option.key, _about_option(option)
 
+    def _catalog_options(self, given: dict[str, str]) -> Iterator[tuple[str, str]]:
+        """The options that a catalog with some options given takes."""
+        kind = given.get("type")
+        if kind is None:
+            yield "type", "where definitions are kept"
+        elif kind == "file":
+            yield "path", "the file"
+        elif kind in self._session.registry.catalogs.names():
+            options = self._session.registry.catalogs.get(kind).options
+            yield from ((option.key, _about_option(option)) for option in options if option.key not in given)
+
     def _option_values(self, key: str, first: str, tokens: list[Token]) -> Iterator[tuple[str, str]]:
         registry = self._session.registry
         option: Option[object] | None = SESSION_OPTIONS.get(key) if first in ("SET", "RESET") else None
@@ -291,6 +301,7 @@ class Suggester:
                     ("file", "definitions are kept in a file"),
                     ("generic_in_memory", "definitions are forgotten"),
                 )
+                yield from ((n, registry.catalogs.get(n).document) for n in registry.catalogs.names())
                 return
             option = self._declared(key, _given_options(tokens))
         if option is not None:
@@ -327,11 +338,27 @@ class Suggester:
             choices = [("on", ""), ("off", ""), *([("auto", "")] if name == "\\x" else [])]
         elif name in ("\\h", "\\?"):
             choices = [(key, "") for key in STATEMENTS]
+        elif name in ("\\i", "\\o"):
+            choices = _paths(argument)
         return [
             Suggestion(text, size, "name", about, text)
             for text, about in sorted(choices)
             if text.lower().startswith(argument.lower())
         ]
+
+
+def _paths(typed: str) -> list[tuple[str, str]]:
+    """Files and folders whose path begins so; hidden ones when a dot is typed."""
+    folder, slash, name = typed.rpartition("/")
+    try:
+        found = sorted(Path((folder + slash) or ".").expanduser().iterdir())
+    except OSError:
+        return []
+    shown = [p for p in found if p.name.startswith(name) and (name.startswith(".") or not p.name.startswith("."))]
+    return [
+        (f"{folder}{slash}{p.name}" + ("/" if p.is_dir() else ""), "folder" if p.is_dir() else "file")
+        for p in shown[:PATHS_SHOWN]
+    ]
 
 
 _SYSTEM_DATABASES = {"system": "what the engine knows of itself", "information_schema": "what the catalog holds"}

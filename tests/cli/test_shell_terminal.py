@@ -286,6 +286,7 @@ def test_what_is_typed_and_defined_is_there_the_next_time(home: Path) -> None:
     arguments = ("shell", *NO_TIMES, "--catalog", "work.sql")
     first = ShellTerminal(home, *arguments, NO_COLOR="1")
     first.until_prompt("Ctrl-D leaves")
+    assert first.lines()[0].startswith("sqlengine ")  # what the start carries out says no OK
     first.run("CREATE TABLE kept (a INT) COMMENT 'remembered';", "OK")
     first.run("SELECT 'a line to find' AS x;", "1 row")
     first.run(" SELECT 'secret' AS x;", "│ secret")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,10 @@ def suggester() -> Iterator[Suggester]:
         ("SELECT cus| FROM orders", ["customer"]),
         ("SELECT customer FROM orders WHERE am", ["amount"]),
         ("SELECT o.| FROM orders AS o JOIN clicks c ON TRUE", ["order_id", "customer", "amount", "ts"]),
+        ("SELECT * FROM orders o JOIN clicks c ON o.", ["order_id", "customer", "amount", "ts"]),
+        ("SELECT * FROM orders o JOIN clicks c ON o.order_id = c.", ["id", "`when`"]),
+        ("SELECT customer FROM orders WHERE orders.am", ["amount"]),
+        ("SELECT customer FROM orders o GROUP BY o.", ["order_id"]),
         ("SELECT | FROM orders o JOIN clicks c", ["order_id", "customer", "amount", "ts", "id", "`when`", "o.", "c."]),
         ("SELECT x.w| FROM (SELECT customer AS who FROM orders) AS x", ["who"]),
         ("WITH q AS (SELECT amount AS much FROM orders) SELECT mu| FROM q", ["much"]),
@@ -56,7 +61,13 @@ def suggester() -> Iterator[Suggester]:
         ("SELECT rou", ["round("]),
         ("SELECT CAST(order_id AS BIG", ["BIGINT"]),
         ("INSERT INTO orders (", ["order_id", "customer", "amount", "ts"]),
+        ("INSERT INTO ", ["clicks", "orders", "other.", "TABLE"]),
         ("UPDATE orders SET cu", ["customer"]),
+        ("ALTER TABLE clicks DROP ", ["id", "`when`"]),
+        ("SELECT INTERVAL '5' MIN", ["MINUTE"]),
+        ("SELECT FLOOR(ts TO ", ["SECOND", "MINUTE", "HOUR"]),
+        ("CREATE CATALOG c WITH ('type' = '", ["file'", "generic_in_memory'", "duckdb'"]),
+        ("CREATE CATALOG c WITH ('type' = 'duckdb', '", ["path'"]),
         ("CREATE TABLE n (a INT, ts TIMESTAMP(3), WATERMARK FOR ", ["a", "ts"]),
         ("CREATE TABLE n (a INT, PRIMARY KEY (", ["a"]),
         ("CREATE TABLE n (a ", ["AS", "INT", "BIGINT"]),
@@ -88,6 +99,14 @@ def test_suggestions(suggester: Suggester, text: str, first: list[str]) -> None:
     before, _, after = text.partition("|")
     found = [s.text for s in suggester.suggest(before, after)]
     assert found[: len(first)] == first if first else not found
+
+
+def test_paths_are_completed(suggester: Suggester, tmp_path: Path) -> None:
+    (tmp_path / "first.sql").touch()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / ".hidden").touch()
+    found = [(s.text, s.replaces) for s in suggester.suggest(f"\\i {tmp_path}/f")]
+    assert found == [(f"{tmp_path}/{name}", len(f"{tmp_path}/f")) for name in ("first.sql", "folder/")]
 
 
 def test_functions_come_with_signature_and_documentation(suggester: Suggester) -> None:
