@@ -36,6 +36,13 @@ class EpochState:
     finished: bool
     counts: Mapping[str, Any] = field(default_factory=dict)
 
+    def release(self) -> None:
+        """It is written, or never will be: the job may let go of rows that it holds for it. In the job's thread."""
+        for operator in self.operators:
+            for task in operator.tasks:
+                for changes in task:
+                    changes.release()
+
 
 @dataclass(frozen=True, slots=True)
 class Restored:

@@ -40,7 +40,12 @@ class ObjectStorage:
         prefix = f"{self._root}/" if self._root else ""
         return {i.path.removeprefix(prefix): i.size or 0 for i in found if i.type == fs.FileType.File}
 
-    def create(self, path: str) -> _ObjectFile:
+    @property
+    def fast(self) -> bool:
+        return False
+
+    def create(self, path: str, *, large: bool = False) -> _ObjectFile:
+        del large
         full = self._path(path)
         if self._folders:
             self._fs.create_dir(full.rpartition("/")[0], recursive=True)

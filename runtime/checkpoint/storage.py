@@ -53,8 +53,13 @@ class Storage(Protocol):
         """All files in a folder and the folders below it with their sizes; none when there is no such folder."""
         ...
 
-    def create(self, path: str) -> NewFile:
-        """A new file; folders on the way to it are made."""
+    @property
+    def fast(self) -> bool:
+        """Whether it takes bytes sooner than they would be compressed, as far as that is known by now."""
+        ...
+
+    def create(self, path: str, *, large: bool = False) -> NewFile:
+        """A new file; folders on the way to it are made. `large`: more than a megabyte is to come."""
         ...
 
     def publish(self, path: str, data: bytes) -> None:

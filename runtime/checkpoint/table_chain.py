@@ -80,7 +80,7 @@ class TableChain:
         if changes.complete:
             self.pieces, self._numbers, self._live = (), [], {}
             self._owner = np.empty(0, np.int32)
-        slots = changes.rows.column(SLOT).to_numpy()
+        slots = changes.slots
         removed = self._mark(slots, changes.removed)
         self._drop_dead_front()
         if not self._live:
@@ -94,9 +94,9 @@ class TableChain:
         added = len(slots) + _REMOVED_WEIGHT * len(removed)
         start = _merge_start([*(piece.weight for piece in self.pieces), added], sum(self._live.values()))
         if start < len(self.pieces):
-            piece = self._merged(start, changes.rows, removed, writer, reader)
+            piece = self._merged(start, changes, removed, writer, reader)
         else:
-            rows = writer.rows(changes.rows.schema, [changes.rows], changes.rows.nbytes) if len(slots) else None
+            rows = writer.rows(changes.rows.schema, changes.batches(), changes.nbytes) if len(slots) else None
             piece = Piece(rows, self._removed(removed, writer))
         # Merged pieces may have cancelled each other out.
         added_pieces = [piece] if piece.segments else []
@@ -129,14 +129,14 @@ class TableChain:
         self.pieces, self._numbers = self.pieces[dead:], self._numbers[dead:]
 
     def _merged(
-        self, start: int, rows: pa.RecordBatch, removed: np.ndarray, writer: SegmentWriter, reader: SegmentReader
+        self, start: int, changes: TableChanges, removed: np.ndarray, writer: SegmentWriter, reader: SegmentReader
     ) -> Piece:
         """The pieces from `start` on and the new rows as one piece."""
         old = self.pieces[start:]
-        nbytes = rows.nbytes + sum(piece.rows.length for piece in old if piece.rows)
+        nbytes = changes.nbytes + sum(piece.rows.length for piece in old if piece.rows)
         segment = None
         if any(number in self._live for number in (*self._numbers[start:], self._next)):
-            segment = writer.rows(rows.schema, _gathered(self._live_rows(start, rows, reader)), nbytes)
+            segment = writer.rows(changes.rows.schema, _gathered(self._live_rows(start, changes, reader)), nbytes)
         self._live = {n: c for n, c in self._live.items() if n not in self._numbers[start:] and n != self._next}
         if segment is not None:
             self._live[self._next] = segment.rows
@@ -149,7 +149,7 @@ class TableChain:
         slots = np.unique(np.concatenate(gone))
         return Piece(segment, self._removed(slots[self._owner[slots] < 0], writer))
 
-    def _live_rows(self, start: int, rows: pa.RecordBatch, reader: SegmentReader) -> Iterator[pa.RecordBatch]:
+    def _live_rows(self, start: int, changes: TableChanges, reader: SegmentReader) -> Iterator[pa.RecordBatch]:
         for piece, number in zip(self.pieces[start:], self._numbers[start:], strict=True):
             if piece.rows is None or number not in self._live:
                 continue
@@ -158,7 +158,7 @@ class TableChain:
                 kept = self._owner[slots] == number
                 self._owner[slots[kept]] = self._next
                 yield batch if kept.all() else batch.filter(pa.array(kept))
-        yield rows
+        yield from changes.batches()
 
     def _removed(self, slots: np.ndarray, writer: SegmentWriter) -> Segment | None:
         if not len(slots):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,11 +41,16 @@ class ColumnStore:
     Fixed-width types live in growing numpy arrays, strings in a byte arena, lists and maps in a log of Arrow arrays,
     structs in the columns of their fields. What is overwritten or freed is reclaimed when it makes up half, so that
     both space and time stay proportional to live rows and changes.
+
+    While rows are held (`hold`) another thread may read those that were there, with `read_held`: what is freed stays as
+    it is, provided that slots of theirs are not written.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._types = list(types)
         self._columns: list[_Column] = [_column_for(t) for t in self._types]
+        self._held: list[np.ndarray] | None = None
+        self._changing = threading.Lock()
 
     @property
     def types(self) -> list[pa.DataType]:
@@ -64,10 +70,11 @@ class ColumnStore:
         if len(slots) == 0:
             return
         high = int(slots.max()) + 1
-        for column, type_, values in zip(self._columns, self._types, columns, strict=True):
-            # Strings need not be of the very type: of more than 2 GB none is a `string`.
-            wanted = values.type if is_bytes_like(type_) and is_bytes_like(values.type) else type_
-            column.put(slots, coded_array(values, wanted), high)
+        with self._changing:
+            for column, type_, values in zip(self._columns, self._types, columns, strict=True):
+                # Strings need not be of the very type: of more than 2 GB none is a `string`.
+                wanted = values.type if is_bytes_like(type_) and is_bytes_like(values.type) else type_
+                column.put(slots, coded_array(values, wanted), high)
 
     def take(self, slots: np.ndarray, *, wide: bool = False) -> list[pa.Array]:
         """The rows at the slots (any order, repeats allowed), one array of exactly its type per column; `wide`: strings
@@ -92,18 +99,40 @@ class ColumnStore:
 
     def reading_order(self, slots: np.ndarray) -> np.ndarray:
         """The same slots (each once) in the order in which their strings lie: many of them are read faster so."""
+        positions = self._reading_positions(slots)
+        return slots if positions is None else slots[positions]
+
+    def _reading_positions(self, slots: np.ndarray) -> np.ndarray | None:
         column = next((c for c in self._columns if isinstance(c, _BytesColumn)), None)
-        return slots if column is None else column.reading_order(slots)
+        return None if column is None else column.reading_positions(slots)
 
     def free(self, slots: np.ndarray) -> None:
         """Lets go of the rows at live slots (each once), so that their variable-width values can be reclaimed."""
-        if len(slots):
+        if len(slots) and self._held is not None:
+            self._held.append(slots)
+        elif len(slots):
             for column in self._columns:
                 column.free(slots)
 
-    def clear(self) -> None:
-        """Forgets all rows and gives the memory back."""
-        self._columns = [_column_for(t) for t in self._types]
+    def hold(self) -> None:
+        """Rows that are freed from now on can still be read, until `release`."""
+        self._held = []
+
+    def read_held(self, slots: np.ndarray) -> list[pa.Array]:
+        """Wide `take` in another thread, of rows that were there when they were held."""
+        with self._changing:
+            return self.take(slots, wide=True)
+
+    def held_order(self, slots: np.ndarray) -> np.ndarray | None:
+        """The positions of held slots in the order in which they are read fastest, None for as they are."""
+        with self._changing:
+            return self._reading_positions(slots)
+
+    def release(self) -> None:
+        """Nobody reads any more: what was freed meanwhile is let go of. In the thread that writes."""
+        held, self._held = self._held or [], None
+        for slots in held:
+            self.free(slots)
 
 
 class _Column:
@@ -325,18 +354,19 @@ class _BytesColumn(_Column):
             return self._arena.array(self._wide)[first:end].filter(pa.array(wanted))
         return self._arena.take(places, self._wide)
 
-    def reading_order(self, slots: np.ndarray) -> np.ndarray:
+    def reading_positions(self, slots: np.ndarray) -> np.ndarray | None:
+        """The positions of the slots in the order in which their strings lie, None for as they are."""
         if self._places is None or len(slots) < _MANY:
-            return slots
+            return None
         places = self._places.take(slots, mode="clip")
         if (places[1:] > places[:-1]).all():
-            return slots
+            return None
         if self._shared or len(self._arena) > _SPARSE * len(slots):
-            return slots[np.argsort(places, kind="stable")]
+            return np.argsort(places, kind="stable")
         at = np.full(len(self._arena) + 1, -1, np.int64)
-        present = places > 0
-        at[places[present]] = slots[present]
-        return np.concatenate((slots[~present], at[at >= 0]))
+        present = np.flatnonzero(places)
+        at[places[present]] = present
+        return np.concatenate((np.flatnonzero(places == 0), at[at >= 0]))
 
     def free(self, slots: np.ndarray) -> None:
         if self._places is None:

@@ -18,6 +18,8 @@ class SlotAllocator:
         self._high = 0
         self._free = np.empty(16, np.int64)
         self._free_count = 0
+        self._held: list[np.ndarray] | None = None
+        self._held_count = 0
 
     @property
     def high(self) -> int:
@@ -26,7 +28,7 @@ class SlotAllocator:
 
     def __len__(self) -> int:
         """The number of live slots."""
-        return self._high - self._free_count
+        return self._high - self._free_count - self._held_count
 
     @property
     def nbytes(self) -> int:
@@ -45,14 +47,29 @@ class SlotAllocator:
 
     def free(self, slots: np.ndarray) -> None:
         """Gives back live slots (each once; freeing a slot that is not live corrupts the allocator)."""
+        if self._held is not None:
+            self._held.append(slots)
+            self._held_count += len(slots)
+            return
         needed = self._free_count + len(slots)
         self._free = grown(self._free, needed)
         self._free[self._free_count : needed] = slots
         self._free_count = needed
 
+    def hold(self) -> None:
+        """From now on what is freed is not live, and not handed out again either, until `release`."""
+        self._held = []
+
+    def release(self) -> None:
+        """What was freed meanwhile may be handed out."""
+        held, self._held, self._held_count = self._held or [], None, 0
+        for slots in held:
+            self.free(slots)
+
     def free_slots(self) -> np.ndarray:
-        """The ids below `high` that are not live, in no particular order (a view: do not keep)."""
-        return self._free[: self._free_count]
+        """The ids below `high` that are not live, in no particular order (do not keep: it may be a view)."""
+        free = self._free[: self._free_count]
+        return np.concatenate((free, *self._held)) if self._held else free
 
     def live_slots(self) -> np.ndarray:
         """All live ids, ascending, int64. Cost follows `high`: for snapshots and full scans."""
@@ -64,3 +81,4 @@ class SlotAllocator:
         """Forgets everything: the next slot is 0."""
         self._high = 0
         self._free_count = 0
+        self._held, self._held_count = None, 0

@@ -13,8 +13,12 @@ on from this one and publishes again, which changes nothing where it was done.
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -44,6 +48,9 @@ RETAINED = int_option("execution.checkpointing.num-retained", 1, "how many check
 TOLERABLE_FAILURES = int_option(
     "execution.checkpointing.tolerable-failed-checkpoints", 0, "how many checkpoints in a row may fail"
 )
+_NICE = 5
+"""By so much less urgent is the thread that writes: there are seconds until the next checkpoint, and the job waits for
+none of it. (Much less, and a thread that holds the interpreter's lock would wait for the processor.)"""
 CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES)
 
 
@@ -81,7 +88,7 @@ class Checkpoints:
         self._min_pause = options.get(MIN_PAUSE)
         self._tolerable = options.get(TOLERABLE_FAILURES)
         self._clock = clock
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints", initializer=_give_way)
         self._pending: _Pending | None = None
         self._begun_at = clock.now()
         self._ended_at: int | None = None
@@ -158,8 +165,18 @@ class Checkpoints:
             if self._failures > self._tolerable:
                 raise
             return None
+        finally:
+            pending.state.release()
         self._failures = 0
         self._ended_at = self._clock.now()
         self.last = info
         job.publish(pending.state.sinks)
         return info
+
+
+def _give_way() -> None:
+    """In the thread that writes: the threads of the job come first. On Linux alone a thread has its own priority."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)

@@ -225,10 +225,10 @@ class Dataflow:
         self._watched.append(number)
         return len(self._watched) - 1
 
-    def save(self, complete: bool = False) -> list[SavedOperator]:
+    def save(self, complete: bool = False, *, hold: bool = False) -> list[SavedOperator]:
         """What the operators' state has become since it was last saved; all of it the first time, or when asked for.
 
-        Between epochs only. What it returns is not changed by later epochs.
+        Between epochs only. Later epochs do not change what it returns. `hold`: see `StateTable.changes`.
         """
         return [
             SavedOperator(
@@ -236,7 +236,7 @@ class Dataflow:
                 vertex.watermark,
                 vertex.input_watermark,
                 tuple(
-                    tuple(table.changes(complete) for table in task.tables)
+                    tuple(table.changes(complete, hold=hold) for table in task.tables)
                     for task in (() if vertex.operator is None else vertex.operator.tasks)
                 ),
             )

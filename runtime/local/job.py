@@ -329,7 +329,7 @@ class Job:
 
     def save(self, *, complete: bool, finished: bool) -> EpochState:
         """See `Checkpointed`."""
-        state = self._state(self.dataflow.save(complete), self.dataflow.prepare(), finished)
+        state = self._state(self.dataflow.save(complete, hold=True), self.dataflow.prepare(), finished)
         self._saved_positions = [source.position() for source in self._sources]
         return state
 

@@ -18,6 +18,7 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext, Sta
 from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.plan.state import column_names
+from runtime.state.held_rows import RowsInPlace
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable
@@ -72,6 +73,7 @@ class AppendTopNOperator(Operator):
             [*((name, f.type.arrow) for name, f in zip(names, schema, strict=True)), ("$arrival", pa.int64())],
             live=self._slots.live_slots,
             read=lambda slots: [*self._rows.take(slots, wide=True), pa.array(self._arrival[slots])],
+            in_place=RowsInPlace(self._rows, self._slots, lambda slots: [pa.array(self._arrival[slots])]),
             load=self._load,
             key=[names[p] for p in node.partition],
             of=self._of,

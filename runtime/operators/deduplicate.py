@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
-from runtime.kernels.columns import ColumnStore
+from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import greatest_rows
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import put_at, take_at
@@ -19,6 +19,7 @@ from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import DeduplicateExec
 from runtime.plan.state import column_names
+from runtime.state.held_rows import RowsInPlace
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable, every_row
@@ -236,7 +237,8 @@ class KeepLastOperator(Operator):
     """The newest row of each key: by event time (of equal times the last to arrive; older rows change nothing), or by
     arrival.
 
-    `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes. State: one row per key.
+    `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes. State: one row per key, at a
+    slot of its own, so that a row stays as it is until another one takes its place (`HeldRows`).
     """
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
@@ -245,6 +247,8 @@ class KeepLastOperator(Operator):
         self._keys = KeyIndex.of(node.schema, node.keys)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._rows = ColumnStore([f.type.arrow for f in node.schema])
+        self._slots = SlotAllocator()
+        self._row_of = np.zeros(0, dtype=np.int64)
         self._times = np.zeros(0, dtype=np.int64)
         names = column_names(node.schema)
         self._table = StateTable(
@@ -254,11 +258,13 @@ class KeepLastOperator(Operator):
                 *_touched_column(self._idle),
             ],
             live=self._keys.live_slots,
-            read=lambda slots: [*self._rows.take(slots, wide=True), *_touched(self._idle, slots)],
+            read=lambda slots: [*self._rows.take(self._row_of[slots], wide=True), *_touched(self._idle, slots)],
             load=self._load,
             key=[names[k] for k in node.keys],
             of=every_row,
-            order=self._rows.reading_order,
+            in_place=RowsInPlace(
+                self._rows, self._slots, lambda slots: _touched(self._idle, slots), lambda slots: self._row_of[slots]
+            ),
         )
 
     @property
@@ -271,7 +277,7 @@ class KeepLastOperator(Operator):
         return KeyedState.of(self._keys, types, self._drop, expires=self._idle is not None)
 
     def _drop(self, slots: np.ndarray) -> None:
-        self._rows.free(slots)
+        self._free(self._row_of[slots])
         self._keys.remove(slots)
         if self._idle is not None:
             self._idle.forget(slots)
@@ -280,7 +286,7 @@ class KeepLastOperator(Operator):
         rows = columns[: len(self._node.schema)]
         slots, _ = self._keys.insert([rows[k] for k in self._node.keys], len(rows[0]))
         self._times = grown(self._times, self._keys.capacity, 0)
-        self._rows.put(slots, rows)
+        self._put(slots, rows)
         if self._node.time is not None:
             self._times[slots] = milliseconds(rows[self._node.time])
         if self._idle is not None:
@@ -289,7 +295,8 @@ class KeepLastOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + self._times.nbytes)
+        beside = self._times.nbytes + self._row_of.nbytes + self._slots.nbytes
+        return StateSize(self._keys.rows, self._keys.nbytes + self._rows.nbytes + beside)
 
     @property
     def takes_codes(self) -> bool:
@@ -301,7 +308,7 @@ class KeepLastOperator(Operator):
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         if self._idle is not None:
             expired = self._idle.expired(time.processing_time)
-            self._rows.free(expired)
+            self._free(self._row_of[expired])
             self._keys.remove(expired)
             self._table.freed(expired)
         (batch,) = inputs
@@ -324,7 +331,7 @@ class KeepLastOperator(Operator):
         output = after
         if self._node.mode.update_before and not new.all():
             kinds = np.full(int((~new).sum()), UPDATE_BEFORE, dtype=np.int8)
-            old = ChangelogBatch.of(self._rows.take(slot[~new]), self._node.schema, kinds)
+            old = ChangelogBatch.of(self._rows.take(take_at(self._row_of, slot[~new])), self._node.schema, kinds)
             # Each old image stands before its new one.
             ends = np.cumsum(2 - new)
             order = np.empty(int(ends[-1]), np.int64)
@@ -333,12 +340,23 @@ class KeepLastOperator(Operator):
             output = ChangelogBatch.concat(
                 [old, ChangelogBatch.of(after.columns, self._node.schema, after.kinds_or_inserts())]
             ).take(order)
-        self._rows.put(slot, rows.columns)
+        self._free(take_at(self._row_of, slot[~new]))
+        self._put(slot, rows.columns)
         put_at(self._times, slot, when)
         self._table.wrote(slot)
         if self._idle is not None:
             self._idle.touch(slot, time.processing_time)
         return output if len(output) else None
+
+    def _put(self, slots: np.ndarray, rows: Sequence[pa.Array]) -> None:
+        self._row_of = grown(self._row_of, self._keys.capacity, 0)
+        places = self._slots.allocate(len(slots))
+        put_at(self._row_of, slots, places)
+        self._rows.put(places, rows)
+
+    def _free(self, places: np.ndarray) -> None:
+        self._rows.free(places)
+        self._slots.free(places)
 
     def _timed(self, batch: ChangelogBatch) -> tuple[ChangelogBatch, np.ndarray]:
         if self._node.time is None:

@@ -70,7 +70,10 @@ def row_table(
     columns += [(column.name, column.type) for column in extra]
 
     def read(slots: np.ndarray) -> list[pa.Array]:
-        found = store.take(slots, wide=True)
+        return [*store.take(slots, wide=True), *rest_of(slots)]
+
+    def rest_of(slots: np.ndarray) -> list[pa.Array]:
+        found: list[pa.Array] = []
         if counted:
             found.append(pa.array(store.count[slots]))
         if isinstance(store, OrderedRows):
@@ -109,6 +112,7 @@ def row_table(
         key=[names[k] for k in key],
         of=of,
         order=store.reading_order,
+        in_place=store.in_place(rest_of),
     )
     store.table = table
     return table

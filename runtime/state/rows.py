@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
+from runtime.state.held_rows import RowsInPlace
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 
@@ -248,6 +249,11 @@ class RowStore:
     def reading_order(self, slots: np.ndarray) -> np.ndarray:
         """The slots in the order in which `take` is fastest."""
         return self._store.reading_order(slots)
+
+    def in_place(self, rest: Callable[[np.ndarray], Sequence[pa.Array]]) -> RowsInPlace | None:
+        """Where rows can be read while the job goes on, `rest` beside them; None for FULL, whose index gives the slots of
+        rows that are gone to others at once."""
+        return None if self.identity is Identity.FULL else RowsInPlace(self._store, self._slots, rest)
 
     def take_column(self, position: int, slots: np.ndarray) -> pa.Array:
         return self._store.take_column(position, slots)

@@ -9,7 +9,7 @@ SQL, saved in one process and loaded in another that keeps it differently or has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from runtime.core.errors import InternalError
 from runtime.core.key_group import key_group
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.state.held_rows import MANY_ROWS, HeldRows, RowsInPlace
 
 __all__ = ["OWNER", "SLOT", "Of", "OutsideRows", "StateTable", "TableChanges", "every_row", "shared_value"]
 
@@ -43,12 +44,32 @@ Of = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 class TableChanges:
     """What became of a table since it was last saved. `rows`: the column `SLOT` (int64), then those of the table;
     `removed`: slots that hold nothing any more, int64; `complete`: `rows` is all that there is, not only what
-    changed."""
+    changed; `held`: the rows, which are read where they are; `rows` is empty then."""
 
     table: str
     rows: pa.RecordBatch
     removed: np.ndarray
     complete: bool
+    held: HeldRows | None = None
+
+    @property
+    def slots(self) -> np.ndarray:
+        """Those of the rows, in no particular order."""
+        return self.rows.column(SLOT).to_numpy() if self.held is None else self.held.slots
+
+    @property
+    def nbytes(self) -> int:
+        """About how large the rows are."""
+        return self.rows.nbytes if self.held is None else self.held.nbytes
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows."""
+        return iter([self.rows]) if self.held is None else self.held.batches()
+
+    def release(self) -> None:
+        """They are saved, or will never be."""
+        if self.held is not None:
+            self.held.release()
 
 
 class OutsideRows(Protocol):
@@ -77,6 +98,7 @@ class StateTable:
         key: the columns that decide to which key group a row belongs; none: all rows belong to the same one.
         owner: the table to whose rows these rows belong; then they are where their owner is.
         order: slots (each once) in the order in which `read` is fastest; as they are if not given.
+        in_place: where the rows are, if they may be read while the job goes on: the same columns as `read` gives.
         of: the rows of keys (with an owner: of rows of the owner), given by their slots: `(index into what was asked,
             slots)`. None: rows cannot be found by key.
         shared: the table is no keyed state but a figure of the whole operator, which every task keeps; `load` is then
@@ -95,6 +117,7 @@ class StateTable:
         owner: StateTable | None = None,
         of: Of | None = None,
         order: Callable[[np.ndarray], np.ndarray] | None = None,
+        in_place: RowsInPlace | None = None,
         shared: bool = False,
     ) -> None:
         self.name = name
@@ -107,6 +130,7 @@ class StateTable:
         self.load = load
         self.of = of
         self._order = order
+        self._in_place = in_place
         self.outside: OutsideRows | None = None
         """Where the rest of the rows is; takes over all noting and saving."""
         self._marks: np.ndarray | None = None
@@ -131,17 +155,20 @@ class StateTable:
         """All rows: `SLOT`, then the columns."""
         return self._rows(self._ordered(self.live())) if self.outside is None else self.outside.contents()
 
-    def changes(self, complete: bool = False) -> TableChanges:
+    def changes(self, complete: bool = False, *, hold: bool = False) -> TableChanges:
         """What changed since the last call; all of it the first time, and when asked for. Changes are noted from
-        then on."""
+        then on. `hold`: rows may be read later, in another thread; the caller releases them."""
         if self.outside is not None:
             return self.outside.changes(complete)
         marks = self._marks
         self._marks = np.zeros(0 if marks is None else len(marks), np.int8)
-        if marks is None or complete or self.shared:
-            return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
-        written = np.flatnonzero(marks == _WRITTEN)
-        return TableChanges(self.name, self._rows(self._ordered(written)), np.flatnonzero(marks == _FREED), False)
+        complete = marks is None or complete or self.shared
+        slots = self.live() if marks is None or complete else np.flatnonzero(marks == _WRITTEN)
+        removed = np.empty(0, np.int64) if marks is None or complete else np.flatnonzero(marks == _FREED)
+        if hold and self._in_place is not None and len(slots) >= MANY_ROWS:
+            held = HeldRows(self._in_place, slots, self.saved_rows)
+            return TableChanges(self.name, self._rows(slots[:0]), removed, complete, held)
+        return TableChanges(self.name, self._rows(self._ordered(slots)), removed, complete)
 
     def decoded(self) -> pa.RecordBatch:
         """The rows for people: with an owner its key columns stand in the place of `OWNER`."""

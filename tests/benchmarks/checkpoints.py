@@ -1,17 +1,18 @@
 """What checkpoints cost, and how fast state comes back: `python -m tests.benchmarks.checkpoints`.
 
-Nexmark queries over generated events run for so many seconds with a checkpoint every ten seconds into a local folder,
-and without, in turn, each in a fresh process. Printed are the events a second of both by the clock, what is lost of them,
-the same in events a second of the processor, and what part of the time the job itself waited for its state to be
-collected. Then a GROUP BY of so many keys is saved and restored.
+Nexmark queries over generated events run with a checkpoint every ten seconds into a local folder, and without, in turn,
+each in a fresh process. What counts is the time from the beginning of the first checkpoint to that of the third: two
+whole intervals, in each of which one checkpoint is written. Printed are the events a second of both by the clock, what is
+lost of them, the same in events a second of the processor, what part of the time the job itself waited for its state to
+be collected, and at the end the geometric mean over all queries. Then a GROUP BY of so many keys is saved and restored.
 
-    --query q5,q17      only these (default: all)      --seconds 32   of each run
+    --query q5,q17      only these (default: all)
+    --intervals 2       that are measured
     --repeat 1          rounds; the best of each counts
     --keys 5000000      to restore; 0 leaves that out
     --warm 0            so many GiB of memory are touched before each run: in a virtual machine memory that was not used
                         before may cost two seconds a GiB, which has nothing to do with what is measured
-    --processor         intervals and the length of runs are seconds of the processor, for a machine that does other
-                        things, too
+    --processor         intervals are seconds of the processor, for a machine that does other things, too
 
 By the clock, checkpoints cost what the thread that writes takes from the others, and what the job waits. In seconds of
 the processor, of all threads, the thread that writes counts in full although it has a core of its own: that is the most
@@ -29,7 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,9 +40,8 @@ from tests.benchmarks.suites import NEXMARK, ROOT
 
 __all__ = ["main"]
 
-INTERVAL = "10 s"
+INTERVAL = 10
 EVENTS = 2_000_000_000
-WARM_UP_EPOCHS = 3
 TIMEOUT_SECONDS = 1800
 _GROUPS = """
 CREATE TABLE numbers (k BIGINT, v INT) WITH ('connector' = 'datagen', 'number-of-rows' = '{keys}',
@@ -64,13 +64,14 @@ def main() -> int:
         return 0
     options = _options()
     known = NEXMARK.queries
+    kept: list[tuple[float, float]] = []
     print(
         f"{'query':<6} {'events/s':>12} {'with':>12} {'lost':>7} {'of processor':>13} {'collecting':>11} {'checkpoints':>12} "
         f"{'MiB each':>9}",
         flush=True,
     )
     for query in options.query.split(",") if options.query else known:
-        job = {"query": query, "seconds": options.seconds, "warm": options.warm, "processor": options.processor}
+        job = {"query": query, "intervals": options.intervals, "warm": options.warm, "processor": options.processor}
         plain: list[dict[str, Any]] = []
         saved: list[dict[str, Any]] = []
         for _ in range(options.repeat):
@@ -78,12 +79,15 @@ def main() -> int:
             saved.append(_run({**job, "saved": True}))
         before, after = max(r["rate"] for r in plain), max(r["rate"] for r in saved)
         lost = 1 - max(r["of_processor"] for r in saved) / max(r["of_processor"] for r in plain)
+        kept.append((after / before, 1 - lost))
         count, size = saved[-1]["checkpoints"], saved[-1]["bytes"] / max(1, saved[-1]["checkpoints"]) / 2**20
         print(
             f"{query:<6} {before:>12,.0f} {after:>12,.0f} {1 - after / before:>7.1%} {lost:>13.1%} "
             f"{saved[-1]['collecting']:>11.1%} {count:>12} {size:>9,.1f}",
             flush=True,
         )
+    by_clock, of_processor = (1 - np.exp(np.mean(np.log(ratios))) for ratios in zip(*kept, strict=True))
+    print(f"{'mean':<6} {'':>12} {'':>12} {by_clock:>7.1%} {of_processor:>13.1%}", flush=True)
     if options.keys:
         found = _run({"keys": options.keys})
         print(
@@ -99,7 +103,7 @@ def _options() -> argparse.Namespace:
         description="What checkpoints cost, and how fast state comes back.",
     )
     parser.add_argument("--query", default="")
-    parser.add_argument("--seconds", type=float, default=32)
+    parser.add_argument("--intervals", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--warm", type=float, default=0)
     parser.add_argument("--processor", action="store_true")
@@ -128,30 +132,37 @@ def _measured(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _throughput(job: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Events a second of a query that runs until it has had its seconds; the checkpoint at its end does not count."""
-    settings = {"execution.checkpointing.dir": folder, "execution.checkpointing.interval": INTERVAL}
+    """Events a second of a query from the first checkpoint, or the time for it, to so many intervals later."""
+    settings = {"execution.checkpointing.dir": folder, "execution.checkpointing.interval": f"{INTERVAL} s"}
     found: dict[str, Any] = {}
     clock = time.process_time if job["processor"] else time.perf_counter
+    begun = clock()
+    marks: list[tuple[float, float, int, float]] = []
+    spent: list[float] = []
+
+    def mark(of: Job) -> None:
+        marks.append((time.perf_counter(), time.process_time(), _events(of), sum(spent)))
+        if len(marks) == 1 + job["intervals"]:
+            seconds, busy, events, waited = (last - first for first, last in zip(marks[0], marks[-1], strict=True))
+            found.update(rate=events / seconds, of_processor=events / busy, collecting=waited / seconds)
+            found["checkpoints"], found["bytes"] = _written(of)
+            of.cancel()
 
     def watch(running: Job) -> None:
-        start: list[float] = []
-        spent: list[float] = []
-        timed: Any = running
-        timed.save = _timed(running.save, spent)
+        save = _timed(running.save, spent)
+
+        def marked(**options: Any) -> Any:
+            mark(running)
+            return save(**options)
 
         def epoch(of: Job) -> None:
-            if of.dataflow.epoch == WARM_UP_EPOCHS:
-                start[:] = [clock(), time.perf_counter(), time.process_time(), _events(of)]
-            elif start and clock() - start[0] >= job["seconds"]:
-                if of.checkpoints is not None:
-                    of.checkpoints.give_up(of)
-                seconds, busy = time.perf_counter() - start[1], time.process_time() - start[2]
-                events = _events(of) - start[3]
-                found.update(rate=events / seconds, of_processor=events / busy, collecting=sum(spent) / seconds)
-                found["checkpoints"], found["bytes"] = _written(of)
-                of.cancel()
+            if clock() - begun >= INTERVAL * (1 + len(marks)):
+                mark(of)
 
-        running.on_epoch = epoch
+        if job["saved"]:
+            cast(Any, running).save = marked
+        else:
+            running.on_epoch = epoch
 
     passing = ProcessorClock() if job["processor"] else None
     with TableEnvironment.create(settings if job["saved"] else {}, clock=passing) as t_env:

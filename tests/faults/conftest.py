@@ -17,6 +17,12 @@ FIRST_SEED = int(os.environ.get("FAULT_FIRST_SEED", "0"))
 MANY_KILLS = 10
 
 
+@pytest.fixture(autouse=True)
+def held_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints read also few rows only while they are written."""
+    monkeypatch.setattr("runtime.state.table.MANY_ROWS", 1)
+
+
 @pytest.fixture(scope="session")
 def few_rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Inputs for jobs that run very often."""
