@@ -9,6 +9,7 @@ from pathlib import Path
 from runtime.core.errors import FormatError
 from sqlengine.cli.colours import Paint
 from sqlengine.targets import TARGET
+from sqlengine.testing.compare import together
 from sqlengine.testing.rewrite import rewrite_file
 from sqlengine.testing.runner import AS_WRITTEN, SPARK_CUTS, cuts_for, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines
@@ -41,9 +42,15 @@ def test_command(paths: Sequence[str], options: dict[str, str], *, rewrite: bool
     on_spark = options.get(TARGET.key, "").lower() == "spark"
     ways, as_written = (spark_cuts_for, SPARK_CUTS[0]) if on_spark else (cuts_for, AS_WRITTEN)
     for path in files:
-        file = read_slt(path)
+        try:
+            file = read_slt(path)
+        except FormatError as error:
+            # The others are run nevertheless.
+            failed.append(path)
+            print(f"{paint('FAIL', 'error')}  {path}\n  {error}")
+            continue
         cuts = ways(file) if matrix else [as_written]
-        differences = [difference for cut in cuts for difference in run_file(file, cut, options)]
+        differences = together([difference for cut in cuts for difference in run_file(file, cut, options)])
         if differences:
             failed.append(path)
         if differences or verbose:

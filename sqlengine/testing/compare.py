@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlengine.testing.slt import Record
 
-__all__ = ["Difference", "Expectations", "wrong_error"]
+__all__ = ["WHEN_FOLDED", "Difference", "Expectations", "together", "wrong_error"]
+
+
+WHEN_FOLDED = " when folded"
+"""Stands behind what differs where only what changes amount to is compared."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,19 @@ class Expectations:
         for line in lines:
             live[line[3:]] += 1 if line[:2] in ("+I", "+U") else -1
         return sorted("+I " + row for row in live.elements())
+
+
+def together(differences: Sequence[Difference]) -> list[Difference]:
+    """Differences that are the same in several ways of running a file once, with the number of ways."""
+    groups: dict[Difference, list[Difference]] = {}
+    for difference in differences:
+        same = replace(difference, cut="", problem=difference.problem.removesuffix(WHEN_FOLDED))
+        groups.setdefault(same, []).append(difference)
+    return [replace(found[0], cut=found[0].cut + _others(len(found) - 1)) for found in groups.values()]
+
+
+def _others(count: int) -> str:
+    return "" if count == 0 else f" and {count} other way{'s' if count > 1 else ''}"
 
 
 def wrong_error(record: Record, code: str, message: str) -> str | None:

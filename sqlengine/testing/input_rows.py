@@ -22,8 +22,8 @@ from sqlengine.environment import TableEnvironment
 
 __all__ = ["InputRow", "changes_of"]
 
-InputRow = str | Sequence[Any]
-"""A line as above, or the values of a row, a row kind before them or not."""
+InputRow = str | Sequence[Any] | Any
+"""A line as above, or the values of a row, a row kind before them or not; the value of the only column alone will do."""
 
 _KINDS = {name: number for number, name in enumerate(KIND_NAMES)}
 _EMPTY = "(empty)"
@@ -75,6 +75,8 @@ def _split(row: InputRow, width: int) -> tuple[int, list[Any]]:
         if kind not in _KINDS:
             kind, rest = "+I", row
         return _KINDS[kind], [_text(cell.strip()) for cell in rest.split(" | ")]
+    if not isinstance(row, Sequence) or isinstance(row, bytes):
+        row = (row,)
     values = list(row)
     if len(values) == width + 1 and values[0] in _KINDS:
         return _KINDS[values[0]], values[1:]

@@ -52,7 +52,8 @@ class SltItem(pytest.Item):
         if self.config.getoption("--slt-rewrite") and self._cut is AS_WRITTEN:
             _, left = rewrite_file(self.path, options)
         else:
-            left = run_file(self._file, self._cut, options)
+            rewritten = self.config.getoption("--slt-rewrite")
+            left = run_file(read_slt(self.path) if rewritten else self._file, self._cut, options)
         if left:
             raise _Differs(left)
 

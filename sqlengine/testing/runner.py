@@ -16,7 +16,7 @@ from runtime.spark.simulated import SimulatedCluster
 from sqlengine.result import Result
 from sqlengine.targets import TARGET, TARGET_OPTIONS
 from sqlengine.testing.cells import batch_lines, row_lines
-from sqlengine.testing.compare import Difference, Expectations, wrong_error
+from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wrong_error
 from sqlengine.testing.simulated import SimulatedEnvironment
 from sqlengine.testing.slt import Record, SltFile
 
@@ -328,7 +328,7 @@ def run_file(
                 on_actual(record, actual)
             expected = wanted.of(record)
             if actual != expected:
-                differs(record, "differs" if cut.exact else "differs when folded", expected, actual)
+                differs(record, "differs" + ("" if cut.exact else WHEN_FOLDED), expected, actual)
     finally:
         run.close()
     return found

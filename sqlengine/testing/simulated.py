@@ -200,7 +200,14 @@ class SimulatedEnvironment(TableEnvironment):
                 raise FormatError(f"{name} has no watermark", code="E3302", hint="declare WATERMARK FOR in the table")
             return [table]
         objects = self.session.catalogs.all_objects()
-        return [o for o in objects if isinstance(o, CatalogTable) and o.connector is None and o.watermark is not None]
+        timed = [o for o in objects if isinstance(o, CatalogTable) and o.connector is None and o.watermark is not None]
+        if not timed:
+            raise FormatError(
+                "no table in memory has a watermark that could advance",
+                code="E3302",
+                hint="declare WATERMARK FOR in a table; processing time is moved by 'advance clock'",
+            )
+        return timed
 
     def _watermark(self, memory: MemoryTable) -> int:
         """How far the views that read a table have come in its event time."""

@@ -105,7 +105,8 @@ def test_differences_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_rewrite_fills_in_what_comes_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gaps = RIGHT.replace("2 | (empty)\n1 | a\n", "").replace("+I 1 | a\n+I 2 | (empty)\n", "wrong\n")
+    gaps = RIGHT + "\nstatement error E1201\nSELECT nam FROM t\n----\nwrong\n"
+    gaps = gaps.replace("2 | (empty)\n1 | a\n", "").replace("+I 1 | a\n+I 2 | (empty)\n", "wrong\n")
     path = written(tmp_path, "# kept\n\n" + gaps)
     assert main(["test", "--rewrite", path]) == 0
     text = Path(path).read_text()
@@ -114,6 +115,8 @@ def test_rewrite_fills_in_what_comes_out(tmp_path: Path, capsys: pytest.CaptureF
         and "SELECT * FROM t\n----\n1 | a\n2 | (empty)\n" in text
         and "changes t\n----\n+I 1 | a\n" in text
     )
+    # A part of the message that is right stays.
+    assert 'SELECT nam FROM t\n----\ndid you mean\n"name"?\n' in text
     assert 'E1201 unknown column "nam" at 1:8; did you mean "name"?\n' in text
     capsys.readouterr()
     assert main(["test", "--rewrite", path]) == 0 and main(["test", path]) == 0
@@ -141,8 +144,34 @@ SELECT epochs FROM system.jobs
     path = written(tmp_path, depends)
     assert main(["test", path]) == 0
     assert main(["test", "--matrix", path]) == 1
-    assert f"{path}:10 (one row an epoch): differs when folded" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"{path}:10 (one row an epoch" in shown and ": differs when folded" in shown
     assert main(["test", "--matrix", written(tmp_path, "cuts fixed\n\n" + depends)]) == 0
+
+
+def test_what_is_wrong_in_every_way_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "query\nSELECT 1\n----\n2\n")
+    assert main(["test", "--matrix", path]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"FAIL  {path}",
+        f"  {path}:1 (as written and 9 other ways): differs",
+        "    SELECT 1",
+        "    - missing: 1  + too much: 1",
+        "    - 2",
+        "    + 1",
+        "0 passed, 1 failed",
+    ]
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_the_others_from_running(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = written(tmp_path, "statment ok\nSELECT 1\n")
+    written(tmp_path, RIGHT, "b.slt")
+    assert main(["test", str(tmp_path)]) == 1
+    shown = capsys.readouterr().out
+    assert f"FAIL  {broken}\n  E3301 {broken}:1: 'statment' begins no record; did you mean" in shown
+    assert shown.endswith("1 passed, 1 failed\n")
 
 
 def test_files_in_and_out(tmp_path: Path) -> None:
