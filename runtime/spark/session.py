@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,7 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for key, value in {**settings, **(conf or {})}.items():
         builder = builder.config(key, value)
+    interrupted = signal.getsignal(signal.SIGINT)
     try:
         session = builder.getOrCreate()
     except Exception as error:
@@ -81,6 +84,10 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
             code="E3604",
             hint="is the master there? --on spark alone runs on this machine",
         ) from error
+    finally:
+        # Spark puts a handler of its own there, which cancels its jobs: whoever had one stops the engine's cleanly.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupted)
     return session
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ FILES = (
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
+    before = signal.getsignal(signal.SIGINT)
     session = spark_session("local[2,4]")
+    assert signal.getsignal(signal.SIGINT) is before, "an interrupt would no longer stop a job cleanly"
     yield session
     session.stop()
 
