@@ -19,7 +19,7 @@ from sqlengine.following import Listener
 from sqlengine.rows import python_values
 from sqlengine.table_api.html import rows_html
 
-__all__ = ["LiveTable", "batch_html", "show_live"]
+__all__ = ["LiveTable", "batch_html", "show_live", "shows_in_place"]
 
 SHOWN_ROWS = 50
 UPDATE_SECONDS = 0.25
@@ -104,6 +104,12 @@ class LiveTable:
     def join(self, timeout: float | None = None) -> None:
         """Wait for its end; raises what made it fail."""
         self._listener.join(timeout)
+
+
+def shows_in_place() -> bool:
+    """Whether what was shown can be replaced: a notebook does that, IPython in a terminal does not."""
+    find = getattr(importlib.import_module("IPython"), "get_ipython", None)
+    return find is None or type(find()).__name__ != "TerminalInteractiveShell"
 
 
 def show_live(result: _Followed) -> LiveTable:

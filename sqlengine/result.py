@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import importlib
 import sys
@@ -28,7 +29,7 @@ from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result
 from sqlengine.following import Listener, iterate_async
 from sqlengine.job_client import JobClient
-from sqlengine.notebook import LiveTable, batch_html, show_live
+from sqlengine.notebook import LiveTable, batch_html, show_live, shows_in_place
 from sqlengine.rows import Row, python_values
 
 __all__ = ["Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
@@ -244,19 +245,36 @@ class Result:
     def _repr_html_(self) -> str:
         """Its rows in a notebook: those of a query that ends are read, and kept for `to_arrow`. A statement's summary
         where it has one."""
-        if self.summary is not None and not self.is_query:
-            return f"<pre>{html.escape(self.summary)}</pre>"
+        text = self._text_alone()
+        if text is not None:
+            return f"<pre>{html.escape(text)}</pre>"
         if self.is_query and self.bounded:
             self._kept_rows = self.folded()
         return batch_html(self.folded(), self.schema)
 
+    def _text_alone(self) -> str | None:
+        """What a statement says that gives no rows: its summary, OK, a plan."""
+        if self.is_query:
+            return None
+        if self.summary is None and self.schema.names == ("result",):
+            return "\n".join(self.folded().column(0).to_pylist())
+        return self.summary
+
     def _ipython_display_(self) -> None:
-        """In a notebook: rows, or, for a query whose input has no end, a table that follows it until `cancel`."""
+        """In a notebook: rows, or, for a query whose input has no end, a table that follows it until `cancel`. IPython in
+        a terminal cannot replace what it has shown: there changes are printed as they come, until Ctrl-C."""
         if self.is_query and not self.bounded:
-            self._live = self._live or show_live(self)
+            if shows_in_place():
+                self._live = self._live or show_live(self)
+            else:
+                with contextlib.suppress(KeyboardInterrupt):
+                    self.print()
+                self.cancel()
             return
         display = importlib.import_module("IPython.display").display
-        display({"text/html": self._repr_html_(), "text/plain": str(self.to_arrow())}, raw=True)
+        shown = self._repr_html_()
+        text = self._text_alone() or "".join(render_result(self, "table", Paint(None))).rstrip("\n")
+        display({"text/html": shown, "text/plain": text}, raw=True)
 
     def get_result_kind(self) -> ResultKind:
         """Whether there are rows to read."""

@@ -93,6 +93,34 @@ def test_a_cell_runs_its_statements_and_shows_its_queries(shell: Shell, shown: l
     assert "1 row written to t" in shown[3]
 
 
+def test_what_is_no_table_is_shown_as_text(shell: Shell, shown: list[Any]) -> None:
+    sql = shell.magics["sql"]
+    sql("CREATE TABLE t (a INT)")
+    sql("EXPLAIN SELECT a FROM t")
+    assert shown[0] == "<pre>OK</pre>"
+    assert shown[1].startswith("<pre>== Abstract Syntax Tree ==\n")
+
+
+def test_a_terminal_gets_text_and_changes_as_lines(
+    shell: Shell, shown: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class TerminalInteractiveShell:
+        pass
+
+    texts: list[str] = []
+    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", TerminalInteractiveShell, raising=False)
+    monkeypatch.setattr(sys.modules["IPython.display"], "display", lambda thing, raw: texts.append(thing["text/plain"]))
+    with TableEnvironment.create() as env:
+        env.execute_sql("SELECT 1 AS one")._ipython_display_()
+        assert texts == ["+-----+\n| one |\n+-----+\n|   1 |\n+-----+\n1 row"]
+        numbers = env.create_input("numbers", {"n": "INT"})
+        result = env.execute_sql("SELECT SUM(n) AS s FROM numbers")
+        numbers.push([(3,)])
+        numbers.close()
+        result._ipython_display_()
+        assert "| +I |           3 |" in capsys.readouterr().out and result._live is None
+
+
 def test_mistakes_are_shown_without_a_trace(shell: Shell) -> None:
     with pytest.raises(UsageError, match=r"(?s)E1202 unknown table \"u\".*\^"):
         shell.magics["sql"]("SELECT * FROM u")
