@@ -153,8 +153,8 @@ class Session:
     def time_zone(self) -> str:
         return time_zone_name(self.options.get(TIME_ZONE)) or "UTC"
 
-    def job_settings(self) -> JobSettings:
-        """What the engine's jobs get; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
+    def job_settings(self, roots: Sequence[PhysicalNode] = ()) -> JobSettings:
+        """What the engine's jobs get, for a plan; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
         options = Options({**self.job_options, **self.options.as_dict()})
         return JobSettings(
             options,
@@ -165,7 +165,7 @@ class Session:
             self.checked,
             self.restarts,
             self.cut,
-            self.target.dataflow(options),
+            self.target.dataflow(options, roots),
         )
 
     def new_job(
@@ -176,7 +176,7 @@ class Session:
         savepoint: Restored | None = None,
     ) -> Job:
         """A job of a statement, announced to whoever watches."""
-        job = Job(name, roots, self.job_settings(), checkpoints, savepoint)
+        job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)
         return job

@@ -372,7 +372,7 @@ class SparkDataflow(Dataflow):
         self._base_files = ()
         self._base = {name: state for name, state in saved.items() if name in self._remote}
 
-    def save(self, complete: bool = False) -> list[SavedOperator]:
+    def save(self, complete: bool = False, *, hold: bool = False) -> list[SavedOperator]:
         tables: dict[str, list[tuple[TableChanges, ...]]] = {}
         for key in sorted(self._parts):
             part = self._parts[key]
@@ -385,7 +385,7 @@ class SparkDataflow(Dataflow):
             changes = self._changes(key[0], key[1], key[2], names)
             for name, found in changes.items():
                 tables.setdefault(name, []).append(found)
-        return [self._saved(vertex, tables, image=False, complete=complete) for vertex in self.vertices]
+        return [self._saved(vertex, tables, image=False, complete=complete, hold=hold) for vertex in self.vertices]
 
     def image(self) -> list[SavedOperator]:
         tables: dict[str, list[tuple[TableChanges, ...]]] = {}
@@ -427,6 +427,7 @@ class SparkDataflow(Dataflow):
         *,
         image: bool,
         complete: bool,
+        hold: bool = False,
     ) -> SavedOperator:
         operator = vertex.operator
         if operator is None:
@@ -441,7 +442,7 @@ class SparkDataflow(Dataflow):
             tasks += ((),) * (self._tasks_of(vertex) - len(tasks))
         else:
             tasks = tuple(
-                tuple(table.image() if image else table.changes(complete) for table in task.tables)
+                tuple(table.image() if image else table.changes(complete, hold=hold) for table in task.tables)
                 for task in operator.tasks
             )
         return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tasks)

@@ -59,7 +59,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         contents = session.memory_table(view)
         planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
-        job = Job(f"view {path.name}", [planned.physical], session.job_settings())
+        job = Job(f"view {path.name}", [planned.physical], session.job_settings([planned.physical]))
         verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
         if path in inputs:

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
+from runtime.local.dataflow import Dataflow
 from runtime.local.job import Job
+from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
 from sqlengine.environment import TableEnvironment
@@ -113,16 +115,20 @@ def test_a_query_is_a_stream_of_spark_that_goes_on_where_it_stopped(spark: Any, 
 
 @pytest.mark.long
 def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path) -> None:
+    """Its jobs run where it is, unless told otherwise."""
     spark.createDataFrame(ROWS.select(["id", "name"])).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id INT, name STRING").parquet(str(tmp_path / "in"))
-    t_env = TableEnvironment.create()
-    t_env.create_temporary_view("orders", stream)
-    result = t_env.execute_sql("SELECT COUNT(*) AS n, MAX(id) FROM orders")
-    for row in result:
-        if row["n"] == 4:
-            break
-    result.cancel()
-    t_env.close()
+    for config, kind in (({}, SparkDataflow), ({"execution.target": "local"}, Dataflow)):
+        with TableEnvironment.create(config) as t_env:
+            jobs: list[Job] = []
+            t_env.session.on_job = jobs.append
+            t_env.create_temporary_view("orders", stream)
+            result = t_env.execute_sql("SELECT COUNT(*) AS n, MAX(id) FROM orders")
+            for row in result:
+                if row["n"] == 4:
+                    break
+            result.cancel()
+            assert type(jobs[0].dataflow) is kind
 
 
 @pytest.mark.long
