@@ -21,8 +21,9 @@ from runtime.core.schema import Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.rejected import RejectedRows
-from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, WatermarkExec
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, TemporalJoinExec, WatermarkExec
 from runtime.plan.walk import walk
+from runtime.plan.window_nodes import WindowAggregateExec, WindowTableExec
 from runtime.spi.table import SourceTable
 from sqlengine.verify.reference import Reference
 from sqlengine.verify.rows import Row, difference, rows_of, sorted_parts
@@ -91,7 +92,11 @@ class Verifier:
         if self._off:
             return
         silent = output is None and not any(taken.batch is not None for taken in given.values())
-        marks = self._marks(dataflow, finished)
+        try:
+            marks = self._marks(dataflow, finished)
+        except CannotVerify as error:
+            self._stop(f"it holds {error}")
+            return
         if silent and not finished and marks == self._last_marks:
             return
         self._last_marks = marks
@@ -290,9 +295,20 @@ def _retracts(node: PhysicalNode) -> bool:
 
 
 def _watermark(window: LogicalNode, dataflow: Dataflow) -> int:
-    """How far the tables below a window function are in event time. A source without an expression for its watermark may
-    tell it itself, as a materialized view does."""
+    """How far event time is at a window function or temporal join: at the operator that does it, which an interval join
+    below may hold back, or else in its tables. A source without an expression for its watermark may tell it itself, as a
+    materialized view does. Raises CannotVerify where it is not known which operator it is."""
     tables = {node.table for node in _scans(window)}
+    kinds = TemporalJoinExec if isinstance(window, n.TemporalJoin) else (WindowAggregateExec, WindowTableExec)
+    found = {
+        v.input_watermark
+        for v in dataflow.vertices
+        if isinstance(v.node, kinds) and {s.table for s in walk(v.node) if isinstance(s, SourceExec)} == tables
+    }
+    if len(found) > 1:
+        raise CannotVerify("windows or temporal joins over the same tables that are not equally far in event time")
+    if found:
+        return found.pop()
     marks: list[int] = []
     told: set[SourceTable] = set()
     for vertex in dataflow.vertices:

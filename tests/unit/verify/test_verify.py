@@ -368,3 +368,22 @@ def test_an_upsert_stream_and_a_subquery_without_rows(t_env: TableEnvironment) -
     assert len(t_env.execute_sql("SELECT p, COUNT(*), MAX(v) FROM src GROUP BY p").to_arrow()) == 2
     some = "SELECT id FROM orders WHERE EXISTS (SELECT COUNT(*) FROM src WHERE src.id = orders.amount)"
     assert len(t_env.execute_sql(some).to_arrow()) == 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_time_that_an_interval_join_holds_back(t_env: TableEnvironment) -> None:
+    t_env.execute_script(
+        VERSIONS + "CREATE TABLE looks (page STRING, seen TIMESTAMP(3), WATERMARK FOR seen AS seen);"
+        "CREATE VIEW both_of AS SELECT c.page, c.at FROM clicks c JOIN looks l ON c.page = l.page "
+        "AND l.seen BETWEEN c.at - INTERVAL '1' HOUR AND c.at + INTERVAL '1' HOUR;"
+        "CREATE MATERIALIZED VIEW minutes AS SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE both_of, "
+        "DESCRIPTOR(at), INTERVAL '20' MINUTE)) GROUP BY window_start, window_end;"
+        f"CREATE MATERIALIZED VIEW versions AS SELECT c.page, r.rate FROM both_of c JOIN rates {AS_OF};"
+        "INSERT INTO rates VALUES ('a', 1, TIMESTAMP '2024-01-01 00:00:00'), ('b', 1, TIMESTAMP '2024-01-01 09:00:00')"
+    )
+    for hour in range(1, 4):
+        t_env.execute_sql(f"INSERT INTO clicks VALUES ('a', TIMESTAMP '2024-01-01 0{hour}:00:00')")
+        t_env.execute_sql(f"INSERT INTO looks VALUES ('a', TIMESTAMP '2024-01-01 0{hour}:30:00')")
+    assert t_env.execute_sql("SELECT * FROM minutes").to_arrow().num_rows == 1
+    assert t_env.execute_sql("SELECT * FROM versions").to_arrow().num_rows == 1
+    assert compared(t_env) >= 6
