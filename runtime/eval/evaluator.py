@@ -169,9 +169,16 @@ class _Compiled:
 
     def value(self, expr: Expr, frame: Frame) -> Value:
         """The value of an expression over the rows of a frame."""
+        if isinstance(expr, InputRef):
+            return frame.column(expr.index)
+        found = self.given(expr, frame)
+        return plain_column(found) if isinstance(found, pa.DictionaryArray) else found
+
+    def given(self, expr: Expr, frame: Frame) -> Value:
+        """The value of an expression; a text may be coded."""
         match expr:
             case InputRef(index=index):
-                return frame.column(index)
+                return frame.as_given(index)
             case Literal():
                 found = self._literals.get(expr)
                 if found is None:
@@ -183,8 +190,6 @@ class _Compiled:
                 return LambdaValue(self, frame, expr)
             case _:
                 known = frame.known(expr)
-                if known is not None and pa.types.is_dictionary(known.type):
-                    return plain_column(known)
                 if known is None:
                     known = self._compute(expr, frame)
                     if expr in self._shared:
@@ -247,7 +252,7 @@ class Evaluator:
         Raises ExpressionError when a CAST or a function fails on a row.
         """
         frame = Frame.of(rows, context)
-        return _columns(self._expressions, frame, self._compiled)
+        return [plain_column(c) for c in _columns(self._expressions, frame, self._compiled)]
 
 
 class Stage:
@@ -263,7 +268,7 @@ class Stage:
         self, rows: pa.RecordBatch, context: BatchContext
     ) -> tuple[np.ndarray[Any, np.dtype[np.int64]] | None, list[pa.Array]]:
         """The positions of the rows for which the condition is TRUE (None: all of them), and the projected columns of
-        those rows."""
+        those rows, texts maybe coded."""
         frame = Frame.of(rows, context)
         kept = None
         if self._condition is not None:
@@ -277,15 +282,7 @@ class Stage:
 
 def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -> list[pa.Array]:
     compiled.prepare(expressions, frame)
-    return [_exact(_output(e, frame, compiled), e, frame.num_rows) for e in expressions]
-
-
-def _output(expr: Expr, frame: Frame, compiled: _Compiled) -> Value:
-    """The value of an expression, coded where it is at hand so."""
-    if isinstance(expr, InputRef):
-        return frame.as_given(expr.index)
-    known = frame.known(expr)
-    return compiled.value(expr, frame) if known is None else known
+    return [_exact(compiled.given(e, frame), e, frame.num_rows) for e in expressions]
 
 
 def _exact(value: Value, expr: Expr, length: int) -> pa.Array:

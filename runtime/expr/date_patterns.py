@@ -185,9 +185,10 @@ def format_times(
     Letters of zones are an error for local times of DateTimeFormatter, as in Java.
     """
     local = instant_to_local(values, zone, unit) if instants else values
-    quick = _from_few(local, unit, pattern, dialect)
-    if quick is None:
-        quick = _from_iso(local, unit, read_pattern(pattern, dialect), dialect)
+    few = coded_times(local, unit, pattern, dialect)
+    if few is not None:
+        return few.dictionary.take(few.indices)
+    quick = _from_iso(local, unit, read_pattern(pattern, dialect), dialect)
     if quick is not None:
         return quick
     moments = _Moments(local, unit, values, zone)
@@ -209,9 +210,9 @@ def format_times(
 _DAYS, _HOURS, _MINUTES, _SECONDS = "GuyYMLQqwWdDFEec", "aHhKk", "m", "s"
 
 
-def _from_few(local: Any, unit: str, pattern: str, dialect: Dialect) -> pa.Array | None:
-    """Where many times look the same (a column of days, of minutes), each look is written once; None where they do
-    not."""
+def coded_times(local: Any, unit: str, pattern: str, dialect: Dialect) -> pa.DictionaryArray | None:
+    """Local times as texts, coded: where many look the same (a column of days, of minutes), each look is written once.
+    None where they do not."""
     letters = "".join(p.letter for p in read_pattern(pattern, dialect))
     step = 0
     for group, seconds in ((_SECONDS, 1), (_MINUTES, 60), (_HOURS, 3600), (_DAYS, 86_400)):
@@ -223,7 +224,7 @@ def _from_few(local: Any, unit: str, pattern: str, dialect: Dialect) -> pa.Array
     distinct = looks.dictionary.to_numpy()
     if len(distinct) >= min(_FEW, len(local) // 4):
         return None
-    return format_times(distinct, unit, pattern, dialect).take(looks.indices)
+    return pa.DictionaryArray.from_arrays(looks.indices, format_times(distinct, unit, pattern, dialect))
 
 
 _FEW = 4096

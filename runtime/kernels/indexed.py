@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.native import address, contiguous, kernel
 
-__all__ = ["add_at", "count_at", "greatest_at", "least_at", "put_at", "take_at"]
+__all__ = ["add_at", "count_at", "greatest_at", "least_at", "mark_at", "put_at", "take_at"]
 
 _FEW = 64
 """For fewer rows the call of a kernel costs more than it saves."""
@@ -27,6 +28,7 @@ _add_floats_at = kernel("add_floats_at", "pnpnp", gives=True)
 _least_at = kernel("least_at", "pnpnp", gives=True)
 _greatest_at = kernel("greatest_at", "pnpnp", gives=True)
 _take_at = kernel("take_at", "pnpnpn")
+_mark_at = kernel("mark_at", "pnpnpp", gives=True)
 
 
 def put_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray | float) -> None:
@@ -82,6 +84,26 @@ def least_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
 def greatest_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
     """Raises the target at each slot to the value, where that is greater."""
     _extreme_at(_greatest_at, np.maximum, target, slots, values)
+
+
+def mark_at(flags: np.ndarray, slots: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Sets the flag of each slot whose row is chosen; the rows that found theirs not set, the first of each slot,
+    ascending, int64.
+
+    Args:
+        flags: bool (m,).
+        chosen: bool (n,).
+    """
+    if _mark_at is None or len(slots) < _FEW or not _suit(flags, slots):
+        rows = np.flatnonzero(chosen & ~flags.take(slots))
+        rows = rows[distinct_rows(slots[rows])]
+        flags[slots[rows]] = True
+        return rows
+    chosen, rows = contiguous(chosen), np.empty(len(slots), np.int64)
+    found = _mark_at(*_span(flags, slots), address(chosen), address(rows))
+    if found < 0:
+        raise IndexError(f"a slot beyond {len(flags)} flags")
+    return rows[:found]
 
 
 def take_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ from runtime.kernels.decoded import (
     struct_from_fields,
 )
 from runtime.kernels.hashing import hash_strings, hash_words, mix
+from runtime.kernels.native import address, contiguous, kernel
 
 __all__ = ["KeyCodec", "WordLayout", "codec_for", "decode_all"]
 
@@ -41,6 +42,8 @@ _NAN_32 = np.uint64(0x7FC00000)
 _NULL_32 = np.uint64(0x7FC00001)
 _UNSEEN = np.uint64(0xFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+_pack_field = kernel("pack_field", "pnnnnp")
 
 
 class WordLayout:
@@ -62,6 +65,13 @@ class WordLayout:
         """(count, width) words from one uint64 array per field, values below 2**bits."""
         if self.width == 1 and len(pieces) == 1:
             return pieces[0].reshape(count, 1)
+        if _pack_field is not None:
+            # The first field of each word comes first, and has no shift.
+            words = np.empty((count, self.width), dtype=np.uint64)
+            for (word, shift, _), piece in zip(self._fields, pieces, strict=True):
+                piece = contiguous(piece)
+                _pack_field(address(words), count, self.width, word, shift, address(piece))
+            return words
         words = np.zeros((count, self.width), dtype=np.uint64)
         for (word, shift, _), piece in zip(self._fields, pieces, strict=True):
             if shift:

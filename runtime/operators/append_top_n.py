@@ -11,7 +11,9 @@ import pyarrow as pa
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import put_at
 from runtime.kernels.order_words import OrderEncoder
+from runtime.kernels.ranking import contenders, places_in_runs
 from runtime.kernels.sort import run_starts, sort_words
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -111,7 +113,7 @@ class AppendTopNOperator(Operator):
         by_arrival = np.argsort(arrival, kind="stable")
         columns_of_order = (keys.astype(np.uint64).reshape(-1, 1)[by_arrival], words[by_arrival])
         order = by_arrival[sort_words(np.concatenate(columns_of_order, axis=1))]
-        self._best[keys[order], _place_in_run(keys[order])] = slots[order]
+        self._best[keys[order], places_in_runs(keys[order])] = slots[order]
         self._next_arrival = max(self._next_arrival, int(arrival.max()) + 1)
         return slots
 
@@ -172,8 +174,8 @@ class AppendTopNOperator(Operator):
     def _put(self, slots: np.ndarray, rows: Sequence[pa.Array], words: np.ndarray, arrival: np.ndarray) -> None:
         self._words = grown(self._words, self._slots.high)
         self._arrival = grown(self._arrival, self._slots.high)
-        self._words[slots] = words
-        self._arrival[slots] = arrival
+        put_at(self._words, slots, words)
+        put_at(self._arrival, slots, arrival)
         self._rows.put(slots, rows)
 
     def _free(self, slots: np.ndarray) -> None:
@@ -198,16 +200,11 @@ class AppendTopNOperator(Operator):
     def _contenders(self, keys: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows of the batch that may be among the best n: (positions, partition slots, order words), sorted by
         partition and order."""
-        worst = self._best[keys, self._n - 1]
-        full = np.flatnonzero(worst >= 0)
-        beaten = np.zeros(len(keys), dtype=bool)
-        if len(full):
-            beaten[full] = ~_less(words[full], self._words[worst[full]])
-        rows = np.flatnonzero(~beaten)
+        rows = contenders(keys, words, self._best, self._words)
         keys, words = keys[rows], words[rows]
         order = sort_words(np.concatenate((keys.astype(np.uint64).reshape(-1, 1), words), axis=1))
         keys = keys[order]
-        place = _place_in_run(keys)
+        place = places_in_runs(keys)
         chosen = order[place < self._n]
         return rows[chosen], keys[place < self._n], words[chosen]
 
@@ -222,7 +219,7 @@ class AppendTopNOperator(Operator):
         all_words = np.concatenate((self._words[old], words))
         order = sort_words(np.concatenate((owners.astype(np.uint64).reshape(-1, 1), all_words), axis=1))
         place = np.empty(len(order), dtype=np.int64)
-        place[order] = _place_in_run(owners[order])
+        place[order] = places_in_runs(owners[order])
         kept = place < self._n
         new = kept[len(old) :]
         slots = self._slots.allocate(int(new.sum()))
@@ -272,21 +269,3 @@ class AppendTopNOperator(Operator):
         if ranks is not None:
             columns.append(pa.array(ranks.astype(np.int64)))
         return ChangelogBatch.of(columns, self._node.schema, kinds)
-
-
-def _less(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Row by row, whether the words on the left come before those on the right."""
-    less = np.zeros(len(left), dtype=bool)
-    equal = np.ones(len(left), dtype=bool)
-    for column in range(left.shape[1]):
-        less |= equal & (left[:, column] < right[:, column])
-        equal &= left[:, column] == right[:, column]
-    return less
-
-
-def _place_in_run(sorted_keys: np.ndarray) -> np.ndarray:
-    """0, 1, 2, ... within each run of equal keys."""
-    positions = np.arange(len(sorted_keys))
-    starts = np.ones(len(sorted_keys), dtype=bool)
-    starts[1:] = sorted_keys[1:] != sorted_keys[:-1]
-    return positions - np.maximum.accumulate(np.where(starts, positions, 0))

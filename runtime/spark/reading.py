@@ -178,6 +178,7 @@ def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogB
                 kept = None if kept is None else _operator(reading, node).step([kept], time)
             name = "" if kept is None else f"read-{uuid.uuid4().hex}"
             if kept is not None:
+                kept = kept.decoded()
                 folder.write(name, encode(kept))
             made[calcs] = name, kept
         name, kept = made[calcs]

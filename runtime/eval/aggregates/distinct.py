@@ -11,6 +11,7 @@ from runtime.eval.aggregates.accumulator import first_rows
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
+from runtime.kernels.indexed import add_at, mark_at, put_at
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.state.table import OWNER, StateTable
@@ -120,7 +121,7 @@ class DistinctValues:
         new_rows = np.flatnonzero(is_new)
         fresh = entries[new_rows]
         if len(fresh):
-            self._groups[fresh] = slots[new_rows]
+            put_at(self._groups, fresh, slots[new_rows])
             if self._lists is not None:
                 self._lists.append(slots[new_rows], fresh)
             if self._mergeable:
@@ -215,9 +216,7 @@ class _Seen:
     ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         changes: list[tuple[np.ndarray, np.ndarray]] = []
         for seen, chosen in zip(self._seen, weights, strict=True):
-            rows = np.flatnonzero(chosen & ~seen.take(entries))
-            rows = rows[first_rows(entries[rows])]
-            seen[entries[rows]] = True
+            rows = mark_at(seen, entries, chosen)
             changes.append((rows, np.ones(len(rows), np.int8)))
         return changes, fresh[~np.any([seen[fresh] for seen in self._seen], axis=0)]
 
@@ -243,7 +242,7 @@ def _turn(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Adds the weights; the rows whose value came to the call or left it."""
     before = counts[touched] > 0
-    np.add.at(counts, entries, weight)
+    add_at(counts, entries, weight)
     after = counts[touched] > 0
     turned = before != after
     rows = first[turned]

@@ -23,7 +23,7 @@ from runtime.expr.cast.parse_times import text_to_date, text_to_timestamp
 from runtime.expr.columns import as_array, from_numpy, integers_of, numbers, validity
 from runtime.expr.constants import text as text_constant
 from runtime.expr.date_parsing import parse_lenient, parse_smart
-from runtime.expr.date_patterns import Dialect, format_times, read_pattern
+from runtime.expr.date_patterns import Dialect, coded_times, format_times, read_pattern
 from runtime.expr.decimals import unscaled
 from runtime.expr.distinct import all_constant
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
@@ -90,7 +90,8 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
     def of_times(times: pa.Array, text: str) -> pa.Array:
         values, unit = integers_of(times), unit_of(type_)
         local = instant_to_local(values, context.time_zone, unit) if type_.root is _R.TIMESTAMP_LTZ else values
-        return _keep_nulls(format_times(local, unit, text, Dialect.FORMATTER), times)
+        few = None if times.null_count else coded_times(local, unit, text, Dialect.FORMATTER)
+        return _keep_nulls(format_times(local, unit, text, Dialect.FORMATTER), times) if few is None else few
 
     def of_texts(texts: pa.Array, text: str) -> pa.Array:
         read = parse_lenient(texts, _DEFAULT, context.processing_time)

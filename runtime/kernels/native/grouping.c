@@ -73,3 +73,15 @@ void sqlengine_greatest_rows(const int64_t *group, const int64_t *values, int64_
             *row = i;
     }
 }
+
+/* Writes a field of a word of each row: the first field of a word in its place, others beside it. */
+void sqlengine_pack_field(uint64_t *words, int64_t count, int64_t width, int64_t word, int64_t shift, const uint64_t *field)
+{
+    words += word;
+    if (shift)
+        for (int64_t i = 0; i < count; i++)
+            words[i * width] |= field[i] << shift;
+    else
+        for (int64_t i = 0; i < count; i++)
+            words[i * width] = field[i];
+}

@@ -102,3 +102,22 @@ void sqlengine_take_at(const char *values, int64_t size, const int64_t *slots, i
         }
     }
 }
+
+/* Sets flags[slots[i]] for the chosen rows, and notes those that found it not set. Gives their number, or -1 when a slot
+   is outside. */
+int64_t sqlengine_mark_at(
+    uint8_t *flags, int64_t size, const int64_t *slots, int64_t count, const uint8_t *chosen, int64_t *rows)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < count; i++) {
+        if ((uint64_t)slots[i] >= (uint64_t)size)
+            return -1;
+        if (i + 16 < count && (uint64_t)slots[i + 16] < (uint64_t)size)
+            __builtin_prefetch(flags + slots[i + 16], 1);
+        if (chosen[i] && !flags[slots[i]]) {
+            flags[slots[i]] = 1;
+            rows[found++] = i;
+        }
+    }
+    return found;
+}

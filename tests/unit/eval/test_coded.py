@@ -9,7 +9,7 @@ from expression_builders import FUNCTIONS, big, call, cast, lit
 
 from runtime.core.changelog import plain_column
 from runtime.core.errors import ExpressionError
-from runtime.core.types import BIGINT, INT, STRING
+from runtime.core.types import BIGINT, INT, STRING, TIMESTAMP
 from runtime.eval.evaluator import BatchContext, Evaluator, Stage
 from runtime.expr.nodes import Case, Expr, InputRef, Literal
 
@@ -71,7 +71,7 @@ def test_a_filter_and_what_it_passes(nulls: bool) -> None:
 
 def test_texts_stay_coded() -> None:
     coded, _ = _rows(False)
-    name, upper = Evaluator([NAME, call("UPPER", NAME)], FUNCTIONS).evaluate(coded, BatchContext(100))
+    _, (name, upper) = Stage(None, [NAME, call("UPPER", NAME)], FUNCTIONS).run(coded, BatchContext(100))
     assert pa.types.is_dictionary(name.type) and pa.types.is_dictionary(upper.type)
 
 
@@ -85,3 +85,14 @@ def test_a_value_that_no_row_reaches_fails_nobody() -> None:
     assert set(Evaluator([numbers], FUNCTIONS).evaluate(only, BatchContext(len(only)))[0].to_pylist()) == {12}
     with pytest.raises(ExpressionError):
         Evaluator([numbers], FUNCTIONS).evaluate(coded, BatchContext(100))
+
+
+def test_dates_as_text_are_coded_where_they_are_few() -> None:
+    times = pa.array(np.arange(20_000) * 60_000_000, pa.timestamp("us"))
+    rows = pa.RecordBatch.from_arrays([times], names=["t"])
+    day = call("DATE_FORMAT", InputRef(0, TIMESTAMP), "yyyy-MM-dd")
+    _, (coded, upper) = Stage(None, [day, call("CONCAT", day, "!")], FUNCTIONS).run(rows, BatchContext(20_000))
+    wanted = [str(t)[:10] for t in times.cast(pa.timestamp("s")).to_pylist()]
+    assert pa.types.is_dictionary(coded.type) and coded.to_pylist() == wanted
+    assert upper.to_pylist() == [w + "!" for w in wanted]
+    assert Evaluator([day], FUNCTIONS).evaluate(rows, BatchContext(20_000))[0].equals(pa.array(wanted))

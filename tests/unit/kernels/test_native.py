@@ -15,8 +15,10 @@ from runtime.kernels.grouping import distinct_rows, greatest_rows, group_ids
 from runtime.kernels.grow import expand_ranges
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.hashing import hash_strings, hash_words
-from runtime.kernels.indexed import add_at, count_at, greatest_at, least_at, put_at, take_at
+from runtime.kernels.indexed import add_at, count_at, greatest_at, least_at, mark_at, put_at, take_at
+from runtime.kernels.key_codecs import WordLayout
 from runtime.kernels.radix import radix_argsort
+from runtime.kernels.ranking import contenders
 from tests.unit.kernels.conftest import handles
 
 ROWS = (0, 1, 2, 63, 64, 1000, 70_000)
@@ -58,6 +60,8 @@ def of_slots(rng: np.random.Generator, rows: int) -> list[Any]:
         pairs = np.zeros((size, 2), np.uint64)
         put_at(pairs, slots, rng.integers(0, 1 << 60, (rows, 2)).astype(np.uint64))
         found += [pairs, take_at(pairs, slots)]
+        flags = rng.random(size) < 0.5
+        found += [mark_at(flags, slots, rng.random(rows) < 0.5), flags]
         numbers = rng.integers(-(1 << 63), 1 << 62, rows)
         sums = [np.zeros(size, np.int64) for _ in range(5)]
         add_at(sums[0], slots, numbers)
@@ -70,6 +74,20 @@ def of_slots(rng: np.random.Generator, rows: int) -> list[Any]:
         found += [*sums, floats]
     starts, counts = rng.integers(0, 1000, rows), rng.integers(0, 4, rows)
     return [*found, *expand_ranges(starts, counts)]
+
+
+def of_ranks(rng: np.random.Generator, rows: int) -> list[Any]:
+    found: list[Any] = []
+    for width in (1, 2):
+        best = rng.permutation(600).reshape(200, 3)
+        best[:50, 2] = -1
+        kept = rng.integers(0, 5, (600, width)).astype(np.uint64)
+        found.append(
+            contenders(rng.integers(0, 200, rows), rng.integers(0, 5, (rows, width)).astype(np.uint64), best, kept)
+        )
+    layout = WordLayout([64, 1, 32, 1, 40])
+    pieces = [rng.integers(0, 1 << min(size, 62), rows).astype(np.uint64) for size in (64, 1, 32, 1, 40)]
+    return [*found, layout.pack(pieces, rows)]
 
 
 def of_strings(rng: np.random.Generator, rows: int) -> list[Any]:
@@ -119,7 +137,7 @@ def of_lists(rng: np.random.Generator, rows: int) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("calls", [of_words, of_slots, of_strings, of_index, of_lists])
+@pytest.mark.parametrize("calls", [of_words, of_slots, of_ranks, of_strings, of_index, of_lists])
 @pytest.mark.parametrize("rows", ROWS)
 def test_twins(
     calls: Callable[[np.random.Generator, int], list[Any]], rows: int, kernels: str, monkeypatch: pytest.MonkeyPatch
