@@ -11,7 +11,7 @@ from sqlengine.cli.colours import Paint
 from sqlengine.targets import TARGET
 from sqlengine.testing.compare import together
 from sqlengine.testing.rewrite import rewrite_file
-from sqlengine.testing.runner import AS_WRITTEN, SPARK_CUTS, cuts_for, run_file, spark_cuts_for
+from sqlengine.testing.runner import AS_WRITTEN, SPARK_CUTS, cuts_for, cuts_left_out, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines
 from sqlengine.testing.slt import read_slt
 
@@ -58,6 +58,8 @@ def test_command(paths: Sequence[str], options: dict[str, str], *, rewrite: bool
         for difference in differences:
             print("\n".join(difference_lines(difference, paint)))
         sys.stdout.flush()
+    for name, extra in cuts_left_out() if matrix and not on_spark else ():
+        print(f"not run: {name} (pip install 'sqlengine[{extra}]')")
     passed = f"{len(files) - len(failed)} passed"
     print(f"{passed}, {paint(f'{len(failed)} failed', 'error')}" if failed else paint(passed, "green"))
     return 1 if failed else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wro
 from sqlengine.testing.simulated import SimulatedEnvironment
 from sqlengine.testing.slt import Record, SltFile
 
-__all__ = ["AS_WRITTEN", "CUTS", "SPARK_CUTS", "Cut", "cuts_for", "run_file", "spark_cuts_for"]
+__all__ = ["AS_WRITTEN", "CUTS", "SPARK_CUTS", "Cut", "cuts_for", "cuts_left_out", "run_file", "spark_cuts_for"]
 
 FOLDER = "${dir}"
 """What stands in a file for the folder of its run."""
@@ -45,6 +46,13 @@ class Cut:
     piece: int | None = None
     spark: bool = False
     simulated: bool = False
+
+    @property
+    def lacks(self) -> str | None:
+        """The extra of sqlengine to install, where a library is not there that this needs."""
+        library, extra = ("rocksdict", "rocksdb") if self.kept_keys is not None else ("pyspark", "spark")
+        wanted = self.kept_keys is not None or self.spark or self.simulated
+        return extra if wanted and importlib.util.find_spec(library) is None else None
 
     def rows_of(self, sources: Sequence[SourceExec], epoch: int, chance: random.Random) -> list[int]:
         return [self.rows(chance) for _ in sources] if self.rows is not None else []
@@ -76,13 +84,20 @@ def spark_cuts_for(file: SltFile) -> list[Cut]:
 
 
 def cuts_for(file: SltFile) -> list[Cut]:
-    """The ways in which a file is run in the matrix; one that says where its epochs end keeps them."""
+    """The ways in which a file is run in the matrix, as far as their libraries are there; one that says where its
+    epochs end keeps them."""
+    cuts = [cut for cut in CUTS if cut.lacks is None]
     if not file.fixed_cuts:
-        return list(CUTS)
+        return cuts
     return [
         AS_WRITTEN,
-        *(replace(cut, rows=None) for cut in CUTS if cut.restarts or cut.parallelism > 1 or cut.kept_keys is not None),
+        *(replace(cut, rows=None) for cut in cuts if cut.restarts or cut.parallelism > 1 or cut.kept_keys is not None),
     ]
+
+
+def cuts_left_out() -> list[tuple[str, str]]:
+    """The ways of the matrix whose library is not there, and the extra of sqlengine that brings it."""
+    return [(cut.name, cut.lacks) for cut in CUTS if cut.lacks is not None]
 
 
 class _SourceCut:

@@ -231,3 +231,17 @@ def test_the_documentation_tells_of_every_record() -> None:
     silent = [kind for kind in RECORDS if kind != "active" and not re.search(rf"^### `{kind}\b", manual, re.MULTILINE)]
     assert not silent
     assert "`active TABLE`" in manual and "### `advance watermark" in manual and "### `advance clock" in manual
+
+
+def test_the_matrix_leaves_out_what_is_not_installed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "right.slt").write_text(RIGHT)
+    monkeypatch.setattr("sqlengine.testing.runner.importlib.util.find_spec", lambda name: None)
+    assert main(["test", "--matrix", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "not run: rocksdb (pip install 'sqlengine[rocksdb]')",
+        "not run: rocksdb, restarts (pip install 'sqlengine[rocksdb]')",
+        "not run: tasks of a cluster (pip install 'sqlengine[spark]')",
+        "1 passed",
+    ]
