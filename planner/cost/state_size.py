@@ -125,6 +125,11 @@ def _values(node: Any, facts: RowFacts, rows: float, per_group: Sequence[int]) -
         columns = (*per_group, *table.args)
         held = combinations(facts, columns, rows) if table.once else rows
         readers = sum(1 for call in dict.fromkeys(node.calls) if call.args == table.args)
+        if not table.once and not any(call.retract for call in node.calls):
+            # Values that only come: a number of arrival, the group, and a place in the group's list.
+            size = held * (_row(schema, facts, table.args) + 2 * _WORD + _LISTED)
+            found[table.name] = _Kept(held, combinations(facts, per_group, rows), size)
+            continue
         size = _index(held, len(table.args) + 2, facts.epoch) + held * _GROWN * (_WORD + readers)
         if not table.once or any(call.retract for call in node.calls):
             size += held * (_ORDERED + _row(schema, facts, table.args))

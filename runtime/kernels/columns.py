@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,8 @@ __all__ = ["ColumnStore", "SlotAllocator"]
 _GARBAGE_ROWS = 4096
 _GARBAGE_BYTES = 1 << 16
 _JOINED_BYTES = 1 << 30
-_MANY = 1024
-"""From so many strings on it pays to look how they lie."""
-_SPARSE = 4
-"""Where every so manieth string of a range is wanted, the range is gone through."""
+_MANY = 1024  # From so many strings on it pays to look how they lie.
+_SPARSE = 4  # Where every so manieth string of a range is wanted, the range is gone through.
 
 
 class ColumnStore:
@@ -42,8 +41,7 @@ class ColumnStore:
     structs in the columns of their fields. What is overwritten or freed is reclaimed when it makes up half, so that
     both space and time stay proportional to live rows and changes.
 
-    While rows are held (`hold`) another thread may read those that were there, with `read_held`: what is freed stays as
-    it is, provided that slots of theirs are not written.
+    While rows are held (`hold`) another thread may `read_held` those that were there: their slots must not be written.
     """
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
@@ -51,6 +49,7 @@ class ColumnStore:
         self._columns: list[_Column] = [_column_for(t) for t in self._types]
         self._held: list[np.ndarray] | None = None
         self._changing = threading.Lock()
+        self._wants_to_change = False
 
     @property
     def types(self) -> list[pa.DataType]:
@@ -70,7 +69,10 @@ class ColumnStore:
         if len(slots) == 0:
             return
         high = int(slots.max()) + 1
+        # A lock alone would go to the thread that reads again and again, column after column.
+        self._wants_to_change = True
         with self._changing:
+            self._wants_to_change = False
             for column, type_, values in zip(self._columns, self._types, columns, strict=True):
                 # Strings need not be of the very type: of more than 2 GB none is a `string`.
                 wanted = values.type if is_bytes_like(type_) and is_bytes_like(values.type) else type_
@@ -83,36 +85,35 @@ class ColumnStore:
         A slot of -1 gives a row of NULLs, as an outer join needs it. Slots never written are undefined. Slots that follow
         each other are copied as they lie; of others `reading_order` is the fastest.
         """
-        if len(slots) and slots[0] >= 0 and _is_range(slots):
-            first, end = int(slots[0]), int(slots[-1]) + 1
-            found = [column.part(first, end) for column in self._columns]
-        else:
-            negative = slots < 0
-            missing = negative if negative.any() else None
-            found = [column.take(slots, missing) for column in self._columns]
+        read = _reader(slots)
+        found = [read(column) for column in self._columns]
         return found if wide else [_exactly(c, t) for c, t in zip(found, self._types, strict=True)]
 
     def take_column(self, index: int, slots: np.ndarray) -> pa.Array:
         """One column of `take`."""
-        missing = slots < 0
-        return _exactly(self._columns[index].take(slots, missing if missing.any() else None), self._types[index])
+        return _exactly(_reader(slots)(self._columns[index]), self._types[index])
 
     def reading_order(self, slots: np.ndarray) -> np.ndarray:
         """The same slots (each once) in the order in which their strings lie: many of them are read faster so."""
-        positions = self._reading_positions(slots)
+        positions = self.reading_positions(slots)
         return slots if positions is None else slots[positions]
 
-    def _reading_positions(self, slots: np.ndarray) -> np.ndarray | None:
+    def reading_positions(self, slots: np.ndarray) -> np.ndarray | None:
+        """The positions of slots in that order, None for as they are; of held ones also in another thread."""
         column = next((c for c in self._columns if isinstance(c, _BytesColumn)), None)
-        return None if column is None else column.reading_positions(slots)
+        if column is None:
+            return None
+        with self._changing:
+            places = column.places(slots)
+        return None if places is None else column.ascending(places)
 
     def free(self, slots: np.ndarray) -> None:
         """Lets go of the rows at live slots (each once), so that their variable-width values can be reclaimed."""
-        if len(slots) and self._held is not None:
+        if self._held is not None:
             self._held.append(slots)
-        elif len(slots):
-            for column in self._columns:
-                column.free(slots)
+            return
+        for column in self._columns if len(slots) else ():
+            column.free(slots)
 
     def hold(self) -> None:
         """Rows that are freed from now on can still be read, until `release`."""
@@ -120,13 +121,14 @@ class ColumnStore:
 
     def read_held(self, slots: np.ndarray) -> list[pa.Array]:
         """Wide `take` in another thread, of rows that were there when they were held."""
-        with self._changing:
-            return self.take(slots, wide=True)
-
-    def held_order(self, slots: np.ndarray) -> np.ndarray | None:
-        """The positions of held slots in the order in which they are read fastest, None for as they are."""
-        with self._changing:
-            return self._reading_positions(slots)
+        read = _reader(slots)
+        found: list[pa.Array] = []
+        for column in self._columns:
+            while self._wants_to_change:
+                time.sleep(0.0002)
+            with self._changing:
+                found.append(read(column))
+        return found
 
     def release(self) -> None:
         """Nobody reads any more: what was freed meanwhile is let go of. In the thread that writes."""
@@ -354,16 +356,18 @@ class _BytesColumn(_Column):
             return self._arena.array(self._wide)[first:end].filter(pa.array(wanted))
         return self._arena.take(places, self._wide)
 
-    def reading_positions(self, slots: np.ndarray) -> np.ndarray | None:
-        """The positions of the slots in the order in which their strings lie, None for as they are."""
-        if self._places is None or len(slots) < _MANY:
-            return None
-        places = self._places.take(slots, mode="clip")
+    def places(self, slots: np.ndarray) -> np.ndarray | None:
+        """Where the strings lie, counted from 1; None where it does not matter."""
+        return None if self._places is None or len(slots) < _MANY else self._places.take(slots, mode="clip")
+
+    def ascending(self, places: np.ndarray) -> np.ndarray | None:
+        """The positions of places in order, None for as they are."""
         if (places[1:] > places[:-1]).all():
             return None
-        if self._shared or len(self._arena) > _SPARSE * len(slots):
+        end = int(places.max()) + 1
+        if self._shared or end > _SPARSE * len(places):
             return np.argsort(places, kind="stable")
-        at = np.full(len(self._arena) + 1, -1, np.int64)
+        at = np.full(end, -1, np.int64)
         present = np.flatnonzero(places)
         at[places[present]] = present
         return np.concatenate((np.flatnonzero(places == 0), at[at >= 0]))
@@ -486,6 +490,11 @@ def _exactly(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array if array.type == type_ else array.cast(type_)
 
 
-def _is_range(slots: np.ndarray) -> bool:
-    """Whether the slots follow each other without a gap."""
-    return int(slots[-1]) - int(slots[0]) == len(slots) - 1 and bool((slots[1:] > slots[:-1]).all())
+def _reader(slots: np.ndarray) -> Callable[[_Column], pa.Array]:
+    """Reads slots from a column; -1 gives NULL."""
+    count = len(slots)
+    # They follow each other without a gap.
+    if count and slots[0] >= 0 and int(slots[-1]) - int(slots[0]) == count - 1 and (slots[1:] > slots[:-1]).all():
+        return lambda column: column.part(int(slots[0]), int(slots[-1]) + 1)
+    missing = slots < 0 if (slots < 0).any() else None
+    return lambda column: column.take(slots, missing)

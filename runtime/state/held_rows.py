@@ -70,7 +70,7 @@ class HeldRows:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the order in which they are read fastest."""
-        order = self._place.store.held_order(self._rows)
+        order = self._place.store.reading_positions(self._rows)
         for start in range(0, len(self._ids), _PIECE_ROWS):
             if order is None:
                 piece = slice(start, start + _PIECE_ROWS)
