@@ -126,6 +126,12 @@ class KafkaReader:
             self._offset = min(self._offset, max(self._end, 0))
         return messages
 
+    def look_at_end(self) -> None:
+        """Asks the broker: what it has sent so far tells of the moment before."""
+        if self._reads:
+            with client.told(self._servers):
+                self._high = max(self._high, client.offsets_there(self._consumer, self._topic, self._partition)[1])
+
     def _gone(self) -> ConnectorError:
         return ConnectorError(
             f"offset {self._offset} of {self._topic}, partition {self._partition}, is not there",

@@ -21,6 +21,7 @@ from runtime.spi.table import (
     GivesCodes,
     GrowsInParts,
     HearsCheckpoints,
+    LooksAtEnd,
     RejectedRow,
     SourceReader,
     Split,
@@ -227,6 +228,9 @@ class SourceInputs:
             wait([self._ahead])
         if not self.node.table.bounded:
             self._discover()
+        for opened in self._open:
+            if isinstance(opened.reader, LooksAtEnd):
+                opened.reader.look_at_end()
         self._flush = FlushMark([o.split.id for o in self._open] + [s.id for s in self._waiting])
 
     @property

@@ -25,6 +25,7 @@ __all__ = [
     "FollowsTime",
     "GrowsInParts",
     "HearsCheckpoints",
+    "LooksAtEnd",
     "LookupTable",
     "ReadContext",
     "ReadsAnywhere",
@@ -179,6 +180,15 @@ class HearsCheckpoints(Protocol):
 
     def saved(self, position: Any) -> None:
         """A checkpoint is complete that holds this position of it."""
+        ...
+
+
+@runtime_checkable
+class LooksAtEnd(Protocol):
+    """A reader that hears of new rows some time after they are there."""
+
+    def look_at_end(self) -> None:
+        """Rows that are there now are given before `poll` gives None."""
         ...
 
 

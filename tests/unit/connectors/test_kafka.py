@@ -184,6 +184,20 @@ def test_partitions_that_come_later_are_read_whole(broker: Broker) -> None:
     assert len(drain(table.open(table.begun_later(split), Context()))) == 4
 
 
+def test_a_view_has_what_was_sent_before_a_flush(broker: Broker) -> None:
+    topic = broker.topic()
+    options = broker.options(topic, format="json") | {"scan.bounded.mode": "unbounded"}
+    given = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql(f"CREATE TABLE orders (id INT, name STRING) WITH ('connector' = 'kafka', {given})")
+        t_env.execute_sql("CREATE MATERIALIZED VIEW v AS SELECT COUNT(*) AS n, MAX(id) AS m FROM orders")
+        for number in range(5):
+            broker.send(topic, *numbered(number * 10, number * 10 + 10), partition=number % PARTITIONS)
+            t_env.execute_sql("FLUSH").wait()
+            (row,) = t_env.execute_sql("SELECT * FROM v").to_arrow().to_pylist()
+            assert row == {"n": number * 10 + 10, "m": number * 10 + 9}
+
+
 def test_sinks(broker: Broker) -> None:
     topic = broker.topic()
     options = broker.options(topic, format="json")
