@@ -8,7 +8,7 @@ good for comparing forms, not sizes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -200,12 +200,8 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
     pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
     rows = left.rows * right.rows
     for pair in pairs:
-        known = [
-            distinct_values(side, e.id, context)
-            for side, e in ((plan.left, pair.left), (plan.right, pair.right))
-            if isinstance(e, ColumnRef)
-        ]
-        rows /= max([*known, 1.0]) if known else 10.0
+        ends = [(s, e.id) for s, e in ((plan.left, pair.left), (plan.right, pair.right)) if isinstance(e, ColumnRef)]
+        rows /= max(_key_values(ends, context), 1.0) if ends else 10.0
     for part in rest:
         rows *= selectivity(part, lambda column: 10.0, lambda column: Known())
     match plan.kind:
@@ -221,6 +217,43 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
             return max(rows, left.rows + right.rows)
         case _:
             return rows
+
+
+def _key_values(ends: Sequence[tuple[LogicalNode, int]], context: TraitContext) -> float:
+    """How many values the columns have that a join compares: the most of both sides, of a key all those of its table, and
+    of a column whose values were guessed no more than the other side's table has rows, since others match nothing."""
+    tables = [_table_of(side, column) for side, column in ends]
+    found: list[float] = []
+    for number, ((side, column), table) in enumerate(zip(ends, tables, strict=True)):
+        values = distinct_values(side, column, context)
+        if table is not None:
+            rows = estimate(table, context).rows
+            if any(key == frozenset((column,)) for key in unique_keys(table, context)):
+                values = max(values, rows)
+            elif _stated(table, column) is None:
+                others = [estimate(t, context).rows for t in (*tables[:number], *tables[number + 1 :]) if t is not None]
+                values = min([values, *others])
+        found.append(values)
+    return max(found)
+
+
+def _table_of(plan: LogicalNode, column: int) -> n.Scan | None:
+    """The table of known size that a column comes from, through filters, projections and joins."""
+    match plan:
+        case n.Scan(table=table):
+            return plan if table is not None and statistics_of(plan).rows is not None else None
+        case n.Filter() | n.Join():
+            source = next((s for s in plan.inputs if any(c.id == column for c in s.columns)), None)
+            return None if source is None else _table_of(source, column)
+        case n.Project(items=items) if (column, column) in ((p.id, getattr(e, "id", None)) for p, e in items):
+            return _table_of(plan.input, column)
+        case _:
+            return None
+
+
+def _stated(table: n.Scan, column: int) -> float | None:
+    name = next((c.name for c in table.scanned if c.id == column), None)
+    return None if name is None else statistics_of(table).column(name).distinct
 
 
 def _ratio(rows: float, of: float) -> float:

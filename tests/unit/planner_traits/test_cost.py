@@ -34,6 +34,17 @@ def test_join_by_key_keeps_the_rows_of_the_other_side() -> None:
     assert estimate(join(fact, few, eq(col(fact, "b"), col(few, "b"))), traits()).rows == 200_000
 
 
+def test_a_column_of_a_small_table_s_key_has_no_more_values_than_that_table_has_rows() -> None:
+    customer, nation = (
+        scan("customer", {"nation": INT}, RETRACT, rows=10_000),
+        scan("nation", {"k": INT}, RETRACT, rows=25),
+    )
+    assert estimate(join(customer, nation, eq(col(customer, "nation"), col(nation, "k"))), traits()).rows == 10_000
+    country = scan("country", {"k": INT}, RETRACT, key=("k",), rows=25)
+    one = n.Filter(country, eq(col(country, "k"), lit(1)))
+    assert estimate(join(customer, one, eq(col(customer, "nation"), col(country, "k"))), traits()).rows == 400
+
+
 def test_small_results_are_joined_first() -> None:
     fact, many, few = star()
     context = traits()
