@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import pkgutil
 import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +21,6 @@ from sqlengine.cli.explain import explain_command
 from sqlengine.cli.render import FORMATS
 from sqlengine.cli.run import run_command
 from sqlengine.cli.spark_package import spark_package_command
-from sqlengine.cli.test import test_command
 from sqlengine.result import SqlEngineWarning
 from sqlengine.targets import target_options
 
@@ -170,7 +171,7 @@ def build_parser() -> argparse.ArgumentParser:
     test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
     _options_argument(test)
     test.set_defaults(
-        run=lambda args, options: test_command(
+        run=lambda args, options: _named("sqlengine.cli.test:test_command")(
             args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose
         )
     )
@@ -208,10 +209,14 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     shell.set_defaults(run=_run_shell)
 
 
+def _named(name: str) -> Any:
+    """What only one command needs, by name: the others start without it."""
+    return pkgutil.resolve_name(name)
+
+
 def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
-    # By name, so that the other commands need nothing of the shell's.
-    arguments = pkgutil.resolve_name("sqlengine.shell.command:ShellArguments")
-    command = pkgutil.resolve_name("sqlengine.shell.command:shell_command")
+    arguments = _named("sqlengine.shell.command:ShellArguments")
+    command = _named("sqlengine.shell.command:shell_command")
     return command(arguments(args.execute, args.file, args.init, args.catalog, args.history), options)
 
 
@@ -281,6 +286,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status. Wrong usage exits with 2, as argparse does."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not gc.isenabled():
+        # What is loaded by now stays until the end.
+        gc.freeze()
+        gc.enable()
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if arguments is None:

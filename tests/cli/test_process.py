@@ -125,3 +125,22 @@ def test_what_a_simple_query_needs_not_import() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_module_that_imports_the_package_keeps_ctrl_c_and_the_collector(tmp_path: Path) -> None:
+    """`python -m other` begins as `python -m sqlengine` does; only that one is the command line."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "__init__.py").write_text("import sqlengine\n")
+    (tmp_path / "other" / "__main__.py").write_text(
+        "import gc, signal\nprint(gc.isenabled(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "other"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "True True\n"
