@@ -21,7 +21,7 @@ from runtime.core.errors import InternalError
 from runtime.core.key_group import key_group
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.state.held_rows import MANY_ROWS, HeldRows, RowsInPlace
+from runtime.state.held_rows import MANY_ROWS, CopiedRows, HeldRows, RowsInPlace
 
 __all__ = ["OWNER", "SLOT", "Of", "OutsideRows", "StateTable", "TableChanges", "every_row", "shared_value"]
 
@@ -44,13 +44,13 @@ Of = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 class TableChanges:
     """What became of a table since it was last saved. `rows`: the column `SLOT` (int64), then those of the table;
     `removed`: slots that hold nothing any more, int64; `complete`: `rows` is all that there is, not only what
-    changed; `held`: the rows, which are read where they are; `rows` is empty then."""
+    changed; `held`: the rows when they are many, in pieces, or read where they are; `rows` is empty then."""
 
     table: str
     rows: pa.RecordBatch
     removed: np.ndarray
     complete: bool
-    held: HeldRows | None = None
+    held: HeldRows | CopiedRows | None = None
 
     @property
     def slots(self) -> np.ndarray:
@@ -165,8 +165,12 @@ class StateTable:
         complete = marks is None or complete or self.shared
         slots = self.live() if marks is None or complete else np.flatnonzero(marks == _WRITTEN)
         removed = np.empty(0, np.int64) if marks is None or complete else np.flatnonzero(marks == _FREED)
-        if hold and self._in_place is not None and len(slots) >= MANY_ROWS:
-            held = HeldRows(self._in_place, slots, self.saved_rows)
+        if hold and len(slots) >= MANY_ROWS:
+            held = (
+                CopiedRows(self._ordered(slots), self._rows)
+                if self._in_place is None
+                else HeldRows(self._in_place, slots, self.saved_rows)
+            )
             return TableChanges(self.name, self._rows(slots[:0]), removed, complete, held)
         return TableChanges(self.name, self._rows(self._ordered(slots)), removed, complete)
 
