@@ -152,9 +152,10 @@ SELECT epochs FROM system.jobs
 def test_what_is_wrong_in_every_way_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "query\nSELECT 1\n----\n2\n")
     assert main(["test", "--matrix", path]) == 1
-    assert capsys.readouterr().out.splitlines() == [
+    shown = re.sub(r"and \d+ other ways", "and other ways", capsys.readouterr().out)
+    assert shown.splitlines() == [
         f"FAIL  {path}",
-        f"  {path}:1 (as written and 9 other ways): differs",
+        f"  {path}:1 (as written and other ways): differs",
         "    SELECT 1",
         "    - missing: 1  + too much: 1",
         "    - 2",
