@@ -78,7 +78,9 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
             hint=_how_to_compare(left, right),
         )
     nullable = operator not in _NEVER_NULL and (left.type.nullable or right.type.nullable)
-    return Call(operator, (_side(left, common), _side(right, common)), BOOLEAN.with_nullable(nullable), span=span)
+    return Call(
+        operator, (_side(left, common, span), _side(right, common, span)), BOOLEAN.with_nullable(nullable), span=span
+    )
 
 
 def _number_of_text(left: DataType, right: DataType) -> DataType | None:
@@ -107,11 +109,11 @@ def _to_cast_to(left: DataType, right: DataType) -> DataType:
     return (left if right.is_character else right).materialized().with_nullable(True)
 
 
-def _side(expr: Expr, common: DataType) -> Expr:
+def _side(expr: Expr, common: DataType, span: Span | None) -> Expr:
     # Texts and byte strings of different declared lengths compare as they are: a cast would not change a value.
     if (common.is_character and expr.type.is_character) or (common.is_binary and expr.type.is_binary):
         return expr
-    return cast_to(expr, common)
+    return cast_to(expr, common, span)
 
 
 def equality(left: Expr, right: Expr, span: Span | None = None) -> Expr:
@@ -298,8 +300,8 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
                 )
             common = merged
     nullable = common.nullable or any(i.type.nullable for i in (value, *items))
-    value = _side(value, common)
-    return InList(value, tuple(_side(i, common) for i in items), BOOLEAN.with_nullable(nullable))
+    value = _side(value, common, span)
+    return InList(value, tuple(_side(i, common, span) for i in items), BOOLEAN.with_nullable(nullable))
 
 
 def _kind_of_items(value: DataType, items: Sequence[DataType]) -> DataType | None:
