@@ -128,13 +128,15 @@ def test_a_killed_worker_and_a_killed_driver(
         return max(numbers, default=0)
 
     driver = run(on_spark, *options)
-    until(lambda: checkpoint() >= 1 or driver.poll() is not None, "a checkpoint")
-    assert driver.poll() is None, (on_spark / "driver.log").read_text()
-    kill(workers[0])
-    before = checkpoint()
-    until(lambda: checkpoint() > before or driver.poll() is not None, "a checkpoint after a worker has gone")
-    if driver.poll() is None:
-        kill(driver)
+    try:
+        until(lambda: checkpoint() >= 1 or driver.poll() is not None, "a checkpoint")
+        assert driver.poll() is None, (on_spark / "driver.log").read_text()
+        kill(workers[0])
+        before = checkpoint()
+        until(lambda: checkpoint() > before or driver.poll() is not None, "a checkpoint after a worker has gone")
+    finally:
+        if driver.poll() is None:
+            kill(driver)
     assert run(on_spark, *options).wait() == 0, (on_spark / "driver.log").read_text()
     log = (on_spark / "driver.log").read_text()
     print(log)
