@@ -13,6 +13,7 @@ import pyarrow as pa
 from connectors.filesystem.column_filters import ColumnFilter, passing
 from connectors.filesystem.text_file import FileStamp
 from connectors.formats.fitting import fit_columns
+from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError, SqlEngineError
 from runtime.core.schema import Schema
@@ -51,8 +52,7 @@ class ColumnFileReader(ABC):
         self._skip = 0
         self._left_in_group = 0
         self._batches: Iterator[pa.RecordBatch] | None = None
-        self._pending: ChangelogBatch | None = None
-        self._taken = 0
+        self._pending = PendingRows()
 
     @abstractmethod
     def _open(self) -> None:
@@ -81,16 +81,12 @@ class ColumnFileReader(ABC):
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         if max_rows <= 0:
             return None
-        while self._pending is None:
+        while not self._pending:
             if not self._advance():
                 return None
-        whole = self._pending
-        end = min(self._taken + max_rows, len(whole))
-        part = whole if self._taken == 0 and end == len(whole) else whole.slice(self._taken, end - self._taken)
-        self._given += end - self._taken
-        self._taken = end
-        if end == len(whole):
-            self._pending = None
+        part = self._pending.take(max_rows)
+        self._given += len(part)
+        if not self._pending:
             self._close_group_when_read()
         return part
 
@@ -111,7 +107,7 @@ class ColumnFileReader(ABC):
             raise FormatError(f"{self._path} is damaged: {error}", code="E3206") from error
         self._left_in_group -= rows.num_rows
         self._take(rows)
-        if self._pending is None:
+        if not self._pending:
             self._close_group_when_read()
         return True
 
@@ -128,7 +124,7 @@ class ColumnFileReader(ABC):
         skipped = min(self._skip, len(batch))
         self._skip -= skipped
         if len(batch) > skipped:
-            self._pending, self._taken = batch, skipped
+            self._pending.put(batch, skipped)
 
     def _close_group_when_read(self) -> None:
         if self._left_in_group <= 0:
@@ -138,7 +134,7 @@ class ColumnFileReader(ABC):
 
     @property
     def finished(self) -> bool:
-        return self._pending is None and self._at >= len(self._groups)
+        return not self._pending and self._at >= len(self._groups)
 
     def position(self) -> dict[str, int]:
         group = self._groups[self._at] if self._at < len(self._groups) else self._count()
@@ -151,10 +147,12 @@ class ColumnFileReader(ABC):
         self._groups = [g for g in self._useful_groups() if g >= group]
         self._at = 0
         self._skip = self._given = rows if self._groups and self._groups[0] == group else 0
-        self._batches, self._pending, self._taken = None, None, 0
+        self._batches = None
+        self._pending.clear()
 
     def close(self) -> None:
-        self._batches = self._pending = None
+        self._batches = None
+        self._pending.clear()
         self._at = len(self._groups)
 
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
+from connectors.formats.row_kinds import written_mode
 from connectors.formats.value_text import value_text
-from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
@@ -58,9 +59,7 @@ class FileSink:
         return "exactly-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if self.format.changelog_mode.is_append_only or requested.is_append_only:
-            return APPEND
-        return RETRACT
+        return written_mode(self.format, requested)
 
     def open_writer(self, job: str) -> FileWriter:
         """Raises ConnectorError E3110 when the folder cannot be written."""

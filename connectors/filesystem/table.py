@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.text_reader import TextFileReader
 from connectors.formats.projecting import projected_decoder
+from connectors.listing import Listing
 from connectors.options import FORMAT, PATH, TableOptions, physical_part, table_format
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
@@ -64,26 +64,6 @@ _COLUMN_FILES: Mapping[str, tuple[type[ColumnFileReader], Callable[[str], int]]]
     "parquet": (ParquetFileReader, parquet_rows),
 }
 """By format what reads a file of columns, and what counts its rows."""
-
-
-class _Listing:
-    """What is in the folder, listed anew at most once an interval."""
-
-    def __init__(
-        self, list_now: Callable[[], list[FileEntry]], interval: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._list_now = list_now
-        self._interval = interval / 1000
-        self._clock = clock
-        self._listed_at: float | None = None
-        self._entries: list[FileEntry] = []
-
-    def entries(self) -> list[FileEntry]:
-        now = self._clock()
-        if self._listed_at is None or now - self._listed_at >= self._interval:
-            self._entries = self._list_now()
-            self._listed_at = now
-        return self._entries
 
 
 @dataclass(frozen=True)
@@ -140,10 +120,10 @@ class FileSource:
         """A split per file, by its path."""
         return [Split(e.path, e) for e in self._listing().entries()]
 
-    def _listing(self) -> _Listing:
+    def _listing(self) -> Listing[FileEntry]:
         listing = self.__dict__.get("_listed")
         if listing is None:
-            listing = _Listing(self._list, self.monitor_interval)
+            listing = Listing(self._list, self.monitor_interval)
             object.__setattr__(self, "_listed", listing)
         return listing
 

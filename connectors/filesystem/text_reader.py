@@ -9,7 +9,8 @@ from typing import Any
 from connectors.filesystem.text_file import TextFile
 from connectors.formats.projecting import StartsAtHead
 from connectors.formats.records import malformed_error
-from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from connectors.pending_rows import PendingRows
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.spi.format import Decoder
 from runtime.spi.table import RejectedRow
@@ -48,26 +49,15 @@ class TextFileReader:
         self._rest = b""
         self._block_offset = 0
         self._next_offset = 0
-        self._pending: ChangelogBatch | None = None
-        self._taken = 0
+        self._pending = PendingRows()
         self._skip = 0
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         if max_rows <= 0:
             return None
-        while self._pending is None and not self._at_end:
+        while not self._pending and not self._at_end:
             self._read_block()
-        if self._pending is None:
-            return None
-        whole = self._pending
-        end = min(self._taken + max_rows, len(whole))
-        if whole.kinds is not None and end < len(whole) and whole.kinds[end - 1] == UPDATE_BEFORE:
-            end += 1
-        part = whole if self._taken == 0 and end == len(whole) else whole.slice(self._taken, end - self._taken)
-        self._taken = end
-        if end == len(whole):
-            self._pending = None
-        return part
+        return self._pending.take(max_rows) if self._pending else None
 
     @property
     def _at_end(self) -> bool:
@@ -75,13 +65,13 @@ class TextFileReader:
 
     @property
     def finished(self) -> bool:
-        return self._pending is None and self._at_end
+        return not self._pending and self._at_end
 
     def position(self) -> Mapping[str, int]:
         stamp = self._file.stamp
-        if self._pending is None:
+        if not self._pending:
             return stamp.position(offset=self._next_offset, rows=self._skip)
-        return stamp.position(offset=self._block_offset, rows=self._taken)
+        return stamp.position(offset=self._block_offset, rows=self._pending.taken)
 
     def seek(self, position: Any) -> None:
         """Raises ConnectorError E3105 when the file is not what it was."""
@@ -94,7 +84,8 @@ class TextFileReader:
         self._file.seek(offset)
         self._rest = b""
         self._block_offset = self._next_offset = offset
-        self._pending, self._taken, self._skip = None, 0, rows
+        self._pending.clear()
+        self._skip = rows
 
     def _read_block(self) -> None:
         """Decode the next block into `_pending` (none of its rows may be left).
@@ -117,15 +108,13 @@ class TextFileReader:
         consumed = len(data) if final else decoded.consumed
         self._rest = data[consumed:]
         self._block_offset, self._next_offset = start, start + consumed
-        self._taken, self._skip = self._skip, 0
+        given = self._skip
         # Rows that were given before were given with what was rejected among them.
-        if decoded.rejected and not self._taken:
+        if decoded.rejected and not given:
             self._refuse(decoded.rejected, start)
-        if len(decoded.batch) > self._taken:
-            self._pending = decoded.batch
-        elif len(decoded.batch) < self._taken:
-            self._skip = self._taken - len(decoded.batch)
-            self._taken = 0
+        self._skip = max(0, given - len(decoded.batch))
+        if len(decoded.batch) > given:
+            self._pending.put(decoded.batch, given)
 
     def _refuse(self, rejected: Sequence[RejectedRow], offset: int) -> None:
         if self._reject is None:
@@ -140,4 +129,4 @@ class TextFileReader:
         if not self._closed:
             self._file.close()
             self._closed = True
-        self._pending = None
+        self._pending.clear()

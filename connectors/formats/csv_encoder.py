@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.formats.csv_decoder import CsvDialect
-from connectors.formats.lines_out import block_of_lines, require_append
+from connectors.formats.lines_out import block_of_lines
+from connectors.formats.row_kinds import require_append
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema

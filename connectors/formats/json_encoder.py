@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.lines_out import block_of_lines, require_append
+from connectors.formats.lines_out import block_of_lines
+from connectors.formats.row_kinds import require_append
 from connectors.formats.value_text import value_text
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError

@@ -9,15 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 
-from connectors.formats.fitting import fit_columns
-from connectors.formats.lines_out import require_append
+from connectors.formats.column_files import ColumnFileDecoder, ColumnFileEncoder
 from connectors.options import TableOptions
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import FormatError, UnsupportedError
 from runtime.core.options import int_option, text_option
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
-from runtime.spi.format import Decoded
 from runtime.spi.registry import FormatFactory
 
 __all__ = ["ORC", "OrcFormat"]
@@ -26,8 +24,6 @@ COMPRESS = text_option("compress", "ZLIB", "how streams are compressed", ("ZLIB"
 STRIPE = int_option("stripe.size", 64 << 20, "the bytes of a stripe")
 
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_WAITING_ROWS = 1 << 16
-"""Rows that are given to the writer at a time: it takes each call for some batches of its own."""
 
 
 class OrcFormat:
@@ -45,45 +41,31 @@ class OrcFormat:
     def changelog_mode(self) -> ChangelogMode:
         return APPEND
 
-    def decoder(self, schema: Schema, time_zone: str) -> OrcDecoder:
+    def decoder(self, schema: Schema, time_zone: str) -> ColumnFileDecoder:
         _check(schema)
-        return OrcDecoder(schema)
+        return ColumnFileDecoder(schema, _read, "an ORC")
 
     def encoder(self, schema: Schema, time_zone: str) -> OrcEncoder:
         _check(schema)
         return OrcEncoder(schema, self._compress, self._stripe_bytes)
 
 
-class OrcDecoder:
-    """A whole file in memory; nothing is decoded before the last byte has come."""
+class OrcEncoder(ColumnFileEncoder):
+    """Stripes end where the library sees fit: it takes each call for some batches of its own."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-
-    def decode(self, data: bytes, final: bool) -> Decoded:
-        if not final:
-            return Decoded(ChangelogBatch.empty(self._schema), (), 0)
-        try:
-            table = orc.ORCFile(pa.BufferReader(data)).read()
-        except pa.ArrowException as error:
-            raise FormatError(f"not an ORC file: {error}", code="E3204") from error
-        columns = fit_columns(table.combine_chunks(), self._schema)
-        return Decoded(ChangelogBatch.of(columns, self._schema), (), len(data))
-
-
-class OrcEncoder:
-    """Collects rows; `finish` gives the rest and the footer."""
+    name = "orc"
+    group_rows = 1 << 16
 
     def __init__(self, schema: Schema, compress: str, stripe_bytes: int) -> None:
-        self._schema = pa.schema([pa.field(f.name, f.type.arrow) for f in schema])
-        self._buffer = io.BytesIO()
-        self._writer = orc.ORCWriter(self._buffer, compression=compress, stripe_size=stripe_bytes)
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._given = 0
+        self._compress = compress
+        self._stripe_bytes = stripe_bytes
+        super().__init__(schema)
+
+    def _open(self, buffer: io.BytesIO, schema: pa.Schema) -> orc.ORCWriter:
+        return orc.ORCWriter(buffer, compression=self._compress, stripe_size=self._stripe_bytes)
 
     def encode(self, batch: ChangelogBatch) -> bytes:
-        require_append(batch, "orc")
+        """Also raises FormatError E3203 for fractions of seconds before 1970."""
         for name, column in zip(self._schema.names, batch.columns, strict=True):
             if pa.types.is_timestamp(column.type) and _has_old_fractions(column):
                 raise FormatError(
@@ -91,29 +73,14 @@ class OrcEncoder:
                     code="E3203",
                     hint="use the format 'parquet', or cut them off",
                 )
-        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
-        self._rows += len(batch)
-        if self._rows >= _WAITING_ROWS:
-            self._write()
-        return self._drain()
+        return super().encode(batch)
 
-    def finish(self) -> bytes:
-        # A file without rows has its columns, too.
-        self._write()
-        self._writer.close()
-        return self._drain()
+    def _write(self, rows: pa.Table) -> None:
+        self._writer.write(rows)
 
-    def _write(self) -> None:
-        self._writer.write(pa.Table.from_batches(self._waiting, self._schema))
-        self._waiting, self._rows = [], 0
 
-    def _drain(self) -> bytes:
-        # The writer asks the buffer where it is, so the buffer may not shrink: it is handed out from where it was last.
-        view = self._buffer.getbuffer()
-        written = bytes(view[self._given :])
-        self._given += len(written)
-        del view
-        return written
+def _read(file: pa.BufferReader) -> pa.Table:
+    return orc.ORCFile(file).read()
 
 
 def _has_old_fractions(times: pa.Array) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 from connectors.kafka import client
 from connectors.kafka.messages import MessageDecoder
 from connectors.kafka.options import Place
-from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from connectors.pending_rows import PendingRows
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 
 __all__ = ["KafkaReader"]
@@ -55,38 +56,29 @@ class KafkaReader:
         self._end: int | None = None
         self._reads = False
         self._high = -1
-        self._pending: ChangelogBatch | None = None
+        self._pending = PendingRows()
         self._pending_from = 0
-        self._taken = 0
         self._skip = 0
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         if max_rows <= 0:
             return None
-        while self._pending is None:
+        while not self._pending:
             if self.finished:
                 return None
             messages = self._messages(min(max_rows, _MOST_AT_ONCE))
             if not messages:
                 return None
             self._take(messages[0].offset(), self._decoder.decode(messages))
-        whole = self._pending
-        end = min(self._taken + max_rows, len(whole))
-        if whole.kinds is not None and end < len(whole) and whole.kinds[end - 1] == UPDATE_BEFORE:
-            end += 1
-        part = whole if self._taken == 0 and end == len(whole) else whole.slice(self._taken, end - self._taken)
-        self._taken = end
-        if end == len(whole):
-            self._pending = None
-        return part
+        return self._pending.take(max_rows)
 
     def _take(self, offset: int, rows: ChangelogBatch | None) -> None:
         """Rows of messages from an offset on; those that were given before are left out."""
-        given, self._skip = self._skip, 0
-        if rows is None or len(rows) <= given:
-            self._skip = given - (0 if rows is None else len(rows))
-            return
-        self._pending, self._pending_from, self._taken = rows, offset, given
+        given, count = self._skip, 0 if rows is None else len(rows)
+        self._skip = max(0, given - count)
+        if rows is not None and count > given:
+            self._pending.put(rows, given)
+            self._pending_from = offset
 
     def _messages(self, most: int) -> list[Any]:
         """What there is, in order; nothing when all has been read. Waits for what is there and on its way."""
@@ -176,7 +168,7 @@ class KafkaReader:
     def finished(self) -> bool:
         if self._offset is None and self._until.mode != "unbounded":
             self._settle()  # There may be nothing at all.
-        return self._pending is None and self._all_given
+        return not self._pending and self._all_given
 
     @property
     def _all_given(self) -> bool:
@@ -184,8 +176,8 @@ class KafkaReader:
 
     def position(self) -> dict[str, int | None]:
         self._settle()
-        if self._pending is not None:
-            return {"offset": self._pending_from, "rows": self._taken, "end": self._end}
+        if self._pending:
+            return {"offset": self._pending_from, "rows": self._pending.taken, "end": self._end}
         return {"offset": self._offset, "rows": self._skip, "end": self._end}
 
     def seek(self, position: Any) -> None:

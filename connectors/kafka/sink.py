@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.formats.row_kinds import written_mode
 from connectors.kafka import client
 from connectors.kafka.messages import MessageColumns
-from runtime.core.changelog import APPEND, RETRACT, ChangelogBatch, ChangelogMode
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.format import Encoder, Format
@@ -51,9 +52,7 @@ class KafkaSink:
         return "at-least-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if self.format.changelog_mode.is_append_only or requested.is_append_only:
-            return APPEND
-        return RETRACT
+        return written_mode(self.format, requested)
 
     def open_writer(self, job: str) -> KafkaWriter:
         """Raises ConnectorError E3130 without the client."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +28,7 @@ from connectors.kafka.options import (
 )
 from connectors.kafka.reader import KafkaReader
 from connectors.kafka.sink import WRITABLE, KafkaSink
+from connectors.listing import Listing
 from connectors.options import FORMAT, TableOptions, physical_part
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, UnsupportedError, did_you_mean
@@ -102,12 +102,11 @@ class KafkaSource:
 
     def splits(self) -> list[Split]:
         """A split for each partition, by topic and number; listed anew at most once an interval."""
-        listed = self.__dict__.get("_listed")
-        due = listed is None or (self.discovery and time.monotonic() - listed[0] >= self.discovery / 1000)
-        if due:
-            listed = (time.monotonic(), self._list())
-            object.__setattr__(self, "_listed", listed)
-        return list(listed[1])
+        listing = self.__dict__.get("_listed")
+        if listing is None:
+            listing = Listing(self._list, self.discovery or None)
+            object.__setattr__(self, "_listed", listing)
+        return list(listing.entries())
 
     def _list(self) -> list[Split]:
         wanted = re.compile(self.pattern) if self.pattern else None

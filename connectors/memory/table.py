@@ -32,10 +32,10 @@ from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.spi.table import ReadContext, Split, TableStatistics
 from runtime.state.keyed import KeyIndex
-from runtime.state.rows import last_occurrences
 
 __all__ = ["MemoryReader", "MemoryTable"]
 
@@ -78,7 +78,6 @@ class MemoryTable:
         self._rows = ColumnStore([f.type.arrow for f in schema])
         self._counts = np.zeros(0, dtype=np.int64)
         self._order = np.zeros(0, dtype=np.int64)
-        self._scratch = np.zeros(0, dtype=np.int64)
         self._appended: list[pa.RecordBatch] = []
         self._next = 0
         self._readers: list[MemoryReader] = []
@@ -146,7 +145,7 @@ class MemoryTable:
         """Only the last change of each key stays; gives the change of the contents as full images."""
         slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
         self._grow()
-        last = last_occurrences(slots, self._scratch)
+        last = distinct_rows(slots, last=True)
         changes = None
         if self._history and len(last) < len(batch):
             changes = every_change(batch, slots, ~np.isin(slots, slots[is_new]), self._rows.take)
@@ -198,7 +197,6 @@ class MemoryTable:
         size = self._index.capacity
         self._counts = grown(self._counts, size)
         self._order = grown(self._order, size)
-        self._scratch = grown(self._scratch, size)
 
     def begin_epoch(self) -> None:
         """Hold back what follows from readers and from `committed_contents` until `publish`."""

@@ -15,7 +15,8 @@ from connectors.formats.json_decoder import decode_lines
 from connectors.formats.records import Lines
 from connectors.formats.text_values import ANY, TextRules
 from connectors.options import TableOptions, physical_part
-from runtime.core.changelog import APPEND, KIND_NAMES, RETRACT, UPDATE_BEFORE, UPSERT, ChangelogBatch, ChangelogMode
+from connectors.pending_rows import end_of_part
+from runtime.core.changelog import APPEND, KIND_NAMES, RETRACT, UPSERT, ChangelogBatch, ChangelogMode
 from runtime.core.errors import FormatError, OptionError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
@@ -75,11 +76,9 @@ class ValuesReader:
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         changes = self._source.changes
-        end = min(self._at + max_rows, len(changes))
-        if end <= self._at:
+        if max_rows <= 0 or self._at >= len(changes):
             return None
-        if changes.kinds is not None and end < len(changes) and changes.kinds[end - 1] == UPDATE_BEFORE:
-            end += 1
+        end = end_of_part(changes, self._at, max_rows)
         part = changes.slice(self._at, end - self._at)
         self._at = end
         return part

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runtime.kernels.grouping import group_ids
+from runtime.kernels.indexed import add_at
 
 __all__ = ["consolidate"]
 
@@ -27,7 +28,7 @@ def consolidate(words: np.ndarray, signs: np.ndarray) -> tuple[np.ndarray, np.nd
         keep = np.flatnonzero(weights)
         return keep, weights[keep]
     net = np.zeros(len(first), dtype=np.int64)
-    np.add.at(net, group, weights)
+    add_at(net, group, weights)
     row = first.copy()
     # Of several assignments to one place the last one stays.
     inserted = np.flatnonzero((weights > 0) & (net[group] > 0))

@@ -1,4 +1,4 @@
-"""Sorting and grouping of rows by words: stable sort, first and last row per key, runs of equal rows."""
+"""Sorting of rows by words: stable sort, runs of equal rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.grouping import group_ids
 from runtime.kernels.order_words import order_words
 from runtime.kernels.radix import radix_argsort
 
-__all__ = ["first_per_key", "last_per_key", "run_starts", "sort_indices", "sort_words"]
+__all__ = ["run_starts", "sort_indices", "sort_words"]
 
 
 def sort_indices(
@@ -30,22 +29,6 @@ def sort_words(words: np.ndarray) -> np.ndarray:
     if width == 0:
         return np.arange(count, dtype=np.int64)
     return radix_argsort([words[:, i] for i in range(width)])
-
-
-def first_per_key(words: np.ndarray) -> np.ndarray:
-    """The row of the first occurrence of each distinct row of key words, ascending, int64."""
-    return group_ids(words)[0]
-
-
-def last_per_key(words: np.ndarray) -> np.ndarray:
-    """The row of the last occurrence of each distinct row of key words, ascending, int64."""
-    first, group = group_ids(words)
-    if len(first) == len(words):
-        return first
-    last = np.empty(len(first), dtype=np.int64)
-    # Of several assignments to one place the last one stays.
-    last[group] = np.arange(len(words))
-    return np.sort(last)
 
 
 def run_starts(words: np.ndarray) -> np.ndarray:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
-from runtime.eval.aggregates.accumulator import first_rows
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.sums import RowCounts
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
@@ -140,7 +140,7 @@ class GroupAggregateOperator(Operator):
             if not len(slots):
                 return None
             is_new = np.zeros(len(slots), np.bool_)
-            first = first_rows(slots)
+            first = distinct_rows(slots)
             is_new[first] = np.isin(slots[first], new_slots)
         return self._apply(slots, is_new, signs, columns, time)
 
@@ -153,7 +153,7 @@ class GroupAggregateOperator(Operator):
     def _apply(
         self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, columns: list[pa.Array], time: EpochTime
     ) -> ChangelogBatch | None:
-        first = first_rows(slots)
+        first = distinct_rows(slots)
         touched, fresh = slots[first], is_new[first]
         if fresh.any():
             take = pa.array(first[fresh])

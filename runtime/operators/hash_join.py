@@ -19,7 +19,9 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.cancel import consolidate
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import add_at
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
@@ -403,7 +405,7 @@ class _Side:
         unknown = unknown[self._matches[unknown] == _UNKNOWN]
         self._matches[unknown] = 0
         for index, found in other.rows.probe(self.rows.key[unknown], _PAIRS):
-            np.add.at(self._matches, unknown[index], other.rows.count[found])
+            add_at(self._matches, unknown[index], other.rows.count[found])
 
     def keyed(
         self, batch: ChangelogBatch, index: KeyIndex
@@ -447,7 +449,7 @@ class _Side:
     def count_matches(self, slots: np.ndarray, by: np.ndarray) -> None:
         """Row slots (with repeats) have so many more matches."""
         if self._counts_matches and len(slots):
-            np.add.at(self._shift, slots, by)
+            add_at(self._shift, slots, by)
             self._touched.append(slots)
 
     def flipped_by_count(self, changed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -463,7 +465,7 @@ class _Side:
         self._shift[touched] = 0
         if self.rows.table is not None:
             self.rows.table.wrote(touched)
-        once = self.rows.first_of_each(slots)
+        once = distinct_rows(slots)
         return slots[once], old[once], now[once]
 
     def flipped_by_total(

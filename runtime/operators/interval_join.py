@@ -10,8 +10,8 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.schema import Schema
-from runtime.eval.aggregates.accumulator import first_rows
 from runtime.kernels.arrow_buffers import null_mask
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
@@ -177,7 +177,7 @@ class _Side:
     def newly_matched(self, slots: np.ndarray) -> np.ndarray:
         """Those of the slots that had no partner yet, each once, in order."""
         fresh = slots[~self.matched[slots]]
-        return fresh[first_rows(fresh)]
+        return fresh[distinct_rows(fresh)]
 
     def _key_slots(self, columns: Sequence[pa.Array], index: KeyIndex) -> np.ndarray:
         """Rows with a NULL in their key wait without one, -1: they find no partner."""

@@ -13,10 +13,10 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
-from runtime.kernels.sort import first_per_key
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
@@ -128,7 +128,7 @@ class LookupJoinOperator(PiecewiseOperator):
             return np.empty(0, np.int64), [pa.nulls(0, f.type.arrow) for f in self._table.schema]
         keys = [key.take(pa.array(asking)) for key in keys]
         words = KeyEncoder(self._types).encode(keys)
-        first = first_per_key(words)
+        first, _ = group_ids(words)
         distinct = pa.RecordBatch.from_arrays([key.take(pa.array(first)) for key in keys], names=self._names)
         positions, found = self._table.lookup(self._names, distinct)
         groups = KeyIndex(self._types)

@@ -18,6 +18,7 @@ from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore, SlotAllocator
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import count_at
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -217,7 +218,7 @@ class OverTimeOperator(Operator):
         if self._totals_table is not None:
             self._totals_table.wrote(new)
         if not self._node.rowtime:
-            np.add.at(self._waiting, partitions, 1)
+            count_at(self._waiting, partitions)
             return rows
         self._wait(rows, partitions)
         if self._waiting_table is not None:
@@ -242,7 +243,7 @@ class OverTimeOperator(Operator):
     def _wait(self, rows: np.ndarray, partitions: np.ndarray) -> None:
         """Rows wait for the watermark."""
         self._is_waiting[rows] = True
-        np.add.at(self._waiting, partitions, 1)
+        count_at(self._waiting, partitions)
         queue = np.full(len(rows), _PENDING, np.int64)
         self._queue.insert(queue, time_words(self._time_of[rows]), self._arrival[rows], rows)
 

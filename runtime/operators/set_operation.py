@@ -10,6 +10,7 @@ import pyarrow as pa
 from runtime.core.changelog import DELETE, INSERT, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import InternalError
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -17,7 +18,6 @@ from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
-from runtime.state.rows import first_occurrences
 from runtime.state.table import StateTable, every_row
 
 __all__ = ["SetOperationOperator"]
@@ -46,7 +46,6 @@ class SetOperationOperator(Operator):
         self._store = ColumnStore(types)
         self._types = types
         self._counts = np.zeros((0, 2), np.int64)
-        self._scratch = np.empty(0, np.int64)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         names = column_names(node.left.schema)
         self._table = StateTable(
@@ -81,7 +80,6 @@ class SetOperationOperator(Operator):
         rows, counts = columns[:-2], columns[-2:]
         slots, _ = self._index.insert(rows, len(counts[0]))
         self._counts = grown(self._counts, self._index.capacity)
-        self._scratch = grown(self._scratch, self._index.capacity)
         self._store.put(slots, rows)
         self._counts[slots] = np.stack([c.to_numpy() for c in counts], axis=1)
         if self._idle is not None and touched is not None:
@@ -101,11 +99,10 @@ class SetOperationOperator(Operator):
         ]
         slots, is_new = self._index.insert(columns)
         self._counts = grown(self._counts, self._index.capacity)
-        self._scratch = grown(self._scratch, self._index.capacity)
         new = np.flatnonzero(is_new)
         self._store.put(slots[new], [c.take(pa.array(new)) for c in columns])
         self._counts[slots[new]] = 0
-        touched = slots[first_occurrences(slots, self._scratch)]
+        touched = slots[distinct_rows(slots)]
         before = self._multiplicity(touched)
         start = 0
         for side, batch in parts:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
-from runtime.eval.aggregates.accumulator import first_rows
+from runtime.kernels.grouping import distinct_rows
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.operators.touched_table import touched_table
@@ -89,7 +89,7 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         keys, _ = self._keys.insert([batch.column(i) for i in self._partition], len(batch))
         # In order of first touch, so that what comes out does not depend on where state stands.
         partitions = np.concatenate((keys, self._rows.keys_left(batch)))
-        partitions = partitions[first_rows(partitions)]
+        partitions = partitions[distinct_rows(partitions)]
         before = self._shown(partitions)
         changed = self._rows.apply(batch, keys)
         after = self._shown(partitions)

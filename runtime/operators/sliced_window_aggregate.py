@@ -12,6 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.kernels.grouping import group_ids
+from runtime.kernels.indexed import add_at
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.pane_state import PaneState, Slices
 from runtime.operators.window_assign import (
@@ -206,7 +207,7 @@ class SlicedWindowAggregateOperator(Operator):
         words = np.concatenate((owner.astype(np.uint64).reshape(-1, 1), self._panes.key_words(panes)), axis=1)
         first, group = group_ids(words)
         counts = np.zeros(len(first), np.int64)
-        np.add.at(counts, group, self._panes.live(panes))
+        add_at(counts, group, self._panes.live(panes))
         groups = np.flatnonzero(counts > 0)
         if not len(groups):
             return None

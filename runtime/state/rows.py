@@ -22,14 +22,16 @@ from runtime.core.errors import InternalError
 from runtime.core.schema import Schema
 from runtime.kernels.cancel import consolidate
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import add_at
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
 from runtime.state.held_rows import RowsInPlace
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 
-__all__ = ["Identity", "RowStore", "by_time", "equal_rows", "first_occurrences", "last_occurrences"]
+__all__ = ["Identity", "RowStore", "by_time", "equal_rows"]
 
 
 _NEVER = -(2**63)
@@ -108,7 +110,6 @@ class RowStore:
         self.table: StateTable | None = None
         """Where changes are noted so that they can be saved: see `row_table`."""
         self._row_of = np.empty(0, np.int64)
-        self._scratch = np.empty(0, np.int64)
         self._written: np.ndarray | None = None
         self._writes: deque[tuple[int, np.ndarray]] = deque()
 
@@ -124,7 +125,7 @@ class RowStore:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.count, self.delta, self.key, self.total, self.total_delta, self._row_of, self._scratch)
+        arrays = (self.count, self.delta, self.key, self.total, self.total_delta, self._row_of)
         index = 0 if self._index is None else self._index.nbytes
         return self._store.nbytes + self._slots.nbytes + index + sum(a.nbytes for a in arrays)
 
@@ -267,10 +268,6 @@ class RowStore:
         safe = np.where(known, keys, 0)
         return np.where(known, self.total[safe], 0), np.where(known, self.total_delta[safe], 0)
 
-    def first_of_each(self, slots: np.ndarray) -> np.ndarray:
-        """The positions where each row slot stands for the first time, ascending."""
-        return first_occurrences(slots, self._scratch)
-
     def write_times(self, slots: np.ndarray, now: int) -> None:
         """Notes that rows were written at a time that never goes back, for `expired`."""
         self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
@@ -322,8 +319,8 @@ class RowStore:
         assert self._index is not None
         slots, is_new = self._index.insert(batch.columns)
         self._grow(self._index.capacity)
-        np.add.at(self.delta, slots, batch.signs())
-        first = first_occurrences(slots, self._scratch)
+        add_at(self.delta, slots, batch.signs())
+        first = distinct_rows(slots)
         touched, fresh = slots[first], is_new[first]
         old = np.where(fresh, 0, self.count[touched])
         net = np.maximum(self.delta[touched], -old)
@@ -343,8 +340,7 @@ class RowStore:
         owners, is_new = self._index.insert([batch.column(p) for p in self._unique], len(batch))
         self._row_of = grown(self._row_of, self._index.capacity, -1)
         self._row_of[owners[is_new]] = -1
-        self._scratch = grown(self._scratch, self._index.capacity)
-        last = last_occurrences(owners, self._scratch)
+        last = distinct_rows(owners, last=True)
         owner = owners[last]
         old = self._row_of[owner]
         signs = batch.signs()
@@ -394,8 +390,8 @@ class RowStore:
         words = KeyEncoder(self._store.types, exact=True).encode(batch.rows.take(pa.array(rows)).columns)
         keep, net = consolidate(words, signs[rows])
         kept = rows[keep[net > 0]]
-        self._scratch[owner] = np.arange(len(owner))
-        place = self._scratch[owners[kept]]
+        by_owner = np.argsort(owner)
+        place = by_owner[np.searchsorted(owner, owners[kept], sorter=by_owner)]
         last[place] = kept
         stays[place] = True
         return np.isin(owner, np.setdiff1d(doubtful, owners[rows[keep[net != 0]]]))
@@ -435,14 +431,13 @@ class RowStore:
         self.total_delta = grown(self.total_delta, high)
         if (keys < 0).any():
             keys, net = keys[keys >= 0], net[keys >= 0]
-        np.add.at(self.total, keys, net)
-        np.add.at(self.total_delta, keys, net)
+        add_at(self.total, keys, net)
+        add_at(self.total_delta, keys, net)
 
     def _grow(self, size: int) -> None:
         self.count = grown(self.count, size)
         self.delta = grown(self.delta, size)
         self.key = grown(self.key, size, -1)
-        self._scratch = grown(self._scratch, size)
 
 
 def by_time(slots: np.ndarray, times: np.ndarray) -> list[tuple[int, np.ndarray]]:
@@ -450,23 +445,6 @@ def by_time(slots: np.ndarray, times: np.ndarray) -> list[tuple[int, np.ndarray]
     order = np.argsort(times, kind="stable")
     distinct, starts = np.unique(times[order], return_index=True)
     return list(zip(distinct.tolist(), np.split(slots[order], starts[1:]), strict=True)) if len(slots) else []
-
-
-def first_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """The positions where each slot stands for the first time, ascending. `scratch`, as long as the largest slot, is
-    written to."""
-    positions = np.arange(len(slots), dtype=np.int64)
-    # Of several assignments to one place numpy keeps the last: backwards, so that the first occurrence wins.
-    scratch[slots[::-1]] = positions[::-1]
-    return np.flatnonzero(scratch[slots] == positions)
-
-
-def last_occurrences(slots: np.ndarray, scratch: np.ndarray) -> np.ndarray:
-    """The positions where each slot stands for the last time, ascending. `scratch`, as long as the largest slot, is
-    written to."""
-    positions = np.arange(len(slots), dtype=np.int64)
-    scratch[slots] = positions
-    return np.flatnonzero(scratch[slots] == positions)
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray:

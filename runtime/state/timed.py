@@ -14,6 +14,7 @@ from runtime.core.schema import Schema
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import count_at
 from runtime.kernels.slots import SlotAllocator
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.state.table import StateTable
@@ -82,7 +83,7 @@ class TimedRows:
                 keys = keys[listed]
                 self._by_key.insert(keys, words[listed], None, slots[listed])
                 self._per_key = grown(self._per_key, int(keys.max()) + 1)
-                np.add.at(self._per_key, keys, 1)
+                count_at(self._per_key, keys)
         if self.table is not None:
             self.table.wrote(slots)
         return slots

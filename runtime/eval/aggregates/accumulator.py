@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.grouping import distinct_rows
-from runtime.kernels.indexed import put_at, take_at
+from runtime.kernels.indexed import put_at
 from runtime.state.table import StateTable
 
 __all__ = [
@@ -16,10 +15,7 @@ __all__ = [
     "ColumnAccumulator",
     "TableAccumulator",
     "clear_at",
-    "first_rows",
     "keep_valid",
-    "last_rows",
-    "values_at",
 ]
 
 
@@ -112,21 +108,6 @@ def keep_valid(
             valid &= argument.is_valid().to_numpy(zero_copy_only=False)
     mask = pa.array(valid)
     return slots[valid], None if signs is None else signs[valid], [a.filter(mask) for a in args], seqs[valid]
-
-
-def first_rows(slots: np.ndarray) -> np.ndarray:
-    """The row at which each distinct slot stands first, ascending, int64. O(n), without sorting."""
-    return distinct_rows(slots)
-
-
-def last_rows(slots: np.ndarray) -> np.ndarray:
-    """The row at which each distinct slot stands last, ascending, int64."""
-    return distinct_rows(slots, last=True)
-
-
-def values_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """`values[slots]`, zero (False) for slots beyond the end: groups that no row has reached."""
-    return take_at(values, slots)
 
 
 def clear_at(values: np.ndarray, slots: np.ndarray, fill: object = 0) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.eval.aggregates.accumulator import first_rows
 from runtime.kernels.block_lists import BlockLists
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.indexed import add_at, mark_at, put_at
@@ -173,7 +173,7 @@ class _Counted:
         weights: Sequence[np.ndarray],
     ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
         """Per call the rows whose value came or went; and the entries that are there for no call any more."""
-        first = first_rows(entries)
+        first = distinct_rows(entries)
         touched = entries[first]
         changes = [
             _turn(counts, entries, first, touched, weight) for counts, weight in zip(self._counts, weights, strict=True)
@@ -250,7 +250,7 @@ def _turn(
         # The first row of the value is not one of this call's: take the first that is, for its place in the order of
         # arrival.
         mine = np.flatnonzero(weight)
-        own = mine[first_rows(entries[mine])]
+        own = mine[distinct_rows(entries[mine])]
         place = np.empty(int(entries.max()) + 1, np.int64)
         place[entries[own]] = own
         rows = place[touched[turned]]

@@ -13,14 +13,13 @@ from runtime.eval.aggregates.accumulator import (
     ColumnAccumulator,
     TableAccumulator,
     clear_at,
-    first_rows,
     keep_valid,
-    last_rows,
-    values_at,
 )
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.kernels.columns import ColumnStore
+from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import take_at
 from runtime.state.table import StateTable
 
 __all__ = ["EndValue", "RetractableEnd", "SingleValue"]
@@ -45,7 +44,7 @@ class EndValue(ColumnAccumulator):
             slots, seqs, values = slots[order], seqs[order], values.take(pa.array(order))
         high = int(slots.max()) + 1
         self._seen, self._seqs = grown(self._seen, high, False), grown(self._seqs, high)
-        rows = last_rows(slots) if self._last else first_rows(slots)
+        rows = distinct_rows(slots, last=self._last)
         chosen = slots[rows]
         kept = self._seqs[chosen]
         better = ~self._seen[chosen] | (seqs[rows] > kept if self._last else seqs[rows] < kept)
@@ -55,15 +54,15 @@ class EndValue(ColumnAccumulator):
         self._seen[chosen] = True
 
     def result(self, slots: np.ndarray) -> pa.Array:
-        return self._store.take(np.where(values_at(self._seen, slots), slots, -1))[0]
+        return self._store.take(np.where(take_at(self._seen, slots), slots, -1))[0]
 
     def release(self, slots: np.ndarray) -> None:
-        self._store.free(slots[values_at(self._seen, slots)])
+        self._store.free(slots[take_at(self._seen, slots)])
         clear_at(self._seen, slots, False)
 
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         assert isinstance(other, EndValue)
-        known = values_at(other._seen, sources)
+        known = take_at(other._seen, sources)
         sources = sources[known]
         self.update(targets[known], None, other._store.take(sources), other._seqs[sources])
 
@@ -75,8 +74,8 @@ class EndValue(ColumnAccumulator):
         return [("value", self._type), ("arrival", pa.int64())]
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
-        missing = ~values_at(self._seen, slots)
-        return [self.result(slots), pa.array(values_at(self._seqs, slots), mask=missing)]
+        missing = ~take_at(self._seen, slots)
+        return [self.result(slots), pa.array(take_at(self._seqs, slots), mask=missing)]
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         self.update(slots, None, columns[:1], columns[1].fill_null(0).to_numpy())

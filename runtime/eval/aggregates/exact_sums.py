@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.eval.aggregates.accumulator import clear_at, values_at
+from runtime.eval.aggregates.accumulator import clear_at
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
-from runtime.kernels.indexed import add_at
+from runtime.kernels.indexed import add_at, take_at
 
 __all__ = [
     "LOWEST_EXPONENT",
@@ -99,7 +99,7 @@ class ExactSums:
             if values.any():
                 add_at(self._limb(index), targets, values)
         if other._special is not None:
-            np.add.at(self._specials(), targets, values_at(other._special, sources))
+            np.add.at(self._specials(), targets, take_at(other._special, sources))
         self._count_adds(len(targets))
 
     def add_parts(self, slots: np.ndarray, parts: dict[int, np.ndarray]) -> None:
@@ -121,7 +121,7 @@ class ExactSums:
 
     def specials(self, slots: np.ndarray) -> np.ndarray:
         """How many NaN, infinities and negative infinities are in each sum of doubles, int64 (n, 3)."""
-        return np.zeros((len(slots), 3), np.int64) if self._special is None else values_at(self._special, slots)
+        return np.zeros((len(slots), 3), np.int64) if self._special is None else take_at(self._special, slots)
 
     @staticmethod
     def of(parts: dict[int, np.ndarray], size: int) -> ExactSums:
@@ -174,7 +174,7 @@ class ExactSums:
             if signs is not None:
                 high, low = high * signs, low * signs
             if self._special is not None:
-                special = values_at(self._special, slots)
+                special = take_at(self._special, slots)
                 worst = np.where(special[:, 1] > 0, np.inf, 0.0) - np.where(special[:, 2] > 0, np.inf, 0.0)
                 worst = np.where(special[:, 0] > 0, np.nan, worst)
                 odd = (special > 0).any(axis=1)
@@ -193,7 +193,7 @@ class ExactSums:
         while index <= high or ((carry != 0) & (carry != -1)).any() or index == high + 1:
             values = carry
             if index in self._limbs:
-                limb = values_at(self._limbs[index], slots)
+                limb = take_at(self._limbs[index], slots)
                 values = carry + (limb if signs is None else limb * signs)
             if index > high and not ((values > 0x7FFFFFFF) | (values < -0x80000000)).any():
                 settled[index] = values

@@ -15,16 +15,14 @@ from runtime.eval.aggregates.accumulator import (
     ColumnAccumulator,
     TableAccumulator,
     clear_at,
-    first_rows,
     keep_valid,
-    values_at,
 )
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values, is_bytes_like, is_fixed
 from runtime.kernels.columns import ColumnStore
-from runtime.kernels.grouping import group_ids
+from runtime.kernels.grouping import distinct_rows, group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.hash_index import HashIndex
-from runtime.kernels.indexed import greatest_at, least_at, put_at
+from runtime.kernels.indexed import add_at, greatest_at, least_at, put_at, take_at
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder, order_words
@@ -66,8 +64,8 @@ class FixedExtreme(ColumnAccumulator):
         self._take(slots, _ordered(values))
 
     def result(self, slots: np.ndarray) -> pa.Array:
-        missing = ~values_at(self._seen, slots)
-        return _unordered(values_at(self._best, slots), self._type, missing if missing.any() else None)
+        missing = ~take_at(self._seen, slots)
+        return _unordered(take_at(self._best, slots), self._type, missing if missing.any() else None)
 
     def release(self, slots: np.ndarray) -> None:
         clear_at(self._best, slots, self._worst)
@@ -75,7 +73,7 @@ class FixedExtreme(ColumnAccumulator):
 
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         assert isinstance(other, FixedExtreme)
-        known = values_at(other._seen, sources)
+        known = take_at(other._seen, sources)
         self._take(targets[known], other._best[sources[known]])
 
     @property
@@ -148,16 +146,16 @@ class AnyExtreme(ColumnAccumulator):
         return coded.dictionary.take(pa.array(order[best]))
 
     def result(self, slots: np.ndarray) -> pa.Array:
-        return self._store.take(np.where(values_at(self._seen, slots), slots, -1))[0]
+        return self._store.take(np.where(take_at(self._seen, slots), slots, -1))[0]
 
     def release(self, slots: np.ndarray) -> None:
-        known = slots[values_at(self._seen, slots)]
+        known = slots[take_at(self._seen, slots)]
         self._store.free(known)
         self._seen[known] = False
 
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         assert isinstance(other, AnyExtreme)
-        known = values_at(other._seen, sources)
+        known = take_at(other._seen, sources)
         self.update(targets[known], None, other._store.take(sources[known]), sources[known])
 
     @property
@@ -247,8 +245,8 @@ class RetractableExtreme(TableAccumulator):
         self._counts = grown(self._counts, self._index.capacity)
         self._live = grown(self._live, self._index.capacity, False)
         self._counts[entries[is_new]] = 0
-        np.add.at(self._counts, entries, weights)
-        rows = first_rows(entries)
+        add_at(self._counts, entries, weights)
+        rows = distinct_rows(entries)
         touched = entries[rows]
         present, known = self._counts[touched] > 0, self._live[touched]
         self._forget(touched[known & ~present])

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DataType, TypeRoot
-from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, clear_at, keep_valid, values_at
+from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, clear_at, keep_valid
 from runtime.eval.aggregates.decimals import average_decimals, sum_decimals
 from runtime.eval.aggregates.exact_sums import SPECIAL_PARTS, ExactSums, decimal_parts, float_parts
 from runtime.eval.aggregates.saved_sums import (
@@ -21,7 +21,7 @@ from runtime.eval.aggregates.saved_sums import (
 )
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.kernels.grow import grown
-from runtime.kernels.indexed import add_at, count_at
+from runtime.kernels.indexed import add_at, count_at, take_at
 
 __all__ = [
     "AdditiveAccumulator",
@@ -74,7 +74,7 @@ class RowCounts:
                 add_at(self.values, slots, signs)
 
     def at(self, slots: np.ndarray) -> np.ndarray:
-        return values_at(self.values, slots)
+        return take_at(self.values, slots)
 
     def release(self, slots: np.ndarray) -> None:
         clear_at(self.values, slots)
@@ -242,7 +242,7 @@ class IntegerSum(_Sum):
         add_at(self._sums, slots, numbers if signs is None else numbers * signs)
 
     def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
-        sums = values_at(self._sums, slots)
+        sums = take_at(self._sums, slots)
         if self._average and counts is not None:
             divisor = np.maximum(counts, 1)
             whole = sums // divisor
@@ -256,7 +256,7 @@ class IntegerSum(_Sum):
         self._sums = parts["s", 0]
 
     def _loaded(self, slots: np.ndarray) -> Parts:
-        return {("s", 0): values_at(self._sums, slots)}
+        return {("s", 0): take_at(self._sums, slots)}
 
     def _release(self, slots: np.ndarray) -> None:
         clear_at(self._sums, slots)
@@ -264,7 +264,7 @@ class IntegerSum(_Sum):
     def _merge(self, targets: np.ndarray, other: _Sum, sources: np.ndarray) -> None:
         assert isinstance(other, IntegerSum)
         self._sums = grown(self._sums, int(targets.max()) + 1)
-        add_at(self._sums, targets, values_at(other._sums, sources))
+        add_at(self._sums, targets, take_at(other._sums, sources))
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes
@@ -273,7 +273,7 @@ class IntegerSum(_Sum):
         return pa.int64()
 
     def _save(self, slots: np.ndarray) -> pa.Array:
-        return pa.array(values_at(self._sums, slots))
+        return pa.array(take_at(self._sums, slots))
 
     def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
         self._sums = grown(self._sums, int(slots.max()) + 1)
@@ -298,7 +298,7 @@ class FloatSum(_Sum):
         add_at(self._sums, slots, numbers if signs is None else numbers * signs)
 
     def _value(self, slots: np.ndarray, counts: np.ndarray | None, missing: np.ndarray | None) -> pa.Array:
-        sums = values_at(self._sums, slots) if self._exact is None else self._exact.floats(slots)[0]
+        sums = take_at(self._sums, slots) if self._exact is None else self._exact.floats(slots)[0]
         if self._average and counts is not None:
             sums = sums / np.maximum(counts, 1)
         with np.errstate(over="ignore"):
@@ -325,7 +325,7 @@ class FloatSum(_Sum):
             self._exact.merge(targets, other._exact, sources)
             return
         self._sums = grown(self._sums, int(targets.max()) + 1)
-        add_at(self._sums, targets, values_at(other._sums, sources))
+        add_at(self._sums, targets, take_at(other._sums, sources))
 
     def _sum_bytes(self) -> int:
         return self._sums.nbytes if self._exact is None else self._exact.nbytes
@@ -334,7 +334,7 @@ class FloatSum(_Sum):
         return pa.float64() if self._exact is None else FLOAT_SUM
 
     def _save(self, slots: np.ndarray) -> pa.Array:
-        return pa.array(values_at(self._sums, slots)) if self._exact is None else float_sums(self._exact, slots)
+        return pa.array(take_at(self._sums, slots)) if self._exact is None else float_sums(self._exact, slots)
 
     def _restore(self, slots: np.ndarray, sums: pa.Array) -> None:
         if self._exact is not None:

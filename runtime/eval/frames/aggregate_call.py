@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DataType
-from runtime.eval.aggregates.accumulator import values_at
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.distinct import DistinctValues
 from runtime.eval.aggregates.factory import make_accumulator
@@ -17,6 +16,7 @@ from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends
 from runtime.eval.frames.value_call import ValueCall
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grown
+from runtime.kernels.indexed import take_at
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.plan.nodes import AggregateSpec
 from runtime.plan.over_state import ADDITIVE, ENDS, values_table
@@ -48,7 +48,7 @@ class AdditiveCall(FrameCall):
         total: Parts = {}
         size = int(slots.max()) + 1
         for key in {*parts, *self._carry}:
-            before = values_at(self._carry[key], slots) if key in self._carry else np.zeros(len(slots), np.int64)
+            before = take_at(self._carry[key], slots) if key in self._carry else np.zeros(len(slots), np.int64)
             if key not in parts:
                 total[key] = before[segment]
                 continue
@@ -88,7 +88,7 @@ class AdditiveCall(FrameCall):
         every = np.arange(len(slots), dtype=np.int64)
         state = self._state()
         nothing = {key: np.zeros(len(slots), np.int64) for key in (("n", 0), ("s", 0))}
-        state.load({**nothing, **{key: values_at(values, slots) for key, values in self._carry.items()}}, len(slots))
+        state.load({**nothing, **{key: take_at(values, slots) for key, values in self._carry.items()}}, len(slots))
         return state.save(every)
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:

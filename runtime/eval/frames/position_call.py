@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DataType
-from runtime.eval.aggregates.accumulator import clear_at, values_at
+from runtime.eval.aggregates.accumulator import clear_at
 from runtime.eval.frames.aggregate_call import frame_call
 from runtime.eval.frames.frame_call import Columns, FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout
 from runtime.kernels.arrow_buffers import fixed_values
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import take_at
 from runtime.plan.nodes import AggregateSpec
 from runtime.plan.over_state import RANKS
 
@@ -58,7 +59,7 @@ class PositionCall(FrameCall):
     def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
         layout, rows = frames.layout, frames.rows
         segment = layout.segment[rows]
-        before = values_at(self._before, slots)
+        before = take_at(self._before, slots)
         result = self._rank(layout, rows, first[segment]) + before[segment] + 1
         self._passed = result if self._name == "DENSE_RANK" else rows + 1 - first[segment] + before[segment]
         heads = np.flatnonzero(np.diff(layout.segment, prepend=-1))
@@ -78,7 +79,7 @@ class PositionCall(FrameCall):
 
     def resume(self, slots: np.ndarray, rows: np.ndarray, sent: pa.Array) -> None:
         self._before = np.zeros(int(slots.max()) + 1 if len(slots) else 0, np.int64)
-        self._before[slots] = np.where(rows < 0, 0, values_at(self._noted, np.maximum(rows, 0)))
+        self._before[slots] = np.where(rows < 0, 0, take_at(self._noted, np.maximum(rows, 0)))
 
     def release(self, slots: np.ndarray) -> None:
         clear_at(self._before, slots)
@@ -87,7 +88,7 @@ class PositionCall(FrameCall):
         return [("before", pa.int64())]
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
-        return [pa.array(values_at(self._before, slots))]
+        return [pa.array(take_at(self._before, slots))]
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         if len(slots):

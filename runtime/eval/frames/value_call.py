@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.eval.aggregates.accumulator import values_at
 from runtime.eval.aggregates.extremes import ordered_keys
 from runtime.eval.frames.frame_call import FrameCall, Frames, segment_ends, valid_rows
 from runtime.eval.frames.layout import FrameLayout
 from runtime.eval.frames.ranges import first_valid, last_valid, range_min, running_min
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import grown
+from runtime.kernels.indexed import take_at
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.plan.nodes import AggregateSpec
@@ -38,7 +38,7 @@ class ValueCall(FrameCall):
     def run(self, frames: Frames, kept: np.ndarray, slots: np.ndarray, first: np.ndarray) -> pa.Array:
         (values,) = self.args(frames.columns)
         count = len(values)
-        seen = values_at(self._seen, slots)
+        seen = take_at(self._seen, slots)
         carried = self._store.take(np.where(seen, slots, -1))[0]
         both = pa.concat_arrays([values, carried])
         valid = valid_rows(values, kept)
@@ -74,7 +74,7 @@ class ValueCall(FrameCall):
         self._store.put(slots[known], [sent.filter(pa.array(known))])
 
     def release(self, slots: np.ndarray) -> None:
-        known = slots[values_at(self._seen, slots)]
+        known = slots[take_at(self._seen, slots)]
         self._store.free(known)
         self._seen[known] = False
 
@@ -82,7 +82,7 @@ class ValueCall(FrameCall):
         return [("value", self.spec.arg_types[0].arrow)]
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
-        return self._store.take(np.where(values_at(self._seen, slots), slots, -1))
+        return self._store.take(np.where(take_at(self._seen, slots), slots, -1))
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         seen = columns[0].is_valid()

@@ -16,8 +16,9 @@ import pytest
 from connector_tables import Context, drain, read_all, rows_of, source, split_of
 
 from connectors.filesystem.parquet_reader import ParquetFileReader
-from connectors.filesystem.table import ColumnFileSource, _Listing
+from connectors.filesystem.table import ColumnFileSource
 from connectors.filesystem.text_reader import TextFileReader
+from connectors.listing import Listing
 from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, DataType, decimal, timestamp, timestamp_ltz
@@ -66,7 +67,7 @@ def test_addresses(tmp_path: Path) -> None:
 
 def test_a_watched_folder_gives_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(_Listing.__init__, "__defaults__", (lambda: now,))
+    monkeypatch.setattr(Listing.__init__, "__defaults__", (lambda: now,))
     folder = tmp_path / "inbox"
     table = source("filesystem", SCHEMA, {"path": str(folder), "format": "json", "source.monitor-interval": "10 s"})
     assert not table.bounded

@@ -17,8 +17,8 @@ import pytest
 from connector_tables import Change, changes_of, read_all, source
 from contract_sources import SOURCES
 
-from connectors.filesystem.table import _Listing
 from connectors.filesystem.text_reader import TextFileReader
+from connectors.listing import Listing
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import SystemClock, VirtualClock
@@ -193,7 +193,7 @@ def test_rejected_records_after_a_restart_are_those_behind_it(tmp_path: Path, mo
 
 def test_thousands_of_finished_files_are_named_shortly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(_Listing.__init__, "__defaults__", (lambda: now,))
+    monkeypatch.setattr(Listing.__init__, "__defaults__", (lambda: now,))
     count = 3000
     for n in range(count):
         put(tmp_path, f"part-{n:06d}-of-a-long-name.jsonl", n)

@@ -1,4 +1,4 @@
-"""Order words, sorting, grouping, sums and consolidation against Python's own."""
+"""Order words, sorting, grouping and consolidation against Python's own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,10 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.errors import UnsupportedError
-from runtime.kernels.accumulators import (
-    DecimalAccumulator,
-    count_by,
-    first_row_by,
-    group_ids,
-    last_row_by,
-    max_by,
-    min_by,
-    sum_by,
-)
 from runtime.kernels.cancel import consolidate
+from runtime.kernels.grouping import distinct_rows, group_ids
 from runtime.kernels.order_words import OrderEncoder
-from runtime.kernels.sort import first_per_key, last_per_key, run_starts, sort_indices, sort_words
+from runtime.kernels.sort import run_starts, sort_indices, sort_words
 
 D = decimal.Decimal
 DOMAINS: list[tuple[pa.DataType, list[object]]] = [
@@ -120,75 +111,13 @@ def test_groups_and_runs(width: int, domain: int) -> None:
     seen = list(dict.fromkeys(keys))
     assert first.tolist() == [keys.index(k) for k in seen]
     assert group.tolist() == [seen.index(k) for k in keys]
-    assert first_per_key(words).tolist() == first.tolist()
-    assert last_per_key(words).tolist() == sorted(399 - keys[::-1].index(k) for k in seen)
+    assert distinct_rows(group).tolist() == first.tolist()
+    assert distinct_rows(group, last=True).tolist() == sorted(399 - keys[::-1].index(k) for k in seen)
     ordered = words[sort_words(words)]
     assert [tuple(r) for r in ordered.tolist()] == sorted(keys)
     runs = run_starts(ordered)
     assert runs.tolist() == [i for i in range(400) if i == 0 or tuple(ordered[i]) != tuple(ordered[i - 1])]
     assert group_ids(words[:0])[0].tolist() == [] and run_starts(words[:0]).tolist() == []
-
-
-def test_grouped_reductions() -> None:
-    rng = np.random.default_rng(1)
-    group = rng.integers(0, 9, 200)
-    whole = rng.integers(-50, 50, 200)
-    real = np.where(rng.random(200) < 0.1, np.nan, whole / 4)
-    for values in (whole, real):
-        mine = [values[group == g].tolist() for g in range(10)]
-        clean = [[v for v in m if v == v] for m in mine]
-        least, greatest = min_by(group, values, 10).tolist(), max_by(group, values, 10).tolist()
-        for g in range(9):
-            assert least[g] == min(clean[g])
-            has_nan = len(clean[g]) < len(mine[g])
-            assert math.isnan(greatest[g]) if has_nan else greatest[g] == max(mine[g])
-    assert sum_by(group, whole, 10).tolist() == [int(whole[group == g].sum()) for g in range(10)]
-    assert sum_by(group, whole / 4, 10).tolist() == [float((whole[group == g] / 4).sum()) for g in range(10)]
-    assert count_by(group, 10).tolist() == [int((group == g).sum()) for g in range(10)]
-    rows = group.tolist()
-    assert first_row_by(group, 10).tolist() == [rows.index(g) if g in rows else -1 for g in range(10)]
-    assert last_row_by(group, 10).tolist() == [199 - rows[::-1].index(g) if g in rows else -1 for g in range(10)]
-    assert sum_by(np.array([0, 0]), np.array([2**63 - 1, 1]), 1).tolist() == [-(2**63)]
-
-
-def test_decimal_sums_agree_with_python() -> None:
-    rng = np.random.default_rng(2)
-    sums = DecimalAccumulator()
-    sums.reserve(8)
-    model = [0] * 8
-    for _ in range(30):
-        slots = rng.integers(0, 8, 40)
-        magnitude = 10 ** int(rng.integers(1, 37))
-        unscaled = [int(x * magnitude) for x in rng.uniform(-1, 1, 40)]
-        signs = rng.choice([-1, 1], 40)
-        missing = rng.random(40) < 0.1
-        with decimal.localcontext(prec=60):
-            values = [None if m else D(u).scaleb(-3) for u, m in zip(unscaled, missing, strict=True)]
-        sums.add(slots, pa.array(values, type=pa.decimal128(38, 3)), signs)
-        for slot, value, sign, gone in zip(slots.tolist(), unscaled, signs.tolist(), missing, strict=True):
-            model[slot] += 0 if gone else sign * value
-        with decimal.localcontext(prec=60):
-            assert sums.take(np.arange(8), 38, 3).to_pylist() == [D(m).scaleb(-3) for m in model]
-    other = DecimalAccumulator()
-    other.restore(np.arange(8), sums.words(np.arange(8)))
-    assert other.take(np.arange(8), 38, 3).equals(sums.take(np.arange(8), 38, 3))
-    sums.reset(np.array([3]))
-    assert sums.take(np.array([3]), 38, 3).to_pylist() == [D("0.000")]
-
-
-def test_decimal_overflow_is_null_and_comes_back() -> None:
-    sums = DecimalAccumulator()
-    largest = pa.array([D(10**38 - 1)], type=pa.decimal128(38, 0))
-    for sign in (1, -1):
-        sums.reserve(1)
-        sums.reset(np.array([0]))
-        sums.add(np.array([0]), largest, np.array([sign]))
-        assert sums.take(np.array([0]), 38, 0).to_pylist() == [D(sign * (10**38 - 1))]
-        sums.add(np.array([0]), pa.array([D(1)], type=pa.decimal128(38, 0)), np.array([sign]))
-        assert sums.take(np.array([0]), 38, 0).to_pylist() == [None]
-        sums.add(np.array([0]), pa.array([D(1)], type=pa.decimal128(38, 0)), np.array([-sign]))
-        assert sums.take(np.array([0]), 38, 0).to_pylist() == [D(sign * (10**38 - 1))]
-    assert sums.take(np.array([0]), 37, 0).to_pylist() == [None]
 
 
 def test_consolidate_agrees_with_a_bag() -> None:
