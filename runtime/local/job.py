@@ -19,6 +19,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.local.alignment import Alignments
+from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.dataflow import SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
@@ -58,6 +59,7 @@ class Job:
         checkpoints: Checkpoints | None = None,
         savepoint: Restored | None = None,
     ) -> None:
+        keep_freed_memory()
         self.name = name
         self.checkpoints = checkpoints
         self.status = "CREATED"

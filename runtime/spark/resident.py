@@ -22,6 +22,7 @@ import traceback
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 
+from runtime.local.allocator import keep_freed_memory
 from runtime.spark.program import EpochOrder
 from runtime.spark.task import Record, run_stage
 
@@ -101,6 +102,7 @@ def _connected(address: str) -> Connection | None:
 
 def serve(address: str, parent: int) -> None:
     """Be a resident, until `parent` has ended."""
+    keep_freed_memory()
     last = [time.monotonic()]
     lock = threading.Lock()
     threading.Thread(target=_watch, args=(address, parent, last), daemon=True).start()

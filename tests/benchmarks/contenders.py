@@ -58,17 +58,24 @@ def run(command: Sequence[str], under: str = "") -> dict[str, Any]:
     return result
 
 
+def _warm_up(job: dict[str, Any]) -> str | int:
+    """Files of the same kind that each contender answers the query over before it is measured; of generated events their
+    number."""
+    size = min(job["size"], WARM_UP_SIZE)
+    return size if job["format"] == GENERATED else str(SUITES[job["suite"]].files(size, job["format"], False))
+
+
 def _in_python(by: str, tasks: int = 1) -> Callable[[dict[str, Any]], list[str]]:
     def command(job: dict[str, Any]) -> list[str]:
-        return [sys.executable, "-m", "tests.benchmarks.one_run", json.dumps({**job, "by": by, "tasks": tasks})]
+        asked = {**job, "by": by, "tasks": tasks, "warm_up": _warm_up(job)}
+        return [sys.executable, "-m", "tests.benchmarks.one_run", json.dumps(asked)]
 
     return command
 
 
 def _in_flink(mini_batch: bool) -> Callable[[dict[str, Any]], list[str]]:
     def command(job: dict[str, Any]) -> list[str]:
-        warm_up = SUITES[job["suite"]].files(min(job["size"], WARM_UP_SIZE), job["format"], False)
-        return flink_command(job_of(job, str(warm_up), mini_batch))
+        return flink_command(job_of(job, str(_warm_up(job)), mini_batch))
 
     return command
 

@@ -2,7 +2,8 @@
 
 JOB is a JSON object: `by` ("ours", "duckdb" or "check"), `suite` ("nexmark", "tpch"), `query` ("q0" ...), `size` in
 events or rows, `folder` and `format` of the files (format "generator": no files), `tasks` of a keyed operator (1 if it
-is not given). Prints one JSON object: `seconds` from the statement to its end (imports and the declaration of tables left
+is not given), `warm_up`, over which the query is first answered unmeasured (another such folder, or so many generated
+events). Prints one JSON object: `seconds` from the statement to its end (imports and the declaration of tables left
 out), `processor` seconds of all threads in that time (of ours also `thread`, those of the thread that runs the job),
 `rows` that came out, of ours `state`, the bytes kept when the input ended, and `bytes` of peak memory of the process; for
 "check" `difference`, the number of rows in which the two answers differ.
@@ -60,8 +61,19 @@ def judge(job: dict[str, Any]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def warmed(job: dict[str, Any]) -> dict[str, Any]:
+    """The same job over what it is warmed up with."""
+    return {**job, "size" if job["format"] == GENERATED else "folder": job["warm_up"]}
+
+
 def ask_ours(job: dict[str, Any]) -> dict[str, float]:
     """Into a sink that forgets."""
+    if "warm_up" in job:
+        _ask_ours(warmed(job))
+    return _ask_ours(job)
+
+
+def _ask_ours(job: dict[str, Any]) -> dict[str, float]:
     texts = SUITES[job["suite"]].texts(job["query"], BLACKHOLE)
     with environment(job) as ours:
         ours.execute_script(texts.declarations)
@@ -75,6 +87,12 @@ def ask_ours(job: dict[str, Any]) -> dict[str, float]:
 
 def ask_duckdb(job: dict[str, Any]) -> dict[str, float]:
     """Batch by batch, each forgotten."""
+    if "warm_up" in job:
+        _ask_duckdb(warmed(job))
+    return _ask_duckdb(job)
+
+
+def _ask_duckdb(job: dict[str, Any]) -> dict[str, float]:
     connection, text = judge(job), SUITES[job["suite"]].texts(job["query"], "").batch
     started, busy = time.perf_counter(), time.process_time()
     answer = connection.sql(text).to_arrow_reader(1 << 17)
