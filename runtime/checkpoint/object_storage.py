@@ -92,6 +92,9 @@ class _ObjectFile:
         self._stream.write(data)
         return len(data)
 
+    def memory(self, size: int) -> None:
+        return None
+
     def close(self) -> None:
         self._stream.close()
 

@@ -20,6 +20,11 @@ class NewFile(Protocol):
         """Adds bytes; returns how many, always all."""
         ...
 
+    def memory(self, size: int) -> pa.Buffer | None:
+        """So many bytes in which the next ones may be made, and then given to `write`, which need not copy them; None:
+        make them anywhere. Valid until anything is written."""
+        ...
+
     def close(self) -> None:
         """The file is complete, and survives a crash as far as the store can promise."""
         ...

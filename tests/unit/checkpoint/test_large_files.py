@@ -39,11 +39,24 @@ def test_all_that_was_written_is_there(system: Any, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(local_storage, "_BUFFER_BYTES", 1 << 16)
     rng = np.random.default_rng(0)
     storage = LocalStorage(str(tmp_path))
-    for number, sizes in enumerate([(0,), (1 << 16,), (10, 70_000, 4096, 200_001), tuple(rng.integers(0, 99_999, 9))]):
+    for number, sizes in enumerate(
+        [
+            (0,),
+            (1 << 16,),
+            (10, 70_000, 4096, 200_001),
+            (70_000, 70_000, 5, 200_001, 4096),
+            tuple(rng.integers(0, 99_999, 9)),
+        ]
+    ):
         written = [rng.integers(0, 256, size, dtype=np.uint8).tobytes() for size in sizes]
         file = storage.create(f"folder/{number}", large=True)
-        for data in written:
-            assert file.write(data) == len(data)
+        for step, data in enumerate(written):
+            memory = file.memory(len(data)) if step % 2 else None
+            if memory is None:
+                assert file.write(data) == len(data)
+            else:
+                np.frombuffer(memory, np.uint8)[:] = np.frombuffer(data, np.uint8)
+                assert file.write(memory) == len(data)
         file.close()
         assert (tmp_path / "folder" / str(number)).read_bytes() == b"".join(written)
 
