@@ -14,7 +14,7 @@ from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.block_lists import BlockLists
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import group_ids
-from runtime.kernels.grow import grown
+from runtime.kernels.grow import expand_ranges, grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
 from runtime.operators.join_condition import JoinCondition
@@ -22,7 +22,6 @@ from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.plan.nodes import JoinKind, LookupJoinExec
 from runtime.plan.state import column_names
-from runtime.state.keyed import KeyIndex
 from runtime.state.row_table import row_table
 from runtime.state.rows import Identity, RowStore
 from runtime.state.table import OWNER, StateTable
@@ -82,7 +81,8 @@ class LookupJoinOperator(PiecewiseOperator):
             part = index[at : at + self._max_rows]
             kinds = None if batch.kinds is None else batch.kinds[part]
             columns = [column.slice(at, len(part)) for column in found]
-            yield ChangelogBatch.of(batch.rows.take(pa.array(part)).columns + columns, self._schema, kinds)
+            rows = batch.rows if _is_all(part, len(batch)) else batch.rows.take(pa.array(part))
+            yield ChangelogBatch.of(rows.columns + columns, self._schema, kinds)
 
     @property
     def state_size(self) -> StateSize:
@@ -126,17 +126,12 @@ class LookupJoinOperator(PiecewiseOperator):
         asking = np.flatnonzero(usable)
         if not len(asking):
             return np.empty(0, np.int64), [pa.nulls(0, f.type.arrow) for f in self._table.schema]
-        keys = [key.take(pa.array(asking)) for key in keys]
-        words = KeyEncoder(self._types).encode(keys)
-        first, _ = group_ids(words)
+        if len(asking) < count:
+            keys = [key.take(pa.array(asking)) for key in keys]
+        first, group = group_ids(KeyEncoder(self._types).encode(keys))
         distinct = pa.RecordBatch.from_arrays([key.take(pa.array(first)) for key in keys], names=self._names)
         positions, found = self._table.lookup(self._names, distinct)
-        groups = KeyIndex(self._types)
-        groups.insert(distinct.columns)
-        answers = BlockLists()
-        owner = np.asarray(positions, dtype=np.int64)
-        answers.append(owner, np.arange(len(owner), dtype=np.int64))
-        index, match = answers.probe(groups.find(keys))
+        index, match = _answers_of(group, np.asarray(positions, dtype=np.int64), len(first))
         index = asking[index]
         columns = [c.cast(f.type.arrow) for c, f in zip(found.columns, self._table.schema, strict=True)]
         if self._condition is not None and len(index):
@@ -226,6 +221,22 @@ class _Answers:
 
     def take(self, slots: np.ndarray) -> list[pa.Array]:
         return self._store.take(slots)
+
+
+def _answers_of(group: np.ndarray, owner: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of row, ascending, and answer: the group of each row, of so many, and the group of each answer."""
+    counts = np.bincount(owner, minlength=groups)
+    by_group = np.argsort(owner, kind="stable")
+    begin = np.cumsum(counts) - counts
+    if not (counts == 1).all():
+        index, place = expand_ranges(begin[group], counts[group])
+        return index, by_group[place]
+    return np.arange(len(group), dtype=np.int64), by_group[begin[group]]
+
+
+def _is_all(rows: np.ndarray, count: int) -> bool:
+    """Whether ascending positions are those of all of so many rows, each once."""
+    return len(rows) == count and (count == 0 or bool((rows == np.arange(count)).all()))
 
 
 def _column(value: pa.Array | pa.Scalar, type_: pa.DataType, count: int) -> pa.Array:

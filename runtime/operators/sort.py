@@ -52,9 +52,10 @@ class SortOperator(Operator):
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         (batch,) = inputs
+        come = None
         if batch is not None and len(batch):
-            self._take_in(batch.rows, time)
-        ready = self._waiting.due(bound(time.watermark, 1))
+            come = self._take_in(batch.rows, time)
+        ready = self._waiting.due(bound(time.watermark, 1), with_slots=come)
         if not len(ready):
             return None
         output = ChangelogBatch.of(self._waiting.take(ready), self._node.schema)
@@ -62,7 +63,8 @@ class SortOperator(Operator):
         self._waiting.free(ready)
         return output.take(self._order(output.columns))
 
-    def _take_in(self, rows: pa.RecordBatch, time: EpochTime) -> None:
+    def _take_in(self, rows: pa.RecordBatch, time: EpochTime) -> np.ndarray:
+        """Keeps rows; the slots of those that are due at once."""
         column = rows.column(self._time)
         if column.null_count:
             self._context.reject("NULL event time", rows.filter(column.is_null()))
@@ -73,9 +75,8 @@ class SortOperator(Operator):
             mask = pa.array(late)
             self._context.reject("late", rows.filter(mask), time.previous_watermark, column.filter(mask))
             rows = rows.filter(pa.array(~late))
-        if rows.num_rows:
-            columns = rows.columns
-            self._waiting.add(columns, np.full(rows.num_rows, -1, np.int64), microseconds(columns[self._time]))
+        times = microseconds(rows.column(self._time))
+        return self._waiting.add_waiting(rows.columns, times, bound(time.watermark, 1))[1]
 
     def _order(self, columns: Sequence[pa.Array]) -> np.ndarray:
         order = self._node.order

@@ -97,9 +97,10 @@ class TemporalJoinOperator(Operator):
             self._remove(expired)
         if right is not None and len(right):
             self._add_versions(right, time)
+        come = None
         if left is not None and len(left):
-            self._add_rows(left, time)
-        due = self._waiting.due(bound(time.watermark, 1))
+            come = self._add_rows(left, time)
+        due = self._waiting.due(bound(time.watermark, 1), with_slots=come)
         output = self._answer(due, time) if len(due) else None
         self._waiting.free(due)
         if self._left_mode.is_append_only and time.watermark > time.previous_watermark:
@@ -186,15 +187,16 @@ class TemporalJoinOperator(Operator):
         last_insert[group[~deleted]] = position[~deleted]
         return deleted & (position < last_insert[group]) & (times == self._versions.newest(keys))
 
-    def _add_rows(self, batch: ChangelogBatch, time: EpochTime) -> None:
+    def _add_rows(self, batch: ChangelogBatch, time: EpochTime) -> np.ndarray:
+        """Keeps rows; the slots of those that are due at once."""
         batch = reject_null_times(batch, self._left_time, self._context)
         if self._idle is not None:
             self._touch(self._keys.find([batch.column(k) for k in self._left_keys], len(batch)), time)
-        slots = self._waiting.add(
-            batch.columns, np.full(len(batch), -1, np.int64), microseconds(batch.column(self._left_time))
-        )
+        times = microseconds(batch.column(self._left_time))
+        slots, due = self._waiting.add_waiting(batch.columns, times, bound(time.watermark, 1))
         if not self._left_mode.is_append_only:
             self._set_kinds(slots, pa.array(batch.kinds_or_inserts()))
+        return due
 
     def _set_kinds(self, slots: np.ndarray, kinds: pa.Array) -> None:
         self._kinds = grown(self._kinds, self._waiting.capacity)

@@ -68,11 +68,11 @@ class WindowJoinOperator(PiecewiseOperator):
         return not self._proctime
 
     def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
-        for side, batch in zip((self._left, self._right), inputs, strict=True):
-            if batch is not None and len(batch):
-                self._take_in(side, batch, time)
         closed = bound(clock_watermark(time) if self._proctime else time.watermark) + 1
-        left, right = self._left.rows.due(closed), self._right.rows.due(closed)
+        left, right = (
+            side.rows.due(closed, with_slots=None if not batch else self._take_in(side, batch, time, closed))
+            for side, batch in zip((self._left, self._right), inputs, strict=True)
+        )
         if not len(left) and not len(right):
             return
         yield from self._join(left, right, time)
@@ -84,7 +84,8 @@ class WindowJoinOperator(PiecewiseOperator):
         left, right = self._left.rows, self._right.rows
         return StateSize(left.rows + right.rows, left.nbytes + right.nbytes)
 
-    def _take_in(self, side: _Side, batch: ChangelogBatch, time: EpochTime) -> None:
+    def _take_in(self, side: _Side, batch: ChangelogBatch, time: EpochTime, closed: int) -> np.ndarray:
+        """Keeps rows; the slots of those whose window is closed in this very epoch."""
         ends = batch.column(side.keys[-1])
         nulls = null_mask(ends)
         if nulls is not None:
@@ -99,7 +100,7 @@ class WindowJoinOperator(PiecewiseOperator):
                 ends_lost = ends_as_times(rows.column(side.keys[-1]), self._zone)
                 self._context.reject("late", rows, time.previous_watermark, ends_lost)
                 batch, fires = batch.filter(~late), fires[~late]
-        side.rows.add(batch.columns, _without_key(batch.columns), fires * 1000)
+        return side.rows.add_waiting(batch.columns, fires * 1000, closed)[1]
 
     def _join(self, left: np.ndarray, right: np.ndarray, time: EpochTime) -> Iterator[ChangelogBatch]:
         """All pairs of the closed windows' rows, and the rows of kept sides that have no partner."""

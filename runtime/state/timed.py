@@ -66,14 +66,9 @@ class TimedRows:
 
     def add(self, columns: Sequence[pa.Array], keys: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Keeps rows; their slots, in order of arrival."""
-        slots = self._slots.allocate(len(times))
+        slots = self._keep(columns, keys, times)
         if not len(slots):
             return slots
-        self._store.put(slots, columns)
-        self.time = grown(self.time, self.capacity)
-        self.key = grown(self.key, self.capacity)
-        self.time[slots] = times
-        self.key[slots] = keys
         words = time_words(times)
         if self._queue is not None:
             self._queue.insert(np.zeros(len(slots), np.int64), words, None, slots)
@@ -87,6 +82,34 @@ class TimedRows:
         if self.table is not None:
             self.table.wrote(slots)
         return slots
+
+    def add_waiting(self, columns: Sequence[pa.Array], times: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
+        """Keeps rows without a key; their slots, in order of arrival, and of these the ones with time < `before`, which
+        `due` is to be told: nothing is sorted in and taken out again for rows whose time has come when they do."""
+        slots = self._keep(columns, np.full(len(times), -1, np.int64), times)
+        now = times < before
+        waits = slots[~now]
+        if len(waits):
+            assert self._queue is not None
+            self._queue.insert(np.zeros(len(waits), np.int64), time_words(self.time[waits]), None, waits)
+        if self.table is not None and len(slots):
+            self.table.wrote(slots)
+        return slots, slots[now]
+
+    def _keep(self, columns: Sequence[pa.Array], keys: np.ndarray, times: np.ndarray) -> np.ndarray:
+        slots = self._slots.allocate(len(times))
+        if len(slots):
+            self._store.put(slots, columns)
+            self.time = grown(self.time, self.capacity)
+            self.key = grown(self.key, self.capacity)
+            self.time[slots] = times
+            self.key[slots] = keys
+        return slots
+
+    def _in_time(self, slots: np.ndarray) -> np.ndarray:
+        """In order of time, then as they were."""
+        times = self.time[slots]
+        return slots if (times[1:] >= times[:-1]).all() else slots[np.argsort(times, kind="stable")]
 
     def range(self, keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows of each key with low <= time <= high: `(request, slot)`, by request, then in order of time."""
@@ -108,14 +131,17 @@ class TimedRows:
             raise InternalError("rows that only wait were looked for by key")
         return self._by_key.floor(keys, time_words(times))
 
-    def due(self, before: int) -> np.ndarray:
-        """Takes out the rows with time < `before` (microseconds)."""
+    def due(self, before: int, *, with_slots: np.ndarray | None = None) -> np.ndarray:
+        """Takes out the rows with time < `before` (microseconds). `with_slots`: those that `add_waiting` has found to be
+        due."""
         if self._queue is None:
             raise InternalError("rows that do not wait were asked for by time")
         slots = self._queue.pop_below(0, time_words(np.array([before], np.int64))[0])
         if self._by_key is not None and len(slots):
             self._unlist(slots)
-        return slots
+        if with_slots is None or not len(with_slots):
+            return slots
+        return self._in_time(np.concatenate((slots, with_slots)))
 
     def remove(self, slots: np.ndarray) -> None:
         """Takes out rows whatever their time."""
