@@ -115,7 +115,8 @@ def reached(error: Exception) -> SparkError:
         hint = (
             "send it with `spark-submit --py-files $(sqlengine spark-package)`, or install the wheel on every executor"
             if ours
-            else f"install it on every executor: pip install {module.partition('.')[0]}"
+            else f"install it on every executor (pip install {module.partition('.')[0]}), or start Spark with PYSPARK_PYTHON set to a "
+            "Python that has it"
         )
         return SparkError(f"an executor lacks the Python module {module}", code="E3603", hint=hint)
     python = re.search(r"(PYTHON_VERSION_MISMATCH[^\n]*|Python in worker has different version[^\n]*)", text)
