@@ -294,7 +294,8 @@ class MemoryTable:
         return pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema])
 
     def follow(self) -> MemoryReader:
-        """A reader that gives the contents now and every published change after."""
+        """A reader that gives the contents now and every published change after. Not while others publish: what comes
+        in between would be missed."""
         reader = MemoryReader(self)
         self._readers.append(reader)
         return reader

@@ -28,7 +28,7 @@ from sqlengine.environment import TableEnvironment, located
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
-from sqlengine.result import fold
+from sqlengine.result import Result, fold
 from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.settings import set_value
@@ -87,6 +87,15 @@ class SimulatedEnvironment(TableEnvironment):
         return made
 
     # --- the statements under test
+
+    def _execute(self, statement: st.Statement, text: str) -> Result:
+        if not isinstance(statement, st.CreateMaterializedView):
+            return super()._execute(statement, text)
+        # A view over a connector is kept by a thread: that waits until the view is followed.
+        with self.session.views.lock:
+            result = super()._execute(statement, text)
+            self.follow_new()
+            return result
 
     def replace_connectors(self, on: bool = True) -> None:
         """From now on a table that is created with a connector is one in memory, which `input` fills and `changes`
@@ -272,16 +281,17 @@ class SimulatedEnvironment(TableEnvironment):
 
     def follow_new(self) -> None:
         """Follow every table in memory from its creation on, so that `changes` misses nothing."""
-        for thing in self.session.catalogs.all_objects():
-            if isinstance(thing, CatalogView):
-                continue
-            if isinstance(thing, CatalogTable) and thing.connector is None:
-                table: MemoryTable | None = self.session.memory_table(thing)
-            else:
-                table = self.session.memory.get(thing.storage)
-            if table is not None and self._tables.get(thing.path.name) is not table:
-                self._tables[thing.path.name] = table
-                self._followed[thing.path.name] = (table.follow(), table.schema)
+        with self.session.views.lock:
+            for thing in self.session.catalogs.all_objects():
+                if isinstance(thing, CatalogView):
+                    continue
+                if isinstance(thing, CatalogTable) and thing.connector is None:
+                    table: MemoryTable | None = self.session.memory_table(thing)
+                else:
+                    table = self.session.memory.get(thing.storage)
+                if table is not None and self._tables.get(thing.path.name) is not table:
+                    self._tables[thing.path.name] = table
+                    self._followed[thing.path.name] = (table.follow(), table.schema)
 
     def new_steps(self, name: str) -> list[ChangelogBatch]:
         """The changes since the last time, epoch by epoch. Raises FormatError E3302 for a name that is not kept in
