@@ -15,7 +15,7 @@ from runtime.plan.nodes import SourceExec
 
 __all__ = ["EPOCH_MAX_ROWS", "MAX_ROWS_PER_SECOND", "AllAvailable", "EpochCut", "JobSettings"]
 
-EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 131_072, "the most rows that one source gives to one epoch")
+EPOCH_MAX_ROWS = int_option("sqlengine.epoch.max-rows", 524_288, "the most rows that one source gives to one epoch")
 MAX_ROWS_PER_SECOND = int_option(
     "sqlengine.source.max-rows-per-second", 0, "the most rows that each source gives in a second; 0 is without limit"
 )

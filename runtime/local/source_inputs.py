@@ -35,6 +35,9 @@ SIDE_BY_SIDE = 16
 """How many splits of an aligned source are read side by side: each holds what its reader has decoded."""
 FIRST_ROWS = 1024
 """How many rows of an aligned split are read to see where in time it stands."""
+EPOCH_BYTES = 128 << 20
+"""A source gives no more rows to an epoch when it has given so many bytes: rows of a kilobyte come in shorter epochs. (By
+what was read and not by the time it took, so that the epochs of a file are the same in every run.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,22 @@ class Pace:
     def took(self, rows: int) -> None:
         """So many were given."""
         self._taken += rows
+
+
+class _Room:
+    """What a source may still give to an epoch: so many rows, until they are `EPOCH_BYTES`."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._bytes = EPOCH_BYTES
+
+    @property
+    def rows(self) -> int:
+        return self._rows if self._bytes > 0 else 0
+
+    def took(self, batch: ChangelogBatch) -> None:
+        self._rows -= len(batch)
+        self._bytes -= batch.rows.nbytes
 
 
 class SourceInputs:
@@ -286,16 +305,14 @@ class SourceInputs:
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room, position = self._pace.room(max_rows), 0
-        while room > 0 and (position < len(self._open) or self._waiting):
+        room, position = _Room(self._pace.room(max_rows)), 0
+        while room.rows > 0 and (position < len(self._open) or self._waiting):
             if position == len(self._open):
                 self._begin(self._waiting.pop(0))
             open_split = self._open[position]
             if self._mark(open_split) > until:
                 break
-            batches = self._take(open_split, room)
-            taken.append((open_split.split.id, batches))
-            room -= sum(map(len, batches))
+            taken.append((open_split.split.id, self._take(open_split, room, room.rows)))
             position += position < len(self._open) and self._open[position] is open_split
         if max_rows > 0:
             self._not_asked(self._open[position:])
@@ -303,19 +320,17 @@ class SourceInputs:
 
     def _read_in_shares(self, max_rows: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room = self._pace.room(max_rows)
+        room = _Room(self._pace.room(max_rows))
         self._begin_all()
         # Whoever had the first share has the last one next time.
         asked = list(self._open)
         self._open = [*asked[1:], *asked[:1]]
         for number, open_split in enumerate(asked):
-            share = -(-room // (len(asked) - number))
+            share = -(-room.rows // (len(asked) - number))
             if share <= 0:
                 self._not_asked([open_split])
                 continue
-            batches = self._take(open_split, share)
-            taken.append((open_split.split.id, batches))
-            room -= sum(map(len, batches))
+            taken.append((open_split.split.id, self._take(open_split, room, share)))
         return taken
 
     def _begin_all(self) -> None:
@@ -324,20 +339,18 @@ class SourceInputs:
 
     def _read_side_by_side(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room = self._pace.room(max_rows)
+        room = _Room(self._pace.room(max_rows))
         if isinstance(self.node.table, GrowsInParts):
             self._begin_all()
-        while room > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
+        while room.rows > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
             self._begin(self._waiting.pop(0))
         for open_split in sorted(self._open, key=self._mark):
             mark = self._mark(open_split)
-            wanted = min(room, FIRST_ROWS) if mark == MIN_WATERMARK else room
+            wanted = min(room.rows, FIRST_ROWS) if mark == MIN_WATERMARK else room.rows
             if mark > until or wanted <= 0:
                 self._not_asked([open_split])
                 continue
-            batches = self._take(open_split, wanted)
-            taken.append((open_split.split.id, batches))
-            room -= sum(map(len, batches))
+            taken.append((open_split.split.id, self._take(open_split, room, wanted)))
         return taken
 
     def _begin(self, split: Split) -> SourceReader:
@@ -351,14 +364,15 @@ class SourceInputs:
     def _reader(self, split: Split) -> SourceReader:
         return self.node.table.open(split, self._context)
 
-    def _take(self, open_split: _OpenSplit, room: int) -> list[ChangelogBatch]:
-        """Read a split until it has nothing now or has given so many rows."""
+    def _take(self, open_split: _OpenSplit, room: _Room, wanted: int) -> list[ChangelogBatch]:
+        """Read a split until it has nothing now, or has given so many rows, or there is no room for more."""
         reader, batches, over = open_split.reader, list[ChangelogBatch](), False
-        while room > 0 and not over:
-            batch = reader.poll(room)
+        while wanted > 0 and room.rows > 0 and not over:
+            batch = reader.poll(wanted)
             if batch is not None and len(batch):
                 batches.append(batch)
-                room -= len(batch)
+                room.took(batch)
+                wanted -= len(batch)
             over = batch is None or reader.finished
         if batches:
             open_split.last_row_at = self._last_row_at = self._clock.now()

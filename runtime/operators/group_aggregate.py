@@ -7,6 +7,7 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, plain_column
 from runtime.eval.aggregates.aggregate_set import AggregateSet
@@ -186,29 +187,32 @@ class GroupAggregateOperator(Operator):
         changed = ~fresh & ~gone & bool(self._node.calls)
         if not self._node.ttl:
             known = np.flatnonzero(changed)
-            same = equal_columns(
-                [c.take(pa.array(place[known])) for c in old], [c.take(pa.array(known)) for c in new], len(known)
-            )
-            changed[known[same]] = False
+            if len(known) < len(touched):
+                old_images, new_images = [_taken(c, place[known]) for c in old], [_taken(c, known) for c in new]
+            else:
+                old_images, new_images = old, new
+            changed[known[equal_columns(old_images, new_images, len(known))]] = False
         appears, vanishes = fresh & ~gone, ~fresh & gone
         before = vanishes | (changed if self._node.mode.update_before else np.zeros(len(touched), np.bool_))
         after = appears | changed
+        keys = self._key_store.take(touched)
+        if not before.any():
+            values, kinds = [*keys, *new], np.where(appears, INSERT, UPDATE_AFTER).astype(np.int8)
+            if after.all():
+                return ChangelogBatch.of(values, self._node.schema, kinds)
+            sent = np.flatnonzero(after)
+            if not len(sent):
+                return None
+            return ChangelogBatch.of([_taken(c, sent) for c in values], self._node.schema, kinds[sent])
         # Two places per group, the old image and the new one; those not sent are left out.
-        sent = np.stack((before, after), axis=1)
-        kinds = np.empty((len(touched), 2), np.int8)
-        kinds[:, 0] = np.where(vanishes, DELETE, UPDATE_BEFORE)
-        kinds[:, 1] = np.where(appears, INSERT, UPDATE_AFTER)
-        group, image = np.nonzero(sent)
-        if len(group) == 0:
+        sent = np.flatnonzero(_pairs(before, after))
+        if not len(sent):
             return None
-        row = np.where(image == 0, place[group], len(old[0]) + group) if old else group
-        pick = pa.array(row)
-        values = (
-            [pa.concat_arrays([o, n]).take(pick) for o, n in zip(old, new, strict=True)]
-            if old
-            else [n.take(pick) for n in new]
-        )
-        return ChangelogBatch.of([*self._key_store.take(touched[group]), *values], self._node.schema, kinds[sent])
+        group, row = sent >> 1, _pairs(place, place[-1] + 1 + np.arange(len(touched)))[sent]
+        kinds = _pairs(np.where(vanishes, DELETE, UPDATE_BEFORE), np.where(appears, INSERT, UPDATE_AFTER))[sent]
+        values = [_taken(pa.concat_arrays([o, n]), row) for o, n in zip(old, new, strict=True)]
+        keys = [_taken(c, group) for c in keys]
+        return ChangelogBatch.of([*keys, *values], self._node.schema, kinds.astype(np.int8))
 
     def _forget(self, slots: np.ndarray) -> None:
         if not len(slots):
@@ -222,6 +226,16 @@ class GroupAggregateOperator(Operator):
         if self._idle is not None:
             self._idle.forget(slots)
         forget_unused(self._index, self._encoder)
+
+
+def _pairs(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Both arrays in one, in turns."""
+    return np.stack((first, second), axis=1).ravel()
+
+
+def _taken(column: pa.Array, rows: np.ndarray) -> pa.Array:
+    """Rows (int64) that are known to be there."""
+    return pc.take(column, pa.array(rows), boundscheck=False)
 
 
 def _known_rows(slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import pytest
 from planner.cost.row_facts import RowFacts, row_facts
 from planner.cost.state_size import state_sizes
 from runtime.core.clock import VirtualClock
+from runtime.local.job_settings import EPOCH_MAX_ROWS
 from runtime.plan.nodes import PhysicalNode
 from sqlengine import TableEnvironment
 from tests.benchmarks.nexmark_events import COLUMNS
@@ -44,7 +45,7 @@ def test_state_is_as_large_as_it_was_expected(query: str) -> None:
         facts: dict[PhysicalNode, RowFacts] = {}
         measured = []
         for vertex in flow.vertices:
-            inputs = [row_facts(source, {}, 131_072, facts) for source in vertex.node.inputs]
+            inputs = [row_facts(source, {}, EPOCH_MAX_ROWS.default, facts) for source in vertex.node.inputs]
             sizes = state_sizes(vertex.node, inputs)
             if sizes and vertex.operator is not None:
                 expected = sum(size.bytes for size in sizes)

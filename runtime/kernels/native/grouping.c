@@ -1,6 +1,7 @@
 /* Groups of equal rows of one batch: runtime/kernels/grouping.py. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "words.h"
 
@@ -18,24 +19,31 @@ int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width
     uint64_t *table = calloc((size_t)size, sizeof(uint64_t));
     if (!table)
         return -1;
+    uint64_t hashes[ROWS_AHEAD];
     int64_t groups = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint64_t *row = words + i * width;
-        uint64_t hashed = hash_row(row, width);
-        uint64_t tag = hashed << 32;
-        int64_t place = (int64_t)(hashed >> shift);
-        for (;; place = (place + 1) & (size - 1)) {
-            uint64_t entry = table[place];
-            if (entry == 0) {
-                table[place] = tag | (uint64_t)(groups + 1);
-                first[groups] = i;
-                group[i] = groups++;
-                break;
-            }
-            int64_t number = (int64_t)(entry & 0xFFFFFFFFULL) - 1;
-            if ((entry & 0xFFFFFFFF00000000ULL) == tag && same_row(words + first[number] * width, row, width)) {
-                group[i] = number;
-                break;
+    for (int64_t start = 0; start < count; start += ROWS_AHEAD) {
+        int64_t end = count - start < ROWS_AHEAD ? count : start + ROWS_AHEAD;
+        for (int64_t i = start; i < end; i++) {
+            hashes[i - start] = hash_row(words + i * width, width);
+            __builtin_prefetch(table + (hashes[i - start] >> shift), 1);
+        }
+        for (int64_t i = start; i < end; i++) {
+            const uint64_t *row = words + i * width;
+            uint64_t tag = hashes[i - start] << 32;
+            int64_t place = (int64_t)(hashes[i - start] >> shift);
+            for (;; place = (place + 1) & (size - 1)) {
+                uint64_t entry = table[place];
+                if (entry == 0) {
+                    table[place] = tag | (uint64_t)(groups + 1);
+                    first[groups] = i;
+                    group[i] = groups++;
+                    break;
+                }
+                int64_t number = (int64_t)(entry & 0xFFFFFFFFULL) - 1;
+                if ((entry & 0xFFFFFFFF00000000ULL) == tag && same_row(words + first[number] * width, row, width)) {
+                    group[i] = number;
+                    break;
+                }
             }
         }
     }
@@ -43,9 +51,37 @@ int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width
     return groups;
 }
 
+/* The same by a bit for each of `span` slots from `low` on. */
+static int64_t distinct_by_bits(const int64_t *slots, int64_t count, int64_t last, int64_t low, int64_t span, int64_t *rows)
+{
+    uint64_t *seen = calloc((size_t)(span / 64 + 1), sizeof(uint64_t));
+    if (!seen)
+        return -1;
+    int64_t found = 0;
+    for (int64_t k = 0; k < count; k++) {
+        int64_t i = last ? count - 1 - k : k;
+        uint64_t at = (uint64_t)(slots[i] - low), bit = 1ULL << (at & 63), word = seen[at >> 6];
+        /* Written always, kept when it is new: a branch would be guessed wrong half of the time. */
+        rows[last ? count - 1 - found : found] = i;
+        found += !(word & bit);
+        seen[at >> 6] = word | bit;
+    }
+    free(seen);
+    if (last)
+        memmove(rows, rows + (count - found), (size_t)found * sizeof(int64_t));
+    return found;
+}
+
 /* The rows at which each distinct slot stands first (`last`: last), ascending. Gives their number, or -1 without memory. */
 int64_t sqlengine_distinct_rows(const int64_t *slots, int64_t count, int64_t last, int64_t *group, int64_t *rows)
 {
+    int64_t low = count ? slots[0] : 0, high = low;
+    for (int64_t i = 0; i < count; i++) {
+        low = slots[i] < low ? slots[i] : low;
+        high = slots[i] > high ? slots[i] : high;
+    }
+    if ((uint64_t)high - (uint64_t)low < 64 * (uint64_t)count)
+        return distinct_by_bits(slots, count, last, low, high - low, rows);
     int64_t groups = sqlengine_group_rows((const uint64_t *)slots, count, 1, group, rows);
     if (groups < 0 || !last || groups == count)
         return groups;

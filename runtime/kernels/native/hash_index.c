@@ -6,8 +6,6 @@
 #define LOW 0x00000000FFFFFFFFULL
 /* Entries of keys that have no slot yet: their number, from here up. Slots end below. */
 #define CLAIMED 0x80000000ULL
-/* So many rows are on their way to memory at once. */
-#define AHEAD 32
 
 void sqlengine_hash_words(const uint64_t *words, int64_t count, int64_t width, uint64_t *out)
 {
@@ -20,9 +18,9 @@ void sqlengine_index_find(
     const uint64_t *table, int64_t mask, int64_t shift, const uint64_t *keys, int64_t width,
     const uint64_t *words, int64_t count, int64_t *slots, int64_t *places)
 {
-    uint64_t hashes[AHEAD];
-    for (int64_t start = 0; start < count; start += AHEAD) {
-        int64_t block = count - start < AHEAD ? count - start : AHEAD;
+    uint64_t hashes[ROWS_AHEAD];
+    for (int64_t start = 0; start < count; start += ROWS_AHEAD) {
+        int64_t block = count - start < ROWS_AHEAD ? count - start : ROWS_AHEAD;
         for (int64_t i = 0; i < block; i++) {
             hashes[i] = hash_row(words + (start + i) * width, width);
             __builtin_prefetch(table + (hashes[i] >> shift));
@@ -59,10 +57,10 @@ int64_t sqlengine_index_claim(
     uint64_t *table, int64_t mask, int64_t shift, const uint64_t *keys, int64_t width,
     const uint64_t *words, int64_t count, int64_t *slots, int64_t *first, int64_t *places)
 {
-    uint64_t hashes[AHEAD];
+    uint64_t hashes[ROWS_AHEAD];
     int64_t fresh = 0;
-    for (int64_t start = 0; start < count; start += AHEAD) {
-        int64_t block = count - start < AHEAD ? count - start : AHEAD;
+    for (int64_t start = 0; start < count; start += ROWS_AHEAD) {
+        int64_t block = count - start < ROWS_AHEAD ? count - start : ROWS_AHEAD;
         for (int64_t i = 0; i < block; i++) {
             hashes[i] = hash_row(words + (start + i) * width, width);
             __builtin_prefetch(table + (hashes[i] >> shift), 1);

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #define GOLDEN 0x9E3779B97F4A7C15ULL
+/* So many rows are on their way to memory at once. */
+#define ROWS_AHEAD 32
 
 static inline uint64_t mix(uint64_t v)
 {

@@ -15,6 +15,7 @@ from runtime.core.clock import SystemClock
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
+from runtime.local import source_inputs
 from runtime.local.rejected import RejectedRows
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
@@ -31,12 +32,13 @@ class Reader:
     end: int
     bad: int | None
     gate: threading.Event
+    at_once: int
     closed: bool = False
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         self.gate.wait()
         assert not self.closed
-        end = min(self.start + max_rows, self.end)
+        end = min(self.start + min(max_rows, self.at_once), self.end)
         if self.bad is not None and self.start <= self.bad < end:
             raise FormatError("a bad row")
         rows = pa.array(range(self.start, end), pa.int64())
@@ -63,6 +65,7 @@ class Numbers:
 
     bounded: bool = True
     bad: int | None = None
+    at_once: int = 100
     gate: threading.Event = field(default_factory=threading.Event)
     readers: list[Reader] = field(default_factory=list)
     schema: Schema = SCHEMA
@@ -75,16 +78,17 @@ class Numbers:
         return [Split("a", (0, 10)), Split("b", (10, 15))]
 
     def open(self, split: Split, context: ReadContext) -> SourceReader:
-        self.readers.append(Reader(*split.where, self.bad, self.gate))
+        self.readers.append(Reader(*split.where, self.bad, self.gate, self.at_once))
         return self.readers[-1]
 
     def describe(self) -> dict[str, Any]:
         return {}
 
 
-def inputs_of(table: Numbers) -> SourceInputs:
+def inputs_of(table: Numbers, position: Any = None) -> SourceInputs:
     node = SourceExec(schema=SCHEMA, name="numbers", table=table, mode=APPEND)
-    return SourceInputs(node, SourceContext("UTC", "numbers", RejectedRows().for_job("job")), SystemClock())
+    context = SourceContext("UTC", "numbers", RejectedRows().for_job("job"))
+    return SourceInputs(node, context, SystemClock(), position)
 
 
 def drain(table: Numbers, worker: ThreadPoolExecutor | None) -> list[tuple[list[int], bool]]:
@@ -107,6 +111,21 @@ def test_epochs_are_the_same_whoever_reads() -> None:
     assert [finished for _, finished in plain] == [False, False, False, True]
     with ThreadPoolExecutor(1) as worker:
         assert drain(table, worker) == plain
+
+
+def test_an_epoch_ends_when_its_bytes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_inputs, "EPOCH_BYTES", 24)
+    table = Numbers(at_once=2)
+    table.gate.set()
+    inputs, seen, again = inputs_of(table), [], []
+    while not inputs.finished:
+        begun_anew = inputs_of(table, inputs.position())
+        for found, who in ((seen, inputs), (again, begun_anew)):
+            batch = who.poll(100).batch
+            assert batch is not None
+            found.append(batch.column(0).to_pylist())
+    # Each read gives 16 bytes, and the second one is the last. The next split is begun in the epoch after.
+    assert seen == again == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14]]
 
 
 def test_an_error_comes_with_the_epoch_that_it_is_in() -> None:

@@ -116,7 +116,7 @@ def test_functions_come_with_signature_and_documentation(suggester: Suggester) -
 
 def test_options_come_with_documentation_and_default(suggester: Suggester) -> None:
     (found,) = suggester.suggest("SET 'sqlengine.epoch.")
-    assert found.about == "the most rows that one source gives to one epoch [131072]"
+    assert found.about == "the most rows that one source gives to one epoch [524288]"
 
 
 def test_operators_are_not_called_by_name(suggester: Suggester) -> None:
