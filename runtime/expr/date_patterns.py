@@ -220,11 +220,18 @@ def coded_times(local: Any, unit: str, pattern: str, dialect: Dialect) -> pa.Dic
             step = seconds * {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
     if not step or len(local) < _FEW or any(c not in _DAYS + _HOURS + _MINUTES + _SECONDS for c in letters):
         return None
-    looks = pa.array(local - local % step).dictionary_encode()
-    distinct = looks.dictionary.to_numpy()
-    if len(distinct) >= min(_FEW, len(local) // 4):
-        return None
-    return pa.DictionaryArray.from_arrays(looks.indices, format_times(distinct, unit, pattern, dialect))
+    few = min(_FEW, len(local) // 4)
+    first, last = int(local.min()) // step, int(local.max()) // step
+    if last - first < few:
+        # Rows of a stream are near each other in time: their looks are numbered without looking any up.
+        codes = pa.array(((local - first * step) // step).astype(np.int32))
+        distinct = np.arange(first, last + 1) * step
+    else:
+        looks = pa.array(local - local % step).dictionary_encode()
+        codes, distinct = looks.indices, looks.dictionary.to_numpy()
+        if len(distinct) >= few:
+            return None
+    return pa.DictionaryArray.from_arrays(codes, format_times(distinct, unit, pattern, dialect))
 
 
 _FEW = 4096

@@ -308,22 +308,28 @@ class _BytesColumn(_Column):
             self._release(slots)
             if nulls is not None:
                 array, slots = array.filter(pa.array(~nulls)), slots[~nulls]
-        places = self._append_coded(array) if coded else self._arena.append(large_binary(array))
+        before = self._arena.used_bytes
+        if coded:
+            places, added = self._append_coded(array)
+        else:
+            places = self._arena.append(large_binary(array))
+            added = self._arena.used_bytes - before
         self._live += len(slots)
-        self._live_bytes += int(self._arena.lengths(places).sum())
+        self._live_bytes += added
         if self._places is not None:
             put_at(self._places, slots, (places + 1).astype(self._places.dtype))
             self._reclaim()
 
-    def _append_coded(self, array: pa.DictionaryArray) -> np.ndarray:
-        """Adds those strings of a dictionary that rows have: the place of each row's."""
+    def _append_coded(self, array: pa.DictionaryArray) -> tuple[np.ndarray, int]:
+        """Adds those strings of a dictionary that rows have: the place of each row's, and the bytes of all rows."""
         self._shared = True
-        codes = array.indices.to_numpy()
-        used = np.zeros(len(array.dictionary), np.bool_)
-        used[codes] = True
+        codes = array.indices.to_numpy().astype(np.int64)
+        rows = np.bincount(codes, minlength=len(array.dictionary))
+        used = rows > 0
+        added = self._arena.append(large_binary(array.dictionary.filter(pa.array(used))))
         of_code = np.zeros(len(used), np.int64)
-        of_code[used] = self._arena.append(large_binary(array.dictionary.filter(pa.array(used))))
-        return of_code.take(codes)
+        of_code[used] = added
+        return of_code.take(codes), int(self._arena.lengths(added) @ rows[used])
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
         if self._places is None:

@@ -151,7 +151,3 @@ def _span(target: np.ndarray, slots: np.ndarray) -> tuple[int, int, int, int]:
 def _done(row: int, target: np.ndarray, slots: np.ndarray) -> None:
     if row >= 0:
         raise IndexError(f"slot {slots[row]} of an array of {len(target)}")
-
-
-def _span(target: np.ndarray, slots: np.ndarray) -> tuple[int, int, int, int]:
-    return address(target), len(target), address(slots), len(slots)

@@ -37,7 +37,7 @@ __all__ = [
 
 PIECE_MAX_ROWS = int_option(
     "sqlengine.batch.max-rows",
-    131_072,
+    262_144,
     "the most rows that a join or UNNEST gives on at once; more go in several batches",
 )
 

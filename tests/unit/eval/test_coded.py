@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import random
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +15,7 @@ from runtime.core.changelog import plain_column
 from runtime.core.errors import ExpressionError
 from runtime.core.types import BIGINT, INT, STRING, TIMESTAMP
 from runtime.eval.evaluator import BatchContext, Evaluator, Stage
+from runtime.expr.date_patterns import Dialect, coded_times
 from runtime.expr.nodes import Case, Expr, InputRef, Literal
 
 NAME, NUMBER = InputRef(0, STRING), InputRef(1, BIGINT)
@@ -96,3 +101,20 @@ def test_dates_as_text_are_coded_where_they_are_few() -> None:
     assert pa.types.is_dictionary(coded.type) and coded.to_pylist() == wanted
     assert upper.to_pylist() == [w + "!" for w in wanted]
     assert Evaluator([day], FUNCTIONS).evaluate(rows, BatchContext(20_000))[0].equals(pa.array(wanted))
+
+
+@pytest.mark.parametrize(("pattern", "step"), [("yyyy-MM-dd", 86_400), ("HH:mm", 60), ("yyyy", 86_400), ("mm:ss", 1)])
+@pytest.mark.parametrize("begin", [dt.datetime(1969, 12, 31, 23), dt.datetime(2024, 2, 28, 12)])
+@pytest.mark.parametrize("apart", [0, 700, 5000])
+def test_times_near_each_other_and_far_apart_are_written_alike(
+    pattern: str, step: int, begin: dt.datetime, apart: int
+) -> None:
+    """Near each other the looks are numbered, far apart looked up."""
+    rng = random.Random(apart)
+    moments = [begin + dt.timedelta(seconds=rng.choice((0, apart * step)) + rng.random() * 90) for _ in range(9000)]
+    values = np.array(moments, "datetime64[us]").astype(np.int64)
+    coded = coded_times(values, "us", pattern, Dialect.FORMATTER)
+    assert coded is not None
+    java = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+    written = re.sub("|".join(java), lambda letters: java[letters[0]], pattern)
+    assert coded.to_pylist() == [m.strftime(written) for m in moments]
