@@ -309,27 +309,21 @@ class _BytesColumn(_Column):
             if nulls is not None:
                 array, slots = array.filter(pa.array(~nulls)), slots[~nulls]
         before = self._arena.used_bytes
-        if coded:
-            places, added = self._append_coded(array)
-        else:
-            places = self._arena.append(large_binary(array))
-            added = self._arena.used_bytes - before
+        places = self._append_coded(array) if coded else self._arena.append(large_binary(array))
         self._live += len(slots)
-        self._live_bytes += added
+        self._live_bytes += int(self._arena.lengths(places).sum()) if coded else self._arena.used_bytes - before
         if self._places is not None:
             put_at(self._places, slots, (places + 1).astype(self._places.dtype))
             self._reclaim()
 
-    def _append_coded(self, array: pa.DictionaryArray) -> tuple[np.ndarray, int]:
-        """Adds those strings of a dictionary that rows have: the place of each row's, and the bytes of all rows."""
+    def _append_coded(self, array: pa.DictionaryArray) -> np.ndarray:
+        """Adds those strings of a dictionary that rows have: the place of each row's."""
         self._shared = True
         codes = array.indices.to_numpy().astype(np.int64)
-        rows = np.bincount(codes, minlength=len(array.dictionary))
-        used = rows > 0
-        added = self._arena.append(large_binary(array.dictionary.filter(pa.array(used))))
+        used = np.bincount(codes, minlength=len(array.dictionary)) > 0
         of_code = np.zeros(len(used), np.int64)
-        of_code[used] = added
-        return of_code.take(codes), int(self._arena.lengths(added) @ rows[used])
+        of_code[used] = self._arena.append(large_binary(array.dictionary.filter(pa.array(used))))
+        return of_code.take(codes)
 
     def take(self, slots: np.ndarray, missing: np.ndarray | None) -> pa.Array:
         if self._places is None:
