@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks import spark_run
 from tests.benchmarks.flink_text import REFUSED, job_of, question_of
 from tests.benchmarks.suites import GENERATED, ROOT, SUITES
 
@@ -73,6 +74,14 @@ def _in_python(by: str, tasks: int = 1) -> Callable[[dict[str, Any]], list[str]]
     return command
 
 
+def _in_spark(job: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-m", "tests.benchmarks.spark_run", json.dumps({**job, "warm_up": _warm_up(job)})]
+
+
+def _takes_spark(job: dict[str, Any]) -> bool:
+    return job["suite"] == "nexmark" and job["format"] != GENERATED and job["query"] in spark_run.QUERIES
+
+
 def _in_flink(mini_batch: bool) -> Callable[[dict[str, Any]], list[str]]:
     def command(job: dict[str, Any]) -> list[str]:
         return flink_command(job_of(job, str(_warm_up(job)), mini_batch))
@@ -103,6 +112,7 @@ CONTENDERS = {
         Contender("duckdb", _in_python("duckdb"), lambda job: job["format"] != GENERATED),
         Contender("flink", _in_flink(mini_batch=False), _takes_flink),
         Contender("flink-mini-batch", _in_flink(mini_batch=True), _takes_flink),
+        Contender("spark", _in_spark, _takes_spark),
     )
 }
 """`ours-2` has two tasks of each keyed operator."""

@@ -65,6 +65,7 @@ def _section(name: str) -> str:
         "growth": _growth,
         "latency": _latency,
         "start-up": _startup,
+        "spark": _spark,
         "tasks": _tasks,
         "runs": _runs,
     }
@@ -156,6 +157,21 @@ def _tasks() -> list[str]:
         if one is not None and two is not None:
             cells = [f"{run[name]:.2f}" for run in (one, two) for name in ("seconds", "processor", "thread")]
             table.append((query, *cells, *(f"{one[n] / two[n]:.2f}" for n in ("seconds", "thread"))))
+    return [_aligned(table).rstrip("\n")]
+
+
+def _spark() -> list[str]:
+    contest = _contest("nexmark", "parquet", SIZE)
+    table: list[tuple[str, ...]] = [("query", "ours", "Spark", "x", "cpu s", "Spark", "MiB", "Spark")]
+    for query in contest.queries:
+        best, spark = contest.ours(query), contest.of(query, "spark")
+        if best is not None and spark is not None:
+            rates = [f"{SIZE / r['seconds']:,.0f}" for r in (best, spark)]
+            cells = [f"{r['processor']:.2f}" for r in (best, spark)] + [
+                f"{r['bytes'] / MIB:,.0f}" for r in (best, spark)
+            ]
+            table.append((query, *rates, f"{spark['seconds'] / best['seconds']:.2f}", *cells))
+    table.append(("mean", "", "", _mean(contest.ratios("ours best", "spark")), *[""] * 4))
     return [_aligned(table).rstrip("\n")]
 
 

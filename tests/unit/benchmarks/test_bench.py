@@ -23,6 +23,16 @@ def test_runs_are_appended_and_not_made_twice(tmp_path: Path, capsys: pytest.Cap
     assert "q4" in capsys.readouterr().out
 
 
+def test_spark_reads_the_same_files(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    words = ["nexmark", "1000", "--query", "q17,q18", "--by", "ours,spark", "--format", "parquet", "--repeat", "1"]
+    assert compare.main([*words, "--out", str(out)]) == 0
+    found = {(r["query"], r["by"]): r for r in results.read(out)}
+    assert set(found) == {("q17", "ours"), ("q17", "spark"), ("q18", "ours")}
+    spark = found["q17", "spark"]
+    assert spark["rows"] == 920 and spark["seconds"] > 0 and spark["processor"] > 0 and spark["bytes"] > 1 << 26
+
+
 def test_page_and_plots_agree_with_the_measurements() -> None:
     assert report.stale() == []
 
