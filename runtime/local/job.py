@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -15,6 +14,7 @@ from typing import Any
 from runtime.checkpoint.compatibility import resume
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.store import write_savepoint
+from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError, SqlEngineError
@@ -78,7 +78,7 @@ class Job:
         self._savepoint = savepoint
         self._plan = ""
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
-        self._cancelled = threading.Event()
+        self._cancelled = Cancellation()
         self._ended = False
         self._published = False
         self._saved_positions: list[Any] = []
@@ -155,7 +155,7 @@ class Job:
 
     def cancel(self) -> None:
         """Stop after the epoch at hand."""
-        self._cancelled.set()
+        self._cancelled.request()
 
     def savepoint(self, path: str, *, stop: bool = False, drain: bool = False) -> Future[CheckpointInfo]:
         """Write a savepoint at the end of the epoch at hand. `stop`: the job ends with it; `drain`: time goes to its
@@ -262,7 +262,7 @@ class Job:
         self.status = "RUNNING"
         idle_wait = FIRST_WAIT_SECONDS
         try:
-            while not self._cancelled.is_set() and not self.resumed_finished:
+            while not self._cancelled.requested and not self.resumed_finished:
                 try:
                     outputs, moved = self._one_epoch()
                 except Exception as error:
@@ -299,7 +299,7 @@ class Job:
             return
         self._ended = True
         over = self.resumed_finished or self.finished or self.dataflow.complete
-        if over and not self.resumed_finished and not self._cancelled.is_set():
+        if over and not self.resumed_finished and not self._cancelled.requested:
             self.dataflow.all_written()
         try:
             self._save_last(over)
@@ -311,7 +311,7 @@ class Job:
             self._refuse_requests()
             if self.checkpoints is not None:
                 self.checkpoints.close()
-        self.status = "FINISHED" if over and not self._cancelled.is_set() else "CANCELED"
+        self.status = "FINISHED" if over and not self._cancelled.requested else "CANCELED"
         if self._profile is not None:
             say = self.on_note or partial(print, file=sys.stderr)
             say(self._profile.report(self.name, self.dataflow.vertices))
@@ -372,7 +372,7 @@ class Job:
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
         info = write_savepoint(path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name)
         if stop:
-            self._cancelled.set()
+            self._cancelled.request()
         return info
 
     def _answer_requests(self) -> None:
@@ -397,7 +397,7 @@ class Job:
         has no more attempts, or when another one could only repeat it or what was published."""
         while True:
             pause = self._strategy.pause(self._settings.clock.now()) if self._may_start_again(error) else None
-            if pause is None or self._cancelled.is_set():
+            if pause is None or self._cancelled.requested:
                 raise error
             self.attempts += 1
             self._note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")

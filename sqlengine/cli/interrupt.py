@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -54,8 +55,8 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.signal = not self.seen, self.signal or number
         if sys.stderr.isatty():
-            sys.stderr.write(ERASE_LINE)  # the terminal has shown ^C
-            sys.stderr.flush()
+            # The terminal has shown ^C. Past the streams of Python: what was interrupted may be writing to them.
+            os.write(sys.stderr.fileno(), ERASE_LINE.encode())
         running = [job for job in self._jobs if _runs(job)]
         result = self.at_hand if self.at_hand is not None and self.at_hand.is_running else None
         if not first or (self.at_hand is not None and result is None) or not (running or result):

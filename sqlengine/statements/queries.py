@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.memory import MemoryReader, MemoryTable
+from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import (
     BindError,
@@ -409,7 +409,7 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
             hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that",
         )
     table = session.memory_table(found)
-    stopped = threading.Event()
+    stopped = Cancellation()
     with session.views.lock:
         session.views.check(found.storage)
         reader = table.follow()
@@ -419,7 +419,7 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
         is_query=True,
         bounded=False,
         append_only=table.mode.is_append_only,
-        stopper=stopped.set,
+        stopper=stopped.request,
     )
     # A generator that was never begun closes nothing: what nobody can read any more must not gather changes.
     weakref.finalize(result, reader.close).atexit = False
@@ -427,10 +427,10 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
 
 
 def _follow(
-    session: Session, storage: ObjectPath, table: MemoryTable, reader: MemoryReader, stopped: threading.Event
+    session: Session, storage: ObjectPath, table: MemoryTable, reader: MemoryReader, stopped: Cancellation
 ) -> Iterator[ChangelogBatch]:
     try:
-        while not stopped.is_set() and not session.closed.is_set():
+        while not stopped.requested and not session.closed.is_set():
             with session.views.lock:
                 step = reader.poll(1)
                 there = session.memory.get(storage) is table
