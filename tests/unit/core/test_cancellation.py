@@ -73,3 +73,8 @@ def test_nobody_asked() -> None:
     stop = Cancellation()
     assert not stop.wait(0.001)
     assert not stop.requested
+
+
+def test_the_shortest_wait_ends() -> None:
+    for _ in range(2000):
+        assert not Cancellation().wait(2e-5)
