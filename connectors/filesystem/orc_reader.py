@@ -11,7 +11,7 @@ import pyarrow.orc as orc
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
 from runtime.core.errors import ConnectorError, FormatError
 
-__all__ = ["OrcFileReader", "open_orc", "orc_rows"]
+__all__ = ["OrcFileReader", "open_orc"]
 
 
 def open_orc(path: str) -> orc.ORCFile:
@@ -33,11 +33,6 @@ def open_orc(path: str) -> orc.ORCFile:
         raise ConnectorError(
             f"cannot read {path}: {reason}", code="E3104", hint="check that the file exists and may be read"
         ) from error
-
-
-def orc_rows(path: str) -> int:
-    """The number of rows, from the footer."""
-    return int(open_orc(path).nrows)
 
 
 class OrcFileReader(ColumnFileReader):

@@ -12,7 +12,7 @@ from connectors.filesystem.column_filters import may_hold
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
 from runtime.core.errors import ConnectorError, FormatError
 
-__all__ = ["ParquetFileReader", "open_parquet", "parquet_rows"]
+__all__ = ["ParquetFileReader", "open_parquet"]
 
 _BYTES_PER_CODE = 12
 """A text column that takes no more bytes than this for each value, and has a dictionary, has few values."""
@@ -31,13 +31,6 @@ def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
         raise FormatError(
             f"{path} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'"
         ) from error
-
-
-def parquet_rows(path: str) -> int:
-    """The number of rows, from the footer."""
-    with open_parquet(path) as file:
-        rows: int = file.metadata.num_rows
-        return rows
 
 
 class ParquetFileReader(ColumnFileReader):

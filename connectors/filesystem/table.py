@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,9 +10,10 @@ from connectors.filesystem.column_filters import ColumnFilter, take_filters
 from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
-from connectors.filesystem.orc_reader import OrcFileReader, orc_rows
+from connectors.filesystem.footers import footer_statistics
+from connectors.filesystem.orc_reader import OrcFileReader
 from connectors.filesystem.overwrite import OverwritableFileSink
-from connectors.filesystem.parquet_reader import ParquetFileReader, parquet_rows
+from connectors.filesystem.parquet_reader import ParquetFileReader
 from connectors.filesystem.sink import FileSink
 from connectors.filesystem.sink_options import SINK_OPTIONS, read_partition_commit, read_rolling_policy
 from connectors.filesystem.text_reader import TextFileReader
@@ -55,15 +56,10 @@ _OPTIONS = (
 
 _BYTES_OF_A_TEXT_COLUMN = 12
 """A guess of what a cell takes in a text file, to estimate rows from bytes."""
-_FOOTERS = 16
-"""How many files of columns are opened to estimate rows."""
 
 
-_COLUMN_FILES: Mapping[str, tuple[type[ColumnFileReader], Callable[[str], int]]] = {
-    "orc": (OrcFileReader, orc_rows),
-    "parquet": (ParquetFileReader, parquet_rows),
-}
-"""By format what reads a file of columns, and what counts its rows."""
+_COLUMN_FILES: Mapping[str, type[ColumnFileReader]] = {"orc": OrcFileReader, "parquet": ParquetFileReader}
+"""By format what reads a file of columns."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ class FileSource:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what it remembers of the folder."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("_listed", "_rows")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_listed", "_known")}
 
     def _list(self) -> list[FileEntry]:
         return list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=not self.bounded)
@@ -174,32 +170,24 @@ class ColumnFileSource(FileSource):
         return replace(self, filters=(*self.filters, *taken)), left
 
     def statistics(self) -> TableStatistics:
-        """Rows by the footers of the first files, the others by their size."""
+        """From the footers: of the rows as they are stored, filters left aside."""
         if not self.report_statistics:
             return TableStatistics()
-        known = self.__dict__.get("_rows")
+        known: TableStatistics | None = self.__dict__.get("_known")
         if known is None:
             try:
-                known = self._count_rows()
+                known = footer_statistics(self._list(), self.format.name)
             except SqlEngineError:
                 return TableStatistics()
-            object.__setattr__(self, "_rows", known)
-        return TableStatistics(rows=known)
-
-    def _count_rows(self) -> float:
-        entries = self._list()
-        opened = entries[:_FOOTERS]
-        _, count = _COLUMN_FILES[self.format.name]
-        rows = sum(count(e.path) for e in opened)
-        size = sum(e.size for e in opened)
-        return rows * sum(e.size for e in entries) / size if size else 0.0
+            object.__setattr__(self, "_known", known)
+        return known
 
     def open(self, split: Split, context: ReadContext) -> SourceReader:
         entry: FileEntry = split.where
         read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
-        reader, _ = _COLUMN_FILES[self.format.name]
+        reader = _COLUMN_FILES[self.format.name]
         return self.columns.complete(reader(entry.path, read, wanted, self.filters, self.time_zone), entry)
 
     def describe(self) -> dict[str, Any]:

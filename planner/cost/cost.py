@@ -7,19 +7,18 @@ good for comparing forms, not sizes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
 from planner.cost.column_facts import known_of, statistics_of
+from planner.cost.distinct import distinct_of
 from planner.cost.selectivity import Known, selectivity
 from planner.logical import nodes as n
 from planner.logical.nodes import JoinKind, LogicalNode
-from planner.traits.conditions import split_equalities
+from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.context import TraitContext
 from planner.traits.keys import unique_keys
-from runtime.core.types import TypeRoot
 from runtime.expr.nodes import ColumnRef, Expr
 
 __all__ = ["DEFAULT_ROWS", "Estimate", "distinct_values", "estimate", "has_statistics", "total_cost"]
@@ -73,12 +72,7 @@ def _distinct(plan: LogicalNode, column: int, context: TraitContext) -> float:
             found = next((c for c in scanned if c.id == column), None)
             if table is None or found is None:
                 return DEFAULT_ROWS
-            stated = statistics_of(plan).column(found.name).distinct
-            if stated is not None:
-                return stated
-            if found.type.root is TypeRoot.BOOLEAN:
-                return 2.0
-            return math.sqrt(estimate(plan, context).rows) * 10
+            return distinct_of(statistics_of(plan).column(found.name), found.type, estimate(plan, context).rows)
         case n.Shared(plan=inner, produced=produced):
             ids = [c.id for c in produced]
             return distinct_values(inner, inner.columns[ids.index(column)].id, context)
@@ -198,10 +192,7 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
     share."""
     left, right = estimate(plan.left, context), estimate(plan.right, context)
     pairs, rest = split_equalities(plan.condition, plan.left, plan.right)
-    rows = left.rows * right.rows
-    for pair in pairs:
-        ends = [(s, e.id) for s, e in ((plan.left, pair.left), (plan.right, pair.right)) if isinstance(e, ColumnRef)]
-        rows /= max(_key_values(ends, context), 1.0) if ends else 10.0
+    rows = left.rows * right.rows / _keys_values(plan, pairs, context)
     for part in rest:
         rows *= selectivity(part, lambda column: 10.0, lambda column: Known())
     match plan.kind:
@@ -217,6 +208,28 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
             return max(rows, left.rows + right.rows)
         case _:
             return rows
+
+
+def _keys_values(
+    plan: n.Join | n.WindowJoin | n.IntervalJoin, pairs: Sequence[EquiPair], context: TraitContext
+) -> float:
+    """How many values the keys of a join have together. Columns of one table that are compared with columns of one other
+    have no more than the smaller of the two has rows: they are the parts of a key."""
+    product = 1.0
+    together: dict[tuple[int, ...], tuple[float, float, float]] = {}
+    for pair in pairs:
+        ends = [(s, e.id) for s, e in ((plan.left, pair.left), (plan.right, pair.right)) if isinstance(e, ColumnRef)]
+        values = max(_key_values(ends, context), 1.0) if ends else 10.0
+        tables = [table for table in (_table_of(*end) for end in ends) if table is not None]
+        if len(tables) < 2:
+            product *= values
+            continue
+        most = min(estimate(table, context).rows for table in tables)
+        before, largest, _ = together.get(key := tuple(map(id, tables)), (1.0, 1.0, most))
+        together[key] = before * values, max(largest, values), most
+    for values, largest, most in together.values():
+        product *= min(values, max(largest, most))
+    return product
 
 
 def _key_values(ends: Sequence[tuple[LogicalNode, int]], context: TraitContext) -> float:

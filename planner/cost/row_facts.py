@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.types as pt
 
+from planner.cost.distinct import distinct_of, drawn
 from planner.cost.positions import position_of
 from planner.cost.selectivity import Known, selectivity
 from runtime.core.types import DataType, TypeRoot
@@ -28,7 +29,6 @@ __all__ = [
     "Tables",
     "combinations",
     "combinations_within",
-    "drawn",
     "row_facts",
     "windows_of_a_row",
 ]
@@ -100,13 +100,6 @@ def row_facts(node: PhysicalNode, tables: Tables, epoch_rows: int, done: dict[Ph
     return found
 
 
-def drawn(values: float, times: float) -> float:
-    """How many different values so many draws from as many equally likely ones give."""
-    if values <= 0 or times <= 0:
-        return 0.0
-    return min(times, values * -math.expm1(-times / values))
-
-
 def combinations(facts: RowFacts, columns: Sequence[int], rows: float | None = None) -> float:
     """How many combinations of values the columns have among the rows, or among so many of them."""
     rows = facts.rows if rows is None else min(rows, facts.rows)
@@ -158,10 +151,8 @@ def _source(node: p.SourceExec, tables: Tables, epoch_rows: int) -> RowFacts:
     columns = []
     for field in node.schema:
         known = stated.column(field.name)
-        distinct = known.distinct
-        if distinct is None:
-            few = 2.0 if field.type.root is TypeRoot.BOOLEAN else math.sqrt(rows) * 10
-            distinct = rows if keys == (field.name,) else min(rows, few)
+        counted = known.distinct is not None or keys != (field.name,)
+        distinct = distinct_of(known, field.type, rows) if counted else rows
         nulls = known.nulls / rows if known.nulls is not None and rows else None
         length = _TEXT if known.average_length is None else known.average_length
         lifetime = 1.0 if known.lifetime is None else known.lifetime
