@@ -13,6 +13,7 @@ from planner.rules.join import (
     convert_outer_to_inner,
     pull_common_conditions,
     push_filter_across_join,
+    push_semi_join_into_join,
     reorder_cross_joins,
     reorder_joins,
 )
@@ -195,7 +196,7 @@ STAGES = (
     ),
     Stage(
         "order joins",
-        (reorder_joins.RULE,),
+        (push_semi_join_into_join.RULE, reorder_joins.RULE),
         Direction.TOP_DOWN,
         "After the forms: window and interval joins keep less state than any order of regular joins.",
         fixpoint=False,

@@ -1,8 +1,10 @@
-"""What the footers of files of columns tell the planner: rows, and of each column its NULLs and its ends."""
+"""What the footers of files of columns tell the planner: rows, and of each column its NULLs, its ends and, by the size of
+its dictionaries, how many values it has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,12 +23,27 @@ _FOOTERS = 16
 """How many files are opened to estimate rows."""
 _CHUNKS = 5_000
 """Of so many pieces of columns statistics are read; more would take longer than a plan may."""
+_HEADER = 16
+"""The bytes of a dictionary page that are no values, about."""
+_LARGEST_DICTIONARY = 900_000
+"""Writers give up dictionaries of a megabyte: one of nearly that size may hold only the first of the values."""
+_WIDTHS = {"INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 12}
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One column in one row group. `distinct`: its values, where a dictionary tells; `ends`: the least and the greatest."""
+
+    rows: int
+    distinct: float | None
+    nulls: int | None
+    ends: tuple[Any, Any] | None
 
 
 @dataclass(frozen=True)
 class _Footer:
     rows: int
-    columns: Mapping[str, ColumnStatistics]
+    pieces: Mapping[str, tuple[_Piece, ...]]
 
 
 def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableStatistics:
@@ -37,9 +54,10 @@ def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableSt
     rows, size = sum(f.rows for f in footers), sum(e.size for e in opened)
     if len(opened) < len(entries):
         return TableStatistics(rows=rows * sum(e.size for e in entries) / size if size else 0.0)
-    names = set.intersection(*(set(f.columns) for f in footers)) if footers else set()
-    columns = tuple((name, _together(f.columns[name] for f in footers if f.rows)) for name in sorted(names))
-    return TableStatistics(rows=float(rows), columns=columns)
+    filled = [f for f in footers if f.rows]
+    names = sorted(set.intersection(*(set(f.pieces) for f in filled))) if filled else []
+    columns = {name: [piece for f in filled for piece in f.pieces[name]] for name in names}
+    return TableStatistics(float(rows), tuple((name, _statistics(pieces)) for name, pieces in columns.items()))
 
 
 @lru_cache(maxsize=256)
@@ -56,61 +74,98 @@ def _orc_footer(path: str) -> _Footer:
 def _parquet_footer(path: str) -> _Footer:
     with open_parquet(path) as file:
         metadata = file.metadata
-        types = {f.name: f.type for f in file.schema_arrow}
-        leaves = [(i, metadata.schema.column(i).path) for i in range(metadata.num_columns)]
+        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups) if metadata.row_group(g).num_rows]
         # The leaves of a nested column have paths of several names.
-        plain = [(i, name) for i, name in leaves if name in types and _has_ends(types[name])]
-        if len(plain) * metadata.num_row_groups > _CHUNKS:
+        leaves = [(metadata.schema.column(i).path, i) for i in range(metadata.num_columns)]
+        plain = [(name, leaf) for name, leaf in leaves if name in file.schema_arrow.names]
+        if len(plain) * len(groups) > _CHUNKS:
             return _Footer(metadata.num_rows, {})
-        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-        groups = [group for group in groups if group.num_rows]
-        return _Footer(
-            metadata.num_rows,
-            {name: _together(_chunk(group, leaf) for group in groups) for leaf, name in plain},
-        )
+        pieces = {name: tuple(_piece(group.num_rows, group.column(leaf)) for group in groups) for name, leaf in plain}
+        return _Footer(metadata.num_rows, pieces)
 
 
-def _has_ends(type_: pa.DataType) -> bool:
-    """Whether the ends of a column tell anything of how its values lie."""
-    return bool(
-        pa.types.is_integer(type_)
-        or pa.types.is_floating(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_date(type_)
-        or pa.types.is_timestamp(type_)
-    )
-
-
-def _chunk(group: pq.RowGroupMetaData, leaf: int) -> ColumnStatistics:
-    """What is known of one column in one row group: no values, or their ends."""
-    statistics = group.column(leaf).statistics
+def _piece(rows: int, chunk: pq.ColumnChunkMetaData) -> _Piece:
+    statistics = chunk.statistics
     if statistics is None:
-        return ColumnStatistics()
+        return _Piece(rows, None, None, None)
     nulls = statistics.null_count if statistics.has_null_count else None
-    if nulls == group.num_rows:
-        return ColumnStatistics(distinct=0, nulls=nulls)
-    if not statistics.has_min_max:
-        return ColumnStatistics(nulls=nulls)
-    return ColumnStatistics(nulls=nulls, low=_plain(statistics.min), high=_plain(statistics.max))
+    ends = (statistics.min, statistics.max) if statistics.has_min_max else None
+    return _Piece(rows, 0.0 if nulls == rows else _distinct(chunk, ends), nulls, ends)
 
 
-def _plain(value: Any) -> Any:
-    # Moments that Python's own types cannot hold come as scalars of Arrow.
-    return None if isinstance(value, pa.Scalar) else value
+def _distinct(chunk: pq.ColumnChunkMetaData, ends: tuple[Any, Any] | None) -> float | None:
+    """The values of a column in a row group by the size of its dictionary, in which each stands once: as large as it was
+    before it was compressed like the rest, divided by the size of a value."""
+    begin, end = chunk.dictionary_page_offset, chunk.data_page_offset
+    if not chunk.has_dictionary_page or begin is None or not begin < end or not chunk.total_compressed_size:
+        return None
+    width: float | None = _WIDTHS.get(chunk.physical_type)
+    if chunk.physical_type == "BYTE_ARRAY" and ends is not None and isinstance(ends[0], str | bytes):
+        width = 4 + (len(ends[0]) + len(ends[1])) / 2
+    size = (end - begin - _HEADER) * chunk.total_uncompressed_size / chunk.total_compressed_size
+    return None if width is None or size > _LARGEST_DICTIONARY else max(1.0, size / width)
 
 
-def _together(parts: Iterable[ColumnStatistics]) -> ColumnStatistics:
-    """Of the parts of a column what is known of the whole: ends where each part has them that has values."""
-    found = list(parts)
-    nulls = [part.nulls for part in found]
-    ends = [end for part in found if part.distinct != 0 for end in (part.low, part.high)]
-    # Files may hold a column in different types, whose values have no common order.
-    comparable = len({(type(end), getattr(end, "tzinfo", None)) for end in ends}) == 1 and None not in ends
+def _statistics(pieces: Sequence[_Piece]) -> ColumnStatistics:
+    """Of a whole column."""
+    rows, nulls = sum(p.rows for p in pieces), [p.nulls for p in pieces]
+    valued = [p for p in pieces if p.distinct != 0.0]
+    ends = _ends(valued)
     return ColumnStatistics(
+        distinct=None if ends is None else _distinct_of_all(valued, rows, *ends),
         nulls=None if None in nulls else sum(n for n in nulls if n is not None),
-        low=min(ends) if comparable else None,
-        high=max(ends) if comparable else None,
+        low=None if ends is None or isinstance(ends[0], pa.Scalar) else ends[0],
+        high=None if ends is None or isinstance(ends[1], pa.Scalar) else ends[1],
     )
+
+
+def _ends(pieces: Sequence[_Piece]) -> tuple[Any, Any] | None:
+    """The least and the greatest value of all; None where one piece does not tell its own."""
+    ends = [end for piece in pieces for end in piece.ends or (None,)]
+    # Files may hold a column in different types, whose values have no common order. Scalars of Arrow, for moments that no
+    # type of Python holds, have none either.
+    kinds = {(type(end), getattr(end, "tzinfo", None)) for end in ends}
+    if len(kinds) != 1 or ends[0] is None or isinstance(ends[0], pa.Scalar):
+        return None
+    return min(ends), max(ends)
+
+
+def _distinct_of_all(pieces: Sequence[_Piece], rows: int, low: Any, high: Any) -> float | None:
+    """The values of a column with so many in each piece.
+
+    Pieces whose ranges lie side by side have values of their own; those that overlap draw theirs from the same ones, of
+    which more are seen in more rows. Texts count as overlapping.
+    """
+    counted = [p.distinct for p in pieces if p.distinct is not None]
+    if len(counted) < len(pieces):
+        return None
+    apart = len(pieces) / _overlap(pieces, low, high)
+    each = sum(counted) / len(pieces)
+    found = apart * _seen(each, sum(p.rows for p in pieces) / len(pieces), rows / apart)
+    if isinstance(low, int) and not isinstance(low, bool):
+        found = min(found, float(high - low + 1))
+    return min(found, float(rows))
+
+
+def _overlap(pieces: Sequence[_Piece], low: Any, high: Any) -> float:
+    """In how many of the pieces' ranges a value lies, on average."""
+    if isinstance(low, str | bytes | bool) or low == high:
+        return float(len(pieces))
+    covered = sum(float((p.ends[1] - p.ends[0]) / (high - low)) for p in pieces if p.ends is not None)
+    return min(max(covered, 1.0), float(len(pieces)))
+
+
+def _seen(distinct: float, rows: float, more: float) -> float:
+    """How many values are seen in more rows when so many are in some: as if each row drew one of equally many."""
+    if more <= rows:
+        return distinct
+    if distinct >= 0.95 * rows:
+        return distinct / rows * more
+    low, high = distinct, 100 * rows
+    for _ in range(40):
+        values = (low + high) / 2
+        low, high = (values, high) if -math.expm1(-rows / values) * values < distinct else (low, values)
+    return -math.expm1(-more / low) * low
 
 
 _READERS: Mapping[str, Callable[[str], _Footer]] = {"orc": _orc_footer, "parquet": _parquet_footer}

@@ -25,10 +25,12 @@ from runtime.expr.analysis import columns_of, conjuncts
 from runtime.expr.nodes import ColumnRef, Expr
 from runtime.expr.rewrite import conjunction
 
-__all__ = ["MOST_EXHAUSTIVE", "reorder", "settled_joins"]
+__all__ = ["MOST_EXHAUSTIVE", "reorder", "settled_joins", "semi_join_below"]
 
 MOST_EXHAUSTIVE = 10
 """Up to so many relations all trees are compared."""
+_CHEAPER = 0.95
+"""Of the cost of what was written: what is hardly cheaper is not worth another plan."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,12 +68,43 @@ def reorder(join: Join, context: TraitContext) -> LogicalNode | None:
         if len(leaves) <= MOST_EXHAUSTIVE
         else _greedy(leaves, conditions, context)
     )
-    if best is None or best.cost >= total_cost(join, context) * 0.95:
+    if best is None or best.cost >= total_cost(join, context) * _CHEAPER:
         return None
     wanted = join.columns
     if [c.id for c in best.plan.columns] == [c.id for c in wanted]:
         return best.plan
     return Project(best.plan, tuple((c, c.ref()) for c in wanted))
+
+
+def semi_join_below(join: Join, context: TraitContext) -> LogicalNode | None:
+    """A SEMI or ANTI join whose condition reads one relation of the inner joins on its left, moved onto that relation;
+    None where that is not cheaper. Both are compared with the other joins in their best order."""
+    relations, _ = _flatten(join.left)
+    read = columns_of(join.condition)
+    asked = [r for r in relations if any(c.id in read for c in r.columns)]
+    if len(relations) < 2 or len(asked) != 1 or not has_statistics(join, context):
+        return None
+    (relation,) = asked
+    below = _replaced(join.left, relation, join.with_(left=relation))
+    above = join.with_(left=_ordered(join.left, context))
+    return below if total_cost(_ordered(below, context), context) < total_cost(above, context) * _CHEAPER else None
+
+
+def _ordered(plan: LogicalNode, context: TraitContext) -> LogicalNode:
+    if isinstance(plan, Project):
+        return plan.with_(input=_ordered(plan.input, context))
+    return (reorder(plan, context) if isinstance(plan, Join) else None) or plan
+
+
+def _replaced(plan: LogicalNode, old: LogicalNode, new: LogicalNode) -> LogicalNode:
+    """A tree of inner joins with another relation in the place of one."""
+    if plan is old:
+        return new
+    if isinstance(plan, Project):
+        return plan.with_(input=_replaced(plan.input, old, new))
+    if isinstance(plan, Join) and plan.kind is JoinKind.INNER:
+        return plan.with_(left=_replaced(plan.left, old, new), right=_replaced(plan.right, old, new))
+    return plan
 
 
 def settled_joins(plan: LogicalNode) -> list[Join]:

@@ -151,8 +151,7 @@ def _source(node: p.SourceExec, tables: Tables, epoch_rows: int) -> RowFacts:
     columns = []
     for field in node.schema:
         known = stated.column(field.name)
-        counted = known.distinct is not None or keys != (field.name,)
-        distinct = distinct_of(known, field.type, rows) if counted else rows
+        distinct = rows if keys == (field.name,) else distinct_of(known, field.type, rows)
         nulls = known.nulls / rows if known.nulls is not None and rows else None
         length = _TEXT if known.average_length is None else known.average_length
         lifetime = 1.0 if known.lifetime is None else known.lifetime

@@ -170,6 +170,7 @@ def test_each_optional_rule_fires_for_some_query(folder: Path) -> None:
         "push_filter_into_unnest",
         "push_limit_into_project",
         "reorder_joins",
+        "push_semi_join_into_join",
         "merge_limit_into_sort",
         "remove_distinct",
         "remove_sort",
