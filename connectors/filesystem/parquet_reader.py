@@ -14,6 +14,8 @@ from runtime.core.errors import ConnectorError, FormatError
 
 __all__ = ["ParquetFileReader", "open_parquet"]
 
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+"""How writers note texts: other libraries have other favourites than Arrow's `string`."""
 _BYTES_PER_CODE = 12
 """A text column that takes no more bytes than this for each value, and has a dictionary, has few values."""
 
@@ -61,7 +63,7 @@ class ParquetFileReader(ColumnFileReader):
 
     def _coded_columns(self) -> list[str]:
         texts = {f.name for f in self._wanted if f.type.arrow == pa.string()}
-        texts &= {f.name for f in self._file.schema_arrow if f.type == pa.string()}
+        texts &= {f.name for f in self._file.schema_arrow if f.type in _TEXTS}
         metadata = self._file.metadata
         leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path in texts]
         found: list[str] = []
