@@ -16,8 +16,10 @@ from runtime.kernels.radix import radix_argsort
 __all__ = ["BlockLists"]
 
 _DEAD = -1
+_CLASSES = 48
+"""More sizes of blocks than there can be."""
 
-_append_to_lists = kernel("append_to_lists", "ppnpppppp", gives=True)
+_append_to_lists = kernel("append_to_lists", "ppnpnpppppppppp", gives=True)
 
 
 class BlockLists:
@@ -38,7 +40,11 @@ class BlockLists:
         self._dead = np.empty(0, np.int64)
         self._class = np.empty(0, np.int8)
         self._place: np.ndarray | None = None
-        self._free: dict[int, tuple[np.ndarray, int]] = {}
+        # Freed blocks by size: their starts, where these lie, for how many there is room, and how many there are.
+        self._stacks = [np.empty(0, np.int64) for _ in range(_CLASSES)]
+        self._stacks_at = np.zeros(_CLASSES, np.int64)
+        self._capacities = np.zeros(_CLASSES, np.int64)
+        self._heights = np.zeros(_CLASSES, np.int64)
         self._live = 0
 
     def __len__(self) -> int:
@@ -48,7 +54,7 @@ class BlockLists:
     @property
     def nbytes(self) -> int:
         arrays = (self._start, self._used, self._dead, self._class, *(() if self._place is None else (self._place,)))
-        free = sum(stack.nbytes for stack, _ in self._free.values())
+        free = 8 * int(self._heights.sum())
         return kept_bytes(self._arena, self._used_arena) + sum(a.nbytes for a in arrays) + free
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
@@ -62,10 +68,19 @@ class BlockLists:
             self._place = grown(self._place, int(values.max()) + 1)
         self._live += len(keys)
         if _append_to_lists is not None:
+            # A list that is full may pass through every size on its way.
+            self._reserve(len(keys) >> np.arange(_CLASSES))
+            grow(self, "_arena", self._used_arena + 2 * len(keys))
             keys, values, left = contiguous(keys), contiguous(values), np.empty(len(keys), np.int64)
-            lists = address(self._arena), address(self._start), address(self._used), address(self._class)
+            arena_used = np.array([self._used_arena])
+            arena = address(self._arena), len(self._arena), address(arena_used)
+            lists = address(self._start), address(self._used), address(self._dead), address(self._class)
             place = 0 if self._place is None else address(self._place)
-            count = _append_to_lists(address(keys), address(values), len(keys), *lists, place, address(left))
+            free = address(self._stacks_at), address(self._capacities), address(self._heights)
+            count = _append_to_lists(
+                address(keys), address(values), len(keys), *arena, *lists, place, *free, address(left)
+            )
+            self._used_arena = int(arena_used[0])
             if not count:
                 return
             keys, values = keys[left[:count]], values[left[:count]]
@@ -226,12 +241,11 @@ class BlockLists:
 
     def _allocate(self, size_class: int, count: int) -> np.ndarray:
         """The starts of `count` blocks of 2**size_class entries."""
-        stack, height = self._free.get(size_class, (np.empty(0, np.int64), 0))
+        height = int(self._heights[size_class])
         reused = min(count, height)
         starts = np.empty(count, np.int64)
-        if reused:
-            starts[:reused] = stack[height - reused : height]
-            self._free[size_class] = (stack, height - reused)
+        starts[:reused] = self._stacks[size_class][height - reused : height]
+        self._heights[size_class] -= reused
         size = 1 << size_class
         fresh = count - reused
         starts[reused:] = np.arange(fresh, dtype=np.int64) * size + self._used_arena
@@ -239,15 +253,23 @@ class BlockLists:
         grow(self, "_arena", self._used_arena)
         return starts
 
+    def _reserve(self, counts: np.ndarray) -> None:
+        """Makes room for so many more freed blocks of each size."""
+        for size_class in np.flatnonzero(self._heights + counts > self._capacities):
+            stack = grown(self._stacks[size_class], int(self._heights[size_class] + counts[size_class]))
+            self._stacks[size_class] = stack
+            self._stacks_at[size_class], self._capacities[size_class] = address(stack), len(stack)
+
     def _release(self, keys: np.ndarray) -> None:
         """Gives back the blocks of distinct keys; their lists are empty then."""
         classes = self._class[keys]
-        for size_class in np.flatnonzero(np.bincount(classes[classes >= 0])):
+        freed = np.bincount(classes[classes >= 0], minlength=_CLASSES)
+        self._reserve(freed)
+        for size_class in np.flatnonzero(freed):
+            height = int(self._heights[size_class])
             starts = self._start[keys[classes == size_class]]
-            stack, height = self._free.get(int(size_class), (np.empty(16, np.int64), 0))
-            stack = grown(stack, height + len(starts))
-            stack[height : height + len(starts)] = starts
-            self._free[int(size_class)] = (stack, height + len(starts))
+            self._stacks[size_class][height : height + len(starts)] = starts
+        self._heights += freed
         self._class[keys] = -1
         self._used[keys] = 0
         self._dead[keys] = 0

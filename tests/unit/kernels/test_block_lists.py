@@ -100,3 +100,32 @@ def test_first_removal_after_much_growth_finds_every_value() -> None:
     assert [(k, v) for k, v in zip(index.tolist(), values.tolist(), strict=True)] == sorted(
         (int(keys[v]), int(v)) for v in left
     )
+
+
+@pytest.mark.parametrize("domain", [1, 7, 3000])
+def test_large_batches_in_lists_of_any_length(domain: int) -> None:
+    """Lists outgrow several sizes of blocks within one batch, of which dropped keys have left some."""
+    rng = np.random.default_rng(domain)
+    lists, model, given = BlockLists(), dict[int, list[int]](), 0
+    for count in (5000, 3, 20_000, 1, 700, 9000):
+        keys = rng.integers(0, domain, count)
+        lists.append(keys, np.arange(given, given + count))
+        for key, value in zip(keys.tolist(), range(given, given + count), strict=True):
+            model.setdefault(key, []).append(value)
+        given += count
+        check(lists, model, list(range(-1, min(domain, 40))))
+        gone = rng.integers(0, domain, 1 + domain // 3)
+        lists.drop_keys(gone)
+        for key in gone.tolist():
+            model.pop(key, None)
+    taken = [(k, v) for k, values in model.items() for v in values[::2]]
+    lists.remove(
+        *(np.array(column, np.int64) for column in zip(*taken, strict=True)) if taken else (np.empty(0, np.int64),) * 2
+    )
+    for key in model:
+        model[key] = model[key][1::2]
+    keys = rng.integers(0, domain, 4000)
+    lists.append(keys, np.arange(given, given + 4000))
+    for key, value in zip(keys.tolist(), range(given, given + 4000), strict=True):
+        model.setdefault(key, []).append(value)
+    check(lists, model, list(range(min(domain, 40))))
