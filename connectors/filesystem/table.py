@@ -37,7 +37,7 @@ MONITOR = duration_option(
 )
 PATTERN = text_option("source.path.regex-pattern", "", "a regular expression that the whole path of a file must match")
 STATISTICS = text_option(
-    "source.report-statistics", "ALL", "whether sizes are reported to the planner", ("ALL", "NONE")
+    "source.report-statistics", "ALL", "whether the planner is told what is known of rows and columns", ("ALL", "NONE")
 )
 DEFAULT_PARTITION = text_option(
     "partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value"
