@@ -22,7 +22,8 @@ __all__ = ["footer_statistics"]
 _FOOTERS = 16
 """How many files are opened to estimate rows."""
 _CHUNKS = 5_000
-"""Of so many pieces of columns statistics are read; more would take longer than a plan may."""
+"""Of so many pieces of columns, of all files together, statistics are read: some 50 ms. More would take longer than a plan
+may."""
 _HEADER = 16
 """The bytes of a dictionary page that are no values, about."""
 _LARGEST_DICTIONARY = 900_000
@@ -50,7 +51,8 @@ def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableSt
     """Rows by the footers of the first files, the others by their size; what is known of columns when all files were
     opened. Raises ConnectorError or FormatError for a file that cannot be read."""
     opened = entries[:_FOOTERS]
-    footers = [_footer(format_name, e.path, e.size, e.modified) for e in opened]
+    most = _CHUNKS // max(1, len(opened))
+    footers = [_footer(format_name, e.path, e.size, e.modified, most) for e in opened]
     rows, size = sum(f.rows for f in footers), sum(e.size for e in opened)
     if len(opened) < len(entries):
         return TableStatistics(rows=rows * sum(e.size for e in entries) / size if size else 0.0)
@@ -61,24 +63,25 @@ def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableSt
 
 
 @lru_cache(maxsize=256)
-def _footer(format_name: str, path: str, size: int, modified: int) -> _Footer:
-    """Read once for each version of a file (`size`, `modified`): a planner asks again and again."""
-    return _READERS[format_name](path)
+def _footer(format_name: str, path: str, size: int, modified: int, most: int) -> _Footer:
+    """Read once for each version of a file (`size`, `modified`): a planner asks again and again. Nothing is told of columns
+    that have more than `most` pieces together."""
+    return _READERS[format_name](path, most)
 
 
-def _orc_footer(path: str) -> _Footer:
+def _orc_footer(path: str, most: int) -> _Footer:
     # Arrow tells nothing of the statistics of ORC's columns.
     return _Footer(int(open_orc(path).nrows), {})
 
 
-def _parquet_footer(path: str) -> _Footer:
+def _parquet_footer(path: str, most: int) -> _Footer:
     with open_parquet(path) as file:
         metadata = file.metadata
         groups = [metadata.row_group(g) for g in range(metadata.num_row_groups) if metadata.row_group(g).num_rows]
         # The leaves of a nested column have paths of several names.
         leaves = [(metadata.schema.column(i).path, i) for i in range(metadata.num_columns)]
         plain = [(name, leaf) for name, leaf in leaves if name in file.schema_arrow.names]
-        if len(plain) * len(groups) > _CHUNKS:
+        if len(plain) * len(groups) > most:
             return _Footer(metadata.num_rows, {})
         pieces = {name: tuple(_piece(group.num_rows, group.column(leaf)) for group in groups) for name, leaf in plain}
         return _Footer(metadata.num_rows, pieces)
@@ -168,4 +171,4 @@ def _seen(distinct: float, rows: float, more: float) -> float:
     return -math.expm1(-more / low) * low
 
 
-_READERS: Mapping[str, Callable[[str], _Footer]] = {"orc": _orc_footer, "parquet": _parquet_footer}
+_READERS: Mapping[str, Callable[[str, int], _Footer]] = {"orc": _orc_footer, "parquet": _parquet_footer}

@@ -88,6 +88,11 @@ def test_of_many_files_rows_alone_are_estimated(tmp_path: Path) -> None:
     assert found.rows is not None and 30_000 < found.rows < 50_000 and found.columns == ()
 
 
+def test_of_very_many_pieces_rows_alone_are_told(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": range(5_001)}), tmp_path / "a.parquet", row_group_size=1)
+    assert statistics(tmp_path) == TableStatistics(rows=5_001)
+
+
 def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", {"a": [1]})
     assert statistics(tmp_path).column("a").high == 1
