@@ -113,13 +113,11 @@ def _statistics(pieces: Sequence[_Piece]) -> ColumnStatistics:
     """Of a whole column."""
     rows, nulls = sum(p.rows for p in pieces), [p.nulls for p in pieces]
     valued = [p for p in pieces if p.distinct != 0.0]
+    absent = None if None in nulls else sum(n for n in nulls if n is not None)
     ends = _ends(valued)
-    return ColumnStatistics(
-        distinct=None if ends is None else _distinct_of_all(valued, rows, *ends),
-        nulls=None if None in nulls else sum(n for n in nulls if n is not None),
-        low=None if ends is None or isinstance(ends[0], pa.Scalar) else ends[0],
-        high=None if ends is None or isinstance(ends[1], pa.Scalar) else ends[1],
-    )
+    if ends is None:
+        return ColumnStatistics(nulls=absent)
+    return ColumnStatistics(_distinct_of_all(valued, rows, *ends), absent, *ends)
 
 
 def _ends(pieces: Sequence[_Piece]) -> tuple[Any, Any] | None:

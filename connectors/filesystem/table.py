@@ -103,8 +103,9 @@ class FileSource:
         return list_files(self.path, self.pattern, self.columns.partitions, may_be_missing=not self.bounded)
 
     def statistics(self) -> TableStatistics:
-        """Rows guessed from the size of the files; nothing when they cannot be listed now."""
-        if not self.report_statistics:
+        """Rows guessed from the size of the files; nothing when they cannot be listed now, or more may come: a plan must be
+        the same when its job goes on later."""
+        if not (self.report_statistics and self.bounded):
             return TableStatistics()
         try:
             size = sum(e.size for e in self._list())
@@ -170,8 +171,8 @@ class ColumnFileSource(FileSource):
         return replace(self, filters=(*self.filters, *taken)), left
 
     def statistics(self) -> TableStatistics:
-        """From the footers: of the rows as they are stored, filters left aside."""
-        if not self.report_statistics:
+        """From the footers: of the rows as they are stored, filters left aside. Nothing when more files may come."""
+        if not (self.report_statistics and self.bounded):
             return TableStatistics()
         known: TableStatistics | None = self.__dict__.get("_known")
         if known is None:

@@ -23,6 +23,7 @@ from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, DataType, decimal, timestamp, timestamp_ltz
 from runtime.expr.nodes import Call, Expr, InList, InputRef, Literal
+from runtime.spi.table import TableStatistics
 
 SCHEMA = Schema.of(("a", INT))
 
@@ -238,6 +239,10 @@ def test_rows_of_parquet_are_known(wide_file: str) -> None:
     assert parquet(wide_file).statistics().rows == 400
     silent = source("filesystem", WIDE, {"path": wide_file, "format": "parquet", "source.report-statistics": "none"})
     assert silent.statistics().rows is None
+    # What more may come to has no size: a job that goes on later must find the same plan.
+    for schema, format_name in ((WIDE, "parquet"), (SCHEMA, "csv")):
+        growing = {"path": wide_file, "format": format_name, "source.monitor-interval": "1 s"}
+        assert source("filesystem", schema, growing).statistics() == TableStatistics()
 
 
 def test_parquet_columns_that_differ(tmp_path: Path) -> None:
