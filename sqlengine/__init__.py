@@ -30,7 +30,8 @@ if _is_command_line():
     gc.disable()
 
 _HERE = pathlib.Path(__file__).resolve().parent.parent
-for _package in ("planner", "runtime", "connectors"):
+# In a checkout three packages stand beside this one; in a wheel they are below it, and no other can be taken for them.
+for _package in () if importlib.util.find_spec("sqlengine.runtime") else ("planner", "runtime", "connectors"):
     _spec = importlib.util.find_spec(_package)
     _found = (
         pathlib.Path(_spec.origin).resolve().parent.parent if _spec is not None and _spec.origin is not None else None

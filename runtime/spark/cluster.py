@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import pickle
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -13,12 +12,13 @@ from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.options import Options, bool_option, text_option
+from runtime.spark import shipping
 from runtime.spark.reading import ReadStage
 from runtime.spark.session import package_root, reached
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
 
-__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "pickled", "raised", "temporary_place"]
+__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "raised", "temporary_place"]
 
 STATE_DIR = text_option(
     "sqlengine.spark.state-dir",
@@ -101,12 +101,12 @@ class Cluster:
         """
         count = len(given)
         try:
-            rdd = self._context.parallelize([list(part) for part in given], count)
+            rdd = self._context.parallelize([[tuple(record) for record in part] for part in given], count)
             for number, stage in enumerate(stages):
                 if number:
-                    rdd = rdd.partitionBy(count, _target)
-                rdd = rdd.mapPartitionsWithIndex(stage)
-            return [record for _, record in rdd.collect()]
+                    rdd = rdd.partitionBy(count, lambda partition: partition)
+                rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
+            return [Record(*fields) for _, fields in rdd.collect()]
         except SqlEngineError:
             raise
         except Exception as error:
@@ -114,10 +114,10 @@ class Cluster:
 
     def dumps(self, thing: Any) -> bytes:
         """As bytes that a task can load."""
-        return pickled(thing)
+        return shipping.dumps(thing)
 
     def loads(self, data: bytes) -> Any:
-        return pickle.loads(data)
+        return shipping.loads(data)
 
 
 @functools.cache
@@ -128,18 +128,7 @@ def temporary_place(name: str) -> str:
     return place
 
 
-def pickled(thing: Any) -> bytes:
-    """As bytes that another process can load, functions of the user's program included."""
-    from pyspark import cloudpickle
-
-    return cloudpickle.dumps(thing)
-
-
-def _target(partition: int) -> int:
-    return partition
-
-
 def raised(record: Record) -> SqlEngineError:
     """The error that a task has told of."""
-    cls, message, more = pickle.loads(record.payload)
+    cls, message, more = shipping.loads(record.payload)
     return cls(message, **more)

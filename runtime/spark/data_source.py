@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runtime.core.errors import ConnectorError
 from runtime.spark.epoch_log import EpochLog
+from runtime.spark.shipping import attribute
 
 __all__ = ["FORMAT", "Following", "SourceQuery", "register"]
 
@@ -65,13 +66,18 @@ def register(session: Any, query: str) -> None:
 
 
 def _data_source(query: str) -> type:
-    """The class that Spark wants; processes of Spark get it by value."""
+    """The class that Spark wants. Processes of Spark get it by value, and find there what it needs of the engine."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as AvailableNow
     except ImportError:
         AvailableNow = object  # type: ignore[misc, assignment]
+
+    open_log = attribute(f"{__name__}:EpochLog")
+    check_log = attribute(f"{__name__}:_same_log")
+    fit = attribute(f"{__name__}:fitted")
+    as_spark = attribute(f"{__name__}:spark_schema")
 
     def asked(options: Mapping[str, str]) -> SourceQuery:
         return pkgutil.resolve_name(query)(options)
@@ -87,7 +93,7 @@ def _data_source(query: str) -> type:
             return [InputPartition(0)]
 
         def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-            yield from (fitted(rows, self._schema) for rows in asked(self._options).rows())
+            yield from (fit()(rows, self._schema) for rows in asked(self._options).rows())
 
     class StreamReader(DataSourceStreamReader, AvailableNow):  # type: ignore[misc, valid-type]
         """The changes of a query. The same object, pickled before it has done anything, reads in tasks."""
@@ -117,7 +123,7 @@ def _data_source(query: str) -> type:
             # What has failed may have shown more since the last time: first that.
             latest = log.latest() if self._until is None else self._until
             if start is not None:
-                _same_log(start, log)
+                check_log()(start, log)
                 latest = max(latest, start["epoch"])
             if start is None or latest == start["epoch"]:
                 following.check()
@@ -125,15 +131,15 @@ def _data_source(query: str) -> type:
 
         def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
             log = self._follow().log
-            _same_log(end, log)
+            check_log()(end, log)
             epochs = log.epochs(start["epoch"], end["epoch"])
             # One task, so that changes keep their order.
             return [InputPartition((log.folder, epochs))] if epochs else []
 
         def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
             folder, epochs = partition.value
-            log = EpochLog(folder)
-            yield from (fitted(log.read(epoch), self._schema) for epoch in epochs)
+            log = open_log()(folder)
+            yield from (fit()(log.read(epoch), self._schema) for epoch in epochs)
 
         def commit(self, end: dict[str, Any]) -> None:
             self._follow().log.forget(end["epoch"])
@@ -150,7 +156,7 @@ def _data_source(query: str) -> type:
             return FORMAT
 
         def schema(self) -> Any:
-            return spark_schema(asked(self.options).schema())
+            return as_spark()(asked(self.options).schema())
 
         def reader(self, schema: Any) -> Any:
             return Reader(self.options, schema)

@@ -27,6 +27,7 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import CalcExec, PhysicalNode, WatermarkExec
 from runtime.spark.filed import Piece
+from runtime.spark.shipping import loads
 from runtime.spark.task import Record, plain
 from runtime.spark.versions import StateFolder
 from runtime.spark.wire import encode
@@ -110,15 +111,15 @@ class ReadStage:
         self._place = place
         self._file = file
 
-    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, Record]]:
-        records: list[Record] = [record for part in given for record in part]
+    def __call__(self, partition: int, given: Iterator[Any]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        records = [Record(*fields) for part in given for fields in part]
         for record in records:
             try:
                 with np.errstate(all="ignore"):
-                    taken = _read(self._place, self._file, pickle.loads(record.payload))
-                yield partition, Record("report", record.number, partition, pickle.dumps(taken))
+                    taken = _read(self._place, self._file, loads(record.payload))
+                yield partition, tuple(Record("report", record.number, partition, pickle.dumps(taken)))
             except SqlEngineError as error:
-                yield partition, Record("error", record.number, partition, pickle.dumps(plain(error)))
+                yield partition, tuple(Record("error", record.number, partition, pickle.dumps(plain(error))))
 
     def forget(self) -> None:
         """What this process keeps of the job is lost."""
@@ -130,7 +131,7 @@ def _read(place: str, file: str, part: Part) -> Taken:
     folder = StateFolder(place)
     reading = _readings.get((place, file))
     if reading is None:
-        reading = _readings[place, file] = pickle.loads(folder.read(file))
+        reading = _readings[place, file] = loads(folder.read(file))
         adopt(reading.functions.values())
     key = (place, file, part.split.id)
     opened = _kept.pop(key, None)

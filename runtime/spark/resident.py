@@ -87,7 +87,7 @@ def _connected(address: str) -> Connection | None:
                 os.unlink(address)
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
             process = subprocess.Popen(
-                [sys.executable, "-m", "runtime.spark.resident", address, str(os.getppid())],
+                [sys.executable, "-m", f"{__package__}.resident", address, str(os.getppid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -41,7 +41,9 @@ _OLDEST_JAVA = 17
 
 def package_root() -> str:
     """The folder from which this process imports the engine."""
-    return str(Path(__file__).resolve().parents[2])
+    top = sys.modules[__name__.partition(".")[0]].__file__
+    assert top is not None
+    return str(Path(top).resolve().parents[1])
 
 
 def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.options import Options
-from runtime.spark.cluster import pickled, temporary_place
+from runtime.spark.cluster import temporary_place
 from runtime.spark.reading import ReadStage
+from runtime.spark.shipping import dumps, loads
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
 
@@ -43,38 +44,38 @@ class SimulatedCluster:
 
     def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
         count = len(given)
-        parts: list[list[Any]] = [[list(part)] for part in given]
+        parts: list[list[Any]] = [[[tuple(record) for record in part]] for part in given]
         for number, stage in enumerate(stages):
-            sent: list[list[list[tuple[int, Record]]]] = [self._attempts(stage, p, parts[p]) for p in range(count)]
+            sent: list[list[list[tuple[int, Any]]]] = [self._attempts(stage, p, parts[p]) for p in range(count)]
             if number == len(stages) - 1:
-                return [record for attempts in sent for _, record in self._one_of(attempts)]
+                return [Record(*fields) for attempts in sent for _, fields in self._one_of(attempts)]
             parts = [
                 [entry for attempts in sent for entry in self._one_of(attempts) if entry[0] == target]
                 for target in range(count)
             ]
         return []
 
-    def _attempts(self, stage: Stage | ReadStage, partition: int, records: list[Any]) -> list[list[tuple[int, Record]]]:
+    def _attempts(self, stage: Stage | ReadStage, partition: int, records: list[Any]) -> list[list[tuple[int, Any]]]:
         """What each attempt of a task gives."""
-        found: list[list[tuple[int, Record]]] = []
+        found: list[list[tuple[int, Any]]] = []
         self.tasks += 1
         while not found or (len(found) < 3 and self._happens(0.2)):
             self.repeated += bool(found)
             if self._happens(0.2):
                 stage.forget()
-            shipped: Stage | ReadStage = pickle.loads(pickle.dumps(stage))
-            given = pickle.loads(pickle.dumps(records))
+            shipped: Stage | ReadStage = loads(dumps(stage))
+            given = loads(pickle.dumps(records))
             found.append(list(shipped(partition, iter(given))))
         return found
 
-    def _one_of(self, attempts: list[list[tuple[int, Record]]]) -> list[tuple[int, Record]]:
+    def _one_of(self, attempts: list[list[tuple[int, Any]]]) -> list[tuple[int, Any]]:
         return attempts[0] if self._chance is None else self._chance.choice(attempts)
 
     def _happens(self, share: float) -> bool:
         return self._chance is not None and self._chance.random() < share
 
     def dumps(self, thing: Any) -> bytes:
-        return pickled(thing)
+        return dumps(thing)
 
     def loads(self, data: bytes) -> Any:
-        return pickle.loads(data)
+        return loads(data)

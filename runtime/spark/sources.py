@@ -19,6 +19,7 @@ from runtime.spark.cluster import Cluster, raised
 from runtime.spark.filed import FiledBatch, spread
 from runtime.spark.program import own_functions, without_tables
 from runtime.spark.reading import Part, Reading, ReadStage, Taken, branches_over
+from runtime.spark.shipping import loads
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.task import Record
 from runtime.spark.task_inputs import TaskInputs
@@ -105,7 +106,7 @@ class SourcesInTasks:
             errors = [r for r in records if r.kind == "error"]
             if errors:
                 raise raised(min(errors, key=lambda r: r.partition))
-            return [pickle.loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
+            return [loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
 
         return TaskInputs(node, *given, **named, read=read, width=self._partitions, place=folder.place)
 

@@ -26,6 +26,7 @@ from runtime.core.options import Options
 from runtime.operators.operator import EpochTime, Operator
 from runtime.spark.layout import PREFIX
 from runtime.spark.program import EpochOrder, Program
+from runtime.spark.shipping import loads
 from runtime.spark.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
 from runtime.spark.wire import decode, divide, encode
 from runtime.state.backend import StateBackend
@@ -129,7 +130,7 @@ class _Cache:
         found = self.programs.get(key)
         if found is None:
             self._forget_ended()
-            found = self.programs[key] = pickle.loads(StateFolder(order.place).read(order.program))
+            found = self.programs[key] = loads(StateFolder(order.place).read(order.program))
         return found
 
     def _forget_ended(self) -> None:
@@ -229,7 +230,7 @@ def _filed(
 ) -> tuple[dict[int, ChangelogBatch], list[tuple[int, Record]]]:
     """The changes of a source that lie in files: by edge those for this task, and what goes to others."""
     folder = StateFolder(order.place)
-    files: list[str] = pickle.loads(record.payload)
+    files: list[str] = loads(record.payload)
     batch = ChangelogBatch.concat([decode(folder.read(name)) for name in files])
     here: dict[int, ChangelogBatch] = {}
     sent: list[tuple[int, Record]] = []

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import zipfile
-from importlib.util import find_spec
+from collections.abc import Iterator
 from pathlib import Path
 
 from runtime.core.errors import ConnectorError
+from sqlengine.cli.one_name import BELOW, NAME, renamed
 
 __all__ = ["spark_package_command", "write_package"]
 
-PACKAGES = ("runtime", "connectors", "planner", "sqlengine")
-_LEFT_OUT = frozenset(("__pycache__",))
+_HERE = Path(__file__).resolve().parents[1]
 
 
 def spark_package_command(path: str) -> int:
@@ -24,20 +24,30 @@ def spark_package_command(path: str) -> int:
 
 
 def write_package(target: Path) -> Path:
-    """All modules of the engine in a zip file. The same code gives the same bytes.
+    """All modules of the engine in a zip file, below one name as in a wheel. The same code gives the same bytes.
 
     Raises ConnectorError E3100 when it cannot be written.
     """
     try:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
-            for name in PACKAGES:
-                spec = find_spec(name)
-                assert spec is not None and spec.origin is not None
-                root = Path(spec.origin).parent
-                for file in sorted(p for p in root.rglob("*") if p.is_file() and not _LEFT_OUT & set(p.parts)):
-                    entry = zipfile.ZipInfo(f"{name}/{file.relative_to(root).as_posix()}", (1980, 1, 1, 0, 0, 0))
-                    entry.compress_type = zipfile.ZIP_DEFLATED
-                    package.writestr(entry, file.read_bytes())
+            for name, content in _files():
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                package.writestr(entry, content)
     except OSError as error:
         raise ConnectorError(f"{target} cannot be written: {error}", hint="give another path") from error
     return target.resolve()
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    """Name in the package and content of each file."""
+    in_checkout = not (_HERE / BELOW[0]).is_dir()
+    folders = {_HERE: NAME}
+    if in_checkout:
+        folders |= {_HERE.parent / package: f"{NAME}/{package}" for package in BELOW}
+    for folder, name in folders.items():
+        for file in sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+            content = file.read_bytes()
+            if in_checkout and file.suffix in (".py", ".pyi"):
+                content = renamed(content.decode(), _HERE.parent).encode()
+            yield f"{name}/{file.relative_to(folder).as_posix()}", content

@@ -1,36 +1,112 @@
-"""The package for executors holds all that a task needs."""
+"""The package for executors holds all that a task needs, under one name, and any driver can use it."""
 
 from __future__ import annotations
 
+import multiprocessing.connection
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
+from runtime.core.errors import SqlEngineError
+from runtime.spark.shipping import by_value, here
+from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment, targets
 from sqlengine.cli.spark_package import write_package
 
+EXECUTOR = """
+import pickle, sys
+from multiprocessing.connection import Client
 
-def test_tasks_run_from_the_package_alone(tmp_path: Path) -> None:
+with Client(sys.argv[1], "AF_UNIX") as driver:
+    while data := driver.recv_bytes():
+        stage, partition, given = pickle.loads(data)
+        driver.send_bytes(pickle.dumps((list(stage(partition, iter(given))), sorted(sys.modules))))
+"""
+
+
+class ElsewhereCluster(SimulatedCluster):
+    """Tasks run in another process, which has the engine as the package only. It loads what it gets as Spark does, with
+    plain pickle."""
+
+    def __init__(self, executor: multiprocessing.connection.Connection) -> None:
+        super().__init__(None)
+        self._executor = executor
+        self.modules: list[str] = []
+
+    def _attempts(self, stage: Any, partition: int, records: list[Any]) -> list[list[tuple[int, Any]]]:
+        self._executor.send_bytes(cloudpickle.dumps((by_value(stage), partition, records)))
+        found, self.modules = cloudpickle.loads(self._executor.recv_bytes())
+        return [found]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[ElsewhereCluster]:
     package = write_package(tmp_path / "engine.zip")
-    program = (
-        "import runtime, runtime.spark.stage, runtime.spark.resident, runtime.spark.task as task\n"
-        "from runtime.expr.library import builtin_functions\n"
-        "assert '.zip' in task.__file__, task.__file__\n"
-        "print(len(builtin_functions().functions) > 100)\n"
+    with multiprocessing.connection.Listener(str(tmp_path / "socket"), "AF_UNIX") as listener:
+        process = subprocess.Popen(
+            [sys.executable, "-c", EXECUTOR, listener.address],
+            env={**os.environ, "PYTHONPATH": str(package)},
+            cwd=tmp_path,
+        )
+        with listener.accept() as executor:
+            yield ElsewhereCluster(executor)
+            executor.send_bytes(b"")
+        assert process.wait() == 0
+
+
+def test_a_driver_from_a_checkout_works_with_executors_that_have_the_package(
+    elsewhere: ElsewhereCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "runtime.py").write_text("raise ImportError('a module of the user')")
+    t_env = TableEnvironment.create({"execution.target": "spark", "parallelism.default": "2"})
+    t_env.session.target.cluster = elsewhere
+    factor = 3
+
+    def times(value: int) -> int:
+        return value * factor
+
+    t_env.create_temporary_system_function("times", times)
+    t_env.execute_script("""
+        CREATE TABLE n (i BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '1000', 'fields.i.kind' = 'sequence',
+          'fields.i.start' = '0', 'fields.i.end' = '999')""")
+    rows = t_env.execute_sql(
+        "SELECT MOD(i, 7) AS k, COUNT(*) AS n, times(MAX(i)) AS m FROM n GROUP BY MOD(i, 7)"
+    ).to_arrow()
+    expected = [{"k": k, "n": len(range(k, 1000, 7)), "m": 3 * max(range(k, 1000, 7))} for k in range(7)]
+    assert sorted(rows.to_pylist(), key=lambda row: row["k"]) == expected
+    assert "sqlengine.runtime.operators.group_aggregate" in elsewhere.modules
+    assert not {"runtime", "planner", "connectors"} & set(elsewhere.modules)
+
+
+def test_an_error_of_a_task_there_is_told_here(elsewhere: ElsewhereCluster) -> None:
+    t_env = TableEnvironment.create({"execution.target": "spark", "parallelism.default": "2"})
+    t_env.session.target.cluster = elsewhere
+    with pytest.raises(SqlEngineError) as told:
+        t_env.execute_sql("SELECT CAST(s AS INT), COUNT(*) FROM (VALUES 'x', 'y') AS t (s) GROUP BY s").to_arrow()
+    assert told.value.code == "E2101"
+    assert "sqlengine.runtime.spark.task" in elsewhere.modules
+
+
+def test_the_same_code_gives_the_same_package(tmp_path: Path) -> None:
+    first, again = write_package(tmp_path / "engine.zip"), write_package(tmp_path / "again.zip")
+    assert first.read_bytes() == again.read_bytes()
+
+
+def test_names_of_modules_are_those_of_this_process() -> None:
+    assert (
+        here("sqlengine.runtime.spark.task")
+        == here("runtime.spark.task")
+        == here.__module__.replace("shipping", "task")
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(package)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.strip() == "True", done.stderr
-    assert write_package(tmp_path / "again.zip").read_bytes() == package.read_bytes()
+    assert here("sqlengine.result") == "sqlengine.result"
+    assert here("connector_of_a_user.runtime") == "connector_of_a_user.runtime"
 
 
 def test_options_of_spark_are_those_of_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import runtime.spark.dataflow
 from runtime.core.errors import ExpressionError
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
+from runtime.spark import dataflow
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.session import spark_session
 from runtime.spark.sinks import adopt as real_adopt
@@ -77,7 +77,7 @@ class DiesOnce(Stage):
 
 @pytest.mark.long
 def test_tasks_that_die_are_tried_again(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.spark.dataflow, "Stage", DiesOnce)
+    monkeypatch.setattr(dataflow, "Stage", DiesOnce)
     t_env = TableEnvironment.create({"sqlengine.epoch.max-rows": "2", "parallelism.default": "2"}, spark=spark)
     jobs: list[Job] = []
     t_env.session.on_job = jobs.append
@@ -117,7 +117,7 @@ def test_tasks_read_a_source_and_write_a_sink(spark: Any, tmp_path: Path, monkey
         adopted.append(rows)
         real_adopt(vertex, written, rows)
 
-    monkeypatch.setattr(runtime.spark.dataflow, "adopt", adopt)
+    monkeypatch.setattr(dataflow, "adopt", adopt)
     published: list[list[str]] = []
     for session in (None, spark):
         folder = tmp_path / f"on {session is not None}"

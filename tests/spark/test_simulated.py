@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-import runtime.spark.dataflow
-import runtime.spark.task
-import runtime.spark.task_inputs
 from runtime.core.clock import VirtualClock
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec, SourceExec
+from runtime.spark import dataflow, task, task_inputs
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.sinks import adopt as real_adopt
@@ -155,9 +153,9 @@ def test_tasks_read_sources_and_write_sinks(
     tmp_path: Path, expected: dict[str, list[str]], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that small epochs go the way of large ones: parts of a split, files, a stage of filters.
-    monkeypatch.setattr(runtime.spark.dataflow, "PREFIX_ROWS", 10)
-    monkeypatch.setattr(runtime.spark.task_inputs, "_LEAST_ROWS", 20)
-    monkeypatch.setattr(runtime.spark.task, "WRITTEN_ROWS", 5)
+    monkeypatch.setattr(dataflow, "PREFIX_ROWS", 10)
+    monkeypatch.setattr(task_inputs, "_LEAST_ROWS", 20)
+    monkeypatch.setattr(task, "WRITTEN_ROWS", 5)
     adopted: dict[str, int] = {}
 
     def adopt(vertex: Vertex, written: object, rows: int) -> None:
@@ -165,7 +163,7 @@ def test_tasks_read_sources_and_write_sinks(
         adopted[vertex.node.name] = adopted.get(vertex.node.name, 0) + rows
         real_adopt(vertex, written, rows)
 
-    monkeypatch.setattr(runtime.spark.dataflow, "adopt", adopt)
+    monkeypatch.setattr(dataflow, "adopt", adopt)
     options = {"sqlengine.spark.read-in-tasks": "true"}
     run(tmp_path, SimulatedCluster(seed), until=4, **options, **{"parallelism.default": 3})
     run(tmp_path, None, until=6)

@@ -10,17 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import runtime.kernels
+from runtime import kernels as engine
 from runtime.kernels import native
 
-FOLDER = Path(runtime.kernels.__path__[0])
+FOLDER = Path(engine.__path__[0])
 
 
 def handles() -> list[tuple[object, str]]:
     """The modules that call kernels in C, and the names under which they do."""
-    modules = [
-        importlib.import_module(f"runtime.kernels.{m.name}") for m in pkgutil.iter_modules(runtime.kernels.__path__)
-    ]
+    modules = [importlib.import_module(f"{engine.__name__}.{m.name}") for m in pkgutil.iter_modules(engine.__path__)]
     return [(m, name) for m in modules for name, value in vars(m).items() if isinstance(value, ctypes._CFuncPtr)]
 
 

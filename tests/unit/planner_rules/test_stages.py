@@ -7,7 +7,7 @@ import pkgutil
 
 import pytest
 
-import planner.rules
+from planner import rules
 from planner.rule import Rule
 from planner.stages import STAGES
 
@@ -33,7 +33,7 @@ RULES: dict[str, Rule] = {r.name: r for s in STAGES for r in s.rules}
 def rule_modules() -> dict[str, str]:
     """Rule name by module, for all modules below planner/rules that hold a rule."""
     found = {}
-    for info in pkgutil.walk_packages(planner.rules.__path__, "planner.rules."):
+    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
         module = importlib.import_module(info.name)
         if "RULE" in vars(module):
             found[info.name] = module.RULE.name
