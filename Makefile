@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel clean
+.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -77,7 +77,18 @@ $(PEERS)/.ready: tests/benchmarks/flink_jars.xml
 	@touch $@
 
 wheel: $(READY)  ## build the wheel into dist/
+	rm -rf dist build
 	$(BIN)/python -m build --wheel --outdir dist .
 
+INSTALLED := .venv-installed
+installed: wheel ## the demo and the quick tests against the wheel, beside a user's own runtime.py, planner.py and connectors/
+	rm -rf $(INSTALLED)
+	$(PYTHON) -m venv $(INSTALLED)
+	$(INSTALLED)/bin/python -m pip install --quiet --disable-pip-version-check "$$(ls dist/*.whl)[dev]"
+	mkdir $(INSTALLED)/tests
+	$(BIN)/python -m tests.installed $(INSTALLED)/tests
+	cd $(INSTALLED)/tests && ../bin/sqlengine run sql_examples/flights/delays.sql > demo.txt && tail -n 5 demo.txt
+	cd $(INSTALLED)/tests && ../bin/python -m pytest -n 2 -m 'not long'
+
 clean:           ## remove what these targets made
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(INSTALLED) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import SqlEngineError, render
 from sqlengine.environment import TableEnvironment
 from sqlengine.environment_settings import EnvironmentSettings
 from sqlengine.ipython_extension import load_ipython_extension
@@ -112,6 +112,7 @@ __all__ = [
     "null_of",
     "or_",
     "range_",
+    "render",
     "row",
     "row_interval",
     "udaf",

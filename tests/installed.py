@@ -6,14 +6,16 @@ names that the engine's packages have in a checkout; whatever imports one of the
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
-from sqlengine.cli.one_name import BELOW, renamed
+from sqlengine.cli.one_name import BELOW, NAME, renamed
 
 ROOT = Path(__file__).resolve().parents[1]
 _ABOUT_THE_CHECKOUT = ("architecture", "benchmarks", "docs", "installed.py")
+_PROGRAM = re.compile(rf"\b(from|import) ({'|'.join(BELOW)})\.")
 _OF_THE_USER = 'raise ImportError("a module of the user, which the engine has no business with")\n'
 
 
@@ -26,7 +28,9 @@ def copy_tests(folder: Path) -> None:
         path = folder / "tests" / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in (folder / "tests").rglob("*.py"):
-        path.write_text(renamed(path.read_text(), ROOT))
+        text = renamed(path.read_text(), ROOT)
+        # Programs in strings, which other processes run; but not the texts of the tests of `renamed`.
+        path.write_text(text if path.parent.name == "packaging" else _PROGRAM.sub(rf"\1 {NAME}.\2.", text))
     for package in BELOW[:-1]:
         (folder / f"{package}.py").write_text(_OF_THE_USER)
     (folder / BELOW[-1]).mkdir()

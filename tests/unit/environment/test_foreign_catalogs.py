@@ -163,9 +163,7 @@ def test_a_mistake_is_told(t_env: TableEnvironment, statement: str) -> None:
 
 
 PLUGIN = """
-from runtime.core.schema import Schema
-from runtime.core.types import INT, STRING
-from runtime.spi.catalog import CatalogFactory, ForeignTable
+from sqlengine.spi import INT, STRING, CatalogFactory, ForeignTable, Schema
 
 
 class Letters:
@@ -193,6 +191,7 @@ def test_a_package_adds_a_type_of_catalog_by_entry_point(tmp_path: Path, monkeyp
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: letters-plugin\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[sqlengine.catalogs]\nletters = letters_plugin:LETTERS\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "letters_plugin", raising=False)
     with TableEnvironment.create() as t_env:
         t_env.execute_sql("CREATE CATALOG abc COMMENT 'of letters' WITH ('type' = 'letters', 'any' = 'option')")
         t_env.use_catalog("abc")
