@@ -28,7 +28,8 @@ class RuleContext:
     """What rules may know besides the node: the declared functions, the session's options and time zone.
 
     `displayed`: the plan answers a query whose rows are shown to a person (who may ask for any order) instead of
-    written to a table. `memory`: facts that a rule wants to keep for the length of one run, by the rule's name.
+    written to a table. `batch`: see `TraitContext`. `memory`: facts that a rule wants to keep for the length of one run,
+    by the rule's name.
     `traits`: what was derived of plans so far.
     """
 
@@ -36,11 +37,12 @@ class RuleContext:
     options: Options = field(default_factory=Options)
     time_zone: str = "UTC"
     displayed: bool = True
+    batch: bool = False
     memory: dict[str, Any] = field(default_factory=dict)
     traits: TraitContext = field(init=False)
 
     def __post_init__(self) -> None:
-        self.traits = TraitContext(self.functions, self.options)
+        self.traits = TraitContext(self.functions, self.options, batch=self.batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from connectors.memory import MemorySink, MemoryTable
 from planner.advice import warnings
@@ -54,6 +54,8 @@ class Planned:
     optimized: LogicalNode
     physical: PhysicalNode
     trace: Trace
+    batch: bool = field(default=False, kw_only=True)
+    """Whether it has its batch meaning: the answer over all input, in insertions."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
     optimized, trace = _optimize(session, plan, displayed=True, batch=binding.batch)
     fields = [Field(name, column.type) for name, column in zip(bound.names, optimized.columns, strict=False)]
     fields += [Field(column.name, column.type) for column in optimized.columns[len(fields) :]]
-    physical = lower(optimized, lower_context(session), [f.name for f in fields])
+    physical = lower(optimized, lower_context(session, batch=binding.batch), [f.name for f in fields])
     positions = {column.id: i for i, column in enumerate(optimized.columns)}
     order = tuple(SortSpec(positions[_column_id(k)], k.descending, k.nulls_last) for k in order_keys)
     sorts = plan is not whole
@@ -93,7 +95,9 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
             hint="add LIMIT n to keep the first n rows up to date, or sort by an event-time column",
         )
     schema = Schema(tuple(fields))
-    return PlannedQuery(bound.plan, optimized, physical, trace, schema, len(bound.names), order, sorts)
+    return PlannedQuery(
+        bound.plan, optimized, physical, trace, schema, len(bound.names), order, sorts, batch=binding.batch
+    )
 
 
 def _ends(plan: PhysicalNode) -> bool:
@@ -194,11 +198,12 @@ def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Seque
 def plan_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Planned:
     """Plan INSERT INTO."""
     sink = _bound_insert(session, statement, target, live=live)
-    optimized, trace = _optimize(session, sink, displayed=False, batch=Binding(session, live).batch)
-    _note(session, [optimized])
-    physical = lower(optimized, lower_context(session))
+    batch = Binding(session, live).batch
+    optimized, trace = _optimize(session, sink, displayed=False, batch=batch)
+    _note(session, [optimized], batch=batch)
+    physical = lower(optimized, lower_context(session, batch=batch))
     _check_overwrite(statement, physical)
-    return Planned(sink, optimized, physical, trace)
+    return Planned(sink, optimized, physical, trace, batch=batch)
 
 
 def plan_statement_set(
@@ -207,12 +212,13 @@ def plan_statement_set(
     """Plan several INSERTs that run as one dataflow; what they have in common is equal, so that it runs once."""
     bound = [_bound_insert(session, statement, target, live=live) for statement, target in inserts]
     traces = [Trace() for _ in bound]
-    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, False)
+    batch = Binding(session, live).batch
+    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, False, batch)
     optimized = optimize_set(bound, context, traces)
-    _note(session, optimized)
-    if Binding(session, live).batch:
+    _note(session, optimized, batch=batch)
+    if batch:
         optimized = [_everywhere(plan, _at_its_end) for plan in optimized]
-    physical = lower_statement_set(optimized, lower_context(session))
+    physical = lower_statement_set(optimized, lower_context(session, batch=batch))
     for (statement, target), plan in zip(inserts, physical, strict=True):
         _check_overwrite(statement, plan)
         if statement.overwrite and sum(other.path == target.path for _, other in inserts) > 1:
@@ -222,7 +228,7 @@ def plan_statement_set(
                 span=statement.table.span,
                 hint="write all its rows with one INSERT and UNION ALL",
             )
-    return [Planned(b, o, p, t) for b, o, p, t in zip(bound, optimized, physical, traces, strict=True)]
+    return [Planned(b, o, p, t, batch=batch) for b, o, p, t in zip(bound, optimized, physical, traces, strict=True)]
 
 
 def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
@@ -242,22 +248,22 @@ def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, 
     return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
 
 
-def _note(session: Session, plans: Sequence[LogicalNode]) -> None:
+def _note(session: Session, plans: Sequence[LogicalNode], *, batch: bool = False) -> None:
     """What may be wrong with plans that run for long is said with the result of their statement."""
-    traits = TraitContext(session.functions, session.options)
+    traits = TraitContext(session.functions, session.options, batch=batch)
     session.notes += [note for plan in plans for note in warnings(plan, traits)]
 
 
 def _optimize(session: Session, plan: LogicalNode, *, displayed: bool, batch: bool) -> tuple[LogicalNode, Trace]:
     trace = Trace()
-    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, displayed)
+    context = RuleContext(session.functions, rule_options(session.options), session.time_zone, displayed, batch)
     optimized = optimize(plan, context, trace)
     return _everywhere(optimized, _at_its_end) if batch else optimized, trace
 
 
-def lower_context(session: Session) -> LowerContext:
+def lower_context(session: Session, *, batch: bool = False) -> LowerContext:
     """What lowering is told of the session."""
-    return LowerContext(TraitContext(session.functions, session.options), session.time_zone)
+    return LowerContext(TraitContext(session.functions, session.options, batch=batch), session.time_zone)
 
 
 def query_schema(session: Session, query: Tree) -> Schema:

@@ -47,6 +47,7 @@ from sqlengine.catalog.objects import (
 from sqlengine.information_schema import INFORMATION_SCHEMA, InformationSchema
 from sqlengine.jobs import Jobs
 from sqlengine.memory_options import check_hinted, is_append_only
+from sqlengine.open_views import stands_for_view
 from sqlengine.system_tables import SystemTables
 from sqlengine.targets import JobTarget
 from sqlengine.views import Views
@@ -69,7 +70,7 @@ RUNTIME_MODE = text_option(
     "execution.runtime-mode",
     "streaming",
     "'streaming', or 'batch' for the batch meaning of queries over input that ends",
-    ("streaming", "batch", "automatic"),
+    ("streaming", "batch"),
 )
 DYNAMIC_OPTIONS = bool_option("table.dynamic-table-options.enabled", True, "whether OPTIONS hints are allowed")
 
@@ -327,10 +328,15 @@ def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
     return Schema(tuple(fields))
 
 
+def _as_view(view: MaterializedView) -> CatalogView:
+    """A materialized view as the plain view of the same query."""
+    return CatalogView(view.path, view.query, view.text, tuple(c.name for c in view.columns))
+
+
 @dataclass(frozen=True)
 class Binding:
     """The session as the binder sees it. `live`: tables in memory are followed (views), else read as they are now
-    (queries)."""
+    (queries), changes of the open epoch included."""
 
     session: Session
     live: bool
@@ -365,7 +371,12 @@ class Binding:
         found = self.session.catalogs.find(self.session.catalogs.qualify(path))
         if not isinstance(found, MaterializedView):
             return None
-        return CatalogView(found.path, found.query, found.text, tuple(c.name for c in found.columns))
+        return _as_view(found)
+
+    def _stands_for(self, view: MaterializedView, span: Span | None) -> bool:
+        """Whether the query of a view answers for it, because of changes of the open epoch."""
+        session = self.session
+        return stands_for_view(view.storage, session.views, session.memory, session.functions, session.time_zone, span)
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         session = self.session
@@ -388,6 +399,9 @@ class Binding:
             )
         if isinstance(found, MaterializedView):
             session.views.check(found.path)
+            if session.in_epoch and not self.live and self._stands_for(found, span):
+                check_hinted(found.path.name, "a view", options, span)
+                return _as_view(found)
         if isinstance(found, MaterializedView) or found.connector is None:
             session.views.check(found.path)
             what = "a materialized view" if isinstance(found, MaterializedView) else "a table in memory"

@@ -16,8 +16,8 @@ __all__ = ["MemorySink"]
 
 
 class MemorySink:
-    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
-    end."""
+    """Writes to a table. Live: every epoch is published when it is complete (while the session has an
+    epoch open, behind that). Else all of it becomes one epoch at the end."""
 
     def __init__(self, table: MemoryTable, *, live: bool) -> None:
         self.table = table
@@ -61,8 +61,7 @@ class _MemoryWriter:
         if self._live:
             staged = self._take()
             if staged is not None:
-                self._table.apply(staged)
-            self._table.publish()
+                self._table.write_outside(staged)
 
     def _take(self) -> ChangelogBatch | None:
         staged, self._staged = self._staged, []
@@ -83,7 +82,7 @@ class _MemoryWriter:
                 hint="start the job anew, or have it write to a table with a connector",
             )
         for key in committable["changes"]:
-            self._table.apply_prepared(key)
+            self._table.apply_prepared(key, outside=self._live)
             if key in self._unpublished:
                 self._unpublished.remove(key)
 

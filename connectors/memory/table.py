@@ -2,7 +2,8 @@
 
 It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get
 the contents first and then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are
-applied at once (so that UPDATE and DELETE see them) and published together.
+applied at once, so that the session's statements see them, and published together; followers, and whoever begins to
+follow, see the contents before them. `rollback` brings those back.
 """
 
 from __future__ import annotations
@@ -71,15 +72,8 @@ class MemoryTable:
         self.primary_key = tuple(primary_key)
         self.append_only = append_only
         self._history = history
-        positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
-        self._key_positions = positions
-        types = [schema[i].type.arrow for i in positions]
-        self._index = KeyIndex(types, exact=not primary_key)
-        self._rows = ColumnStore([f.type.arrow for f in schema])
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._order = np.zeros(0, dtype=np.int64)
-        self._appended: list[pa.RecordBatch] = []
-        self._next = 0
+        self._key_positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
+        self._clear()
         self._readers: list[MemoryReader] = []
         self.watermark = MIN_WATERMARK
         self.idle = False
@@ -87,8 +81,9 @@ class MemoryTable:
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
         self._committed: pa.Table | None = None
-        self._read: weakref.ref[pa.Table] | None = None
         self._in_epoch = False
+        self._outside: list[ChangelogBatch] = []
+        """Changes of others than the session, which wait for the end of its epoch."""
         self.token = os.urandom(8).hex()
         """Tells this table, with its rows, from one of the same name in another process."""
         self._prepared: dict[str, ChangelogBatch] = {}
@@ -134,6 +129,15 @@ class MemoryTable:
         else:
             self._apply_bag(batch)
             self._unpublished.append(batch)
+
+    def write_outside(self, batch: ChangelogBatch) -> None:
+        """A step of changes that is no statement of the session: published at once, or behind its open epoch, so that
+        it is no part of that."""
+        if self._in_epoch:
+            self._outside.append(batch)
+        else:
+            self.apply(batch)
+            self.publish()
 
     def _append(self, rows: pa.RecordBatch) -> None:
         """Small batches become one with the one before that is no larger, so that there are few of them."""
@@ -199,8 +203,41 @@ class MemoryTable:
         self._order = grown(self._order, size)
 
     def begin_epoch(self) -> None:
-        """Hold back what follows from readers and from `committed_contents` until `publish`."""
+        """Hold back what follows from readers and from `committed_contents` until `publish` or `rollback`."""
         self._in_epoch = True
+
+    @property
+    def has_open_changes(self) -> bool:
+        """Whether the open epoch has changed it."""
+        return self._committed is not None
+
+    def rollback(self) -> None:
+        """Forget the changes of the open epoch. What others have written meanwhile becomes unpublished changes."""
+        before, self._committed = self._committed, None
+        if before is not None:
+            self._clear()
+            self._unpublished = []
+            rows = before.combine_chunks().to_batches()
+            if rows:
+                self.apply(ChangelogBatch(rows[0]))
+            self._unpublished = []
+        self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        self._in_epoch, self._committed = False, None
+        waiting, self._outside = self._outside, []
+        for batch in waiting:
+            self.apply(batch)
+
+    def _clear(self) -> None:
+        types = [self.schema[i].type.arrow for i in self._key_positions]
+        self._index = KeyIndex(types, exact=not self.primary_key)
+        self._rows = ColumnStore([f.type.arrow for f in self.schema])
+        self._counts = np.zeros(0, dtype=np.int64)
+        self._order = np.zeros(0, dtype=np.int64)
+        self._appended: list[pa.RecordBatch] = []
+        self._next = 0
+        self._read: weakref.ref[pa.Table] | None = None
 
     def publish(self) -> bool:
         """The changes since the last time become one epoch for every follower; tells whether there were any."""
@@ -211,8 +248,7 @@ class MemoryTable:
 
     def unpublished(self, cut: Callable[[ChangelogBatch], list[ChangelogBatch]]) -> list[ChangelogBatch]:
         """Take the changes since the last time, cut into steps that the caller delivers."""
-        self._in_epoch = False
-        self._committed = None
+        self._end_epoch()
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
         return cut(ChangelogBatch.concat(changes)) if changes else []
 
@@ -235,11 +271,14 @@ class MemoryTable:
         self._prepared[key] = batch
         return key
 
-    def apply_prepared(self, key: str) -> None:
-        """Apply what was kept; nothing happens when it is not there any more."""
+    def apply_prepared(self, key: str, *, outside: bool = False) -> None:
+        """Apply what was kept; nothing happens when it is not there any more. `outside`: see `write_outside`."""
         batch = self._prepared.get(key)
         if batch is not None:
-            self.apply(batch)
+            if outside and self._in_epoch:
+                self.write_outside(batch)
+            else:
+                self.apply(batch)
             del self._prepared[key]
 
     def forget_prepared(self, writer: str) -> None:
@@ -278,16 +317,6 @@ class MemoryTable:
     def committed_contents(self) -> pa.Table:
         """The contents after the last complete epoch."""
         return self.contents() if self._committed is None else self._committed
-
-    def hold(self) -> pa.Table | None:
-        """Let `committed_contents` be the contents now, changes of the open epoch included; give what it gives to
-        `release`."""
-        committed, self._committed = self._committed, None
-        return committed
-
-    def release(self, committed: pa.Table | None) -> None:
-        """Undo `hold`."""
-        self._committed = committed
 
     @property
     def _arrow_schema(self) -> pa.Schema:
@@ -336,8 +365,8 @@ class MemoryTable:
         return requested
 
     def snapshot(self) -> TableSnapshot:
-        """The contents of the last complete epoch as a bounded table."""
-        return TableSnapshot(self.name, self.schema, self.committed_contents())
+        """The contents now, changes of the open epoch included, as a bounded table: what the session's statements read."""
+        return TableSnapshot(self.name, self.schema, self.contents())
 
 
 class MemoryReader:

@@ -62,7 +62,7 @@ def _(plan: n.Aggregate, run: Lowering, demand: Demand) -> Lowered:
     source, keys, specs = aggregate_input(
         run, run.input(plan, 0), plan.group, [call for _, call in plan.calls], run.retracts(plan.input)
     )
-    ttl = run.ttl if plan.ttl is None else plan.ttl
+    ttl = run.ttl_of(plan.ttl)
     schema, ids = schema_of(plan.columns), tuple(c.id for c in plan.columns)
     if not plan.columns:
         # An edge has at least one column: the group of all rows is that of a constant.

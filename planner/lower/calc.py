@@ -14,6 +14,7 @@ from runtime.expr.nodes import TRUE
 from runtime.plan.nodes import (
     ChangelogNormalizeExec,
     DropUpdateBeforeExec,
+    FinalRowsExec,
     PhysicalNode,
     SourceExec,
     ValuesExec,
@@ -75,6 +76,9 @@ def _as_demanded(plan: n.Scan, table: SourceTable, source: SourceExec, run: Lowe
             span=plan.span,
             hint="declare PRIMARY KEY (...) NOT ENFORCED",
         )
+    if run.traits.batch:
+        told = keys if given.is_upsert or given.key_only_deletes or run.context.options.get(CDC_DUPLICATES) else None
+        return FinalRowsExec(source, told, source.schema, APPEND)
     kinds = changes(plan, run.traits)
     if keys is not None and run.context.options.get(CDC_DUPLICATES):
         return _normalized(source, keys, kinds.mode(before=demand.before), run)

@@ -95,7 +95,7 @@ def _row_key(plan: LogicalNode, source: Lowered, run: Lowering) -> tuple[int, ..
 
 def _join_ttl(plan: n.Join, run: Lowering) -> tuple[int, int]:
     hints = {side.lower(): parse_duration(text) for side, text in plan.hints if side.lower() in ("left", "right")}
-    return hints.get("left", run.ttl), hints.get("right", run.ttl)
+    return run.ttl_of(hints.get("left")), run.ttl_of(hints.get("right"))
 
 
 @lower_node.register
@@ -174,7 +174,9 @@ def _(plan: n.TemporalJoin, run: Lowering, demand: Demand) -> Lowered:
     keyed = _version_key(plan, pairs, run)
     keys = [p for p in keyed if not p.null_safe]
     others = [Call("=", (p.left, p.right), TRUE.type) for p in pairs if p not in keys]
-    right = run.input(plan.with_(right=_all_versions(plan.right, run)), 1, demand)
+    # In batch mode, too, the versions are what is joined, not the last of them.
+    following = run.following() if run.traits.batch else run
+    right = following.input(plan.with_(right=_all_versions(plan.right, following)), 1, demand)
     sides = _sides(run, run.input(plan, 0, demand), right, keys, [*others, *rest])
     node = TemporalJoinExec(
         sides.left.node,

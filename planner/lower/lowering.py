@@ -132,7 +132,16 @@ class Lowering:
     @property
     def ttl(self) -> int:
         """Milliseconds after which idle state is dropped; 0 never."""
-        return self.context.options.get(STATE_TTL)
+        return 0 if self.traits.batch else self.context.options.get(STATE_TTL)
+
+    def ttl_of(self, hinted: int | None) -> int:
+        """The same for a node for which a hint may say something else. In batch mode nothing is dropped."""
+        return self.ttl if hinted is None or self.traits.batch else hinted
+
+    def following(self) -> Lowering:
+        """Lowering for what is read change by change in batch mode, too."""
+        context = self.context
+        return Lowering(LowerContext(TraitContext(context.functions, context.options), context.time_zone))
 
     def projected(self, source: Lowered, condition: Expr | None, items: Sequence[tuple[Column, Expr]]) -> Lowered:
         """Filter and project: expressions over the logical columns of `source`."""

@@ -56,7 +56,7 @@ def _(plan: n.TopN, run: Lowering, demand: Demand) -> Lowered:
         _row_key(plan.input, source, run),
         schema,
         run.mode(plan, demand),
-        run.ttl if plan.ttl is None else plan.ttl,
+        run.ttl_of(plan.ttl),
     )
     return run.restored(Lowered(node, ids), plan.columns)
 
@@ -72,7 +72,7 @@ def _(plan: n.Deduplicate, run: Lowering, demand: Demand) -> Lowered:
         plan.keep_last,
         source.node.schema,
         run.mode(plan, demand),
-        run.ttl if plan.ttl is None else plan.ttl,
+        run.ttl_of(plan.ttl),
     )
     return Lowered(node, source.ids)
 
@@ -117,7 +117,7 @@ def _keeps_last(plan: n.WindowTopN) -> bool:
 
 @lower_node.register
 def _(plan: n.Sort, run: Lowering, demand: Demand) -> Lowered:
-    if plan.limit is None and plan.offset == 0:
+    if plan.limit is None and plan.offset == 0 and not run.traits.batch:
         return _sort_all(plan, run)
     source, order = run.sort_specs(run.input(plan, 0), plan.keys)
     end = None if plan.limit is None else plan.offset + plan.limit
@@ -190,7 +190,7 @@ def _(plan: n.Over, run: Lowering, demand: Demand) -> Lowered:
         )
     current = run.input(plan, 0)
     appends = is_append_only(plan.input, run.traits)
-    ttl = run.ttl if plan.ttl is None else plan.ttl
+    ttl = run.ttl_of(plan.ttl)
     for (partition, order, frame), calls in groups.items():
         current = _over(run, current, partition, order, frame, calls, appends, ttl)
         appends = appends and current.node.mode.is_append_only
@@ -225,6 +225,6 @@ def _over(
         )
     columns = [c for c, _ in calls]
     schema = Schema((*source.node.schema.fields, *schema_of(columns).fields))
-    mode = APPEND if rowtime or proctime else RETRACT
+    mode = APPEND if rowtime or proctime or run.traits.batch else RETRACT
     node = OverAggregateExec(source.node, keys, specs, frame, aggregates, rowtime, proctime, schema, mode, ttl)
     return Lowered(node, source.ids + tuple(c.id for c in columns))

@@ -135,9 +135,11 @@ def _forced(plan: n.Sink, run: Lowering) -> bool:
 def _materialized(plan: n.Sink, node: PhysicalNode, run: Lowering) -> PhysicalNode:
     key = tuple(plan.table.schema.index_of(name) for name in plan.table.primary_key)
     action = plan.on_conflict or "DEDUPLICATE"
-    if action == "DEDUPLICATE":
-        return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
     appends = node.mode.is_append_only
+    if action == "DEDUPLICATE":
+        if run.traits.batch:
+            return SinkMaterializeExec(node, key, node.schema, APPEND, waits=True)
+        return SinkMaterializeExec(node, key, node.schema, UPSERT, run.ttl)
     unique = None if appends else _identity(plan, run)
     mode = APPEND if appends else UPSERT
     waits = is_bounded(plan.input, run.traits) or has_watermark(plan.input, run.traits)

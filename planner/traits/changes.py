@@ -48,8 +48,9 @@ ALL_CHANGES: Final = Changes(True, True)
 
 
 def changes(plan: LogicalNode, context: TraitContext) -> Changes:
-    """What may happen to the rows of a plan after they were inserted."""
-    return context.derive(_derive, plan)
+    """What may happen to the rows of a plan after they were inserted: nothing in batch mode, where rows wait until they
+    are final (`runtime/plan/at_end.py`)."""
+    return INSERTS if context.batch else context.derive(_derive, plan)
 
 
 def is_append_only(plan: LogicalNode, context: TraitContext) -> bool:

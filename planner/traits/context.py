@@ -21,11 +21,16 @@ T = TypeVar("T")
 
 class TraitContext:
     """The surroundings of one planning run. Plans are immutable, so an answer stays true as long as the context
-    lives."""
+    lives.
 
-    __slots__ = ("_answers", "functions", "options")
+    `batch`: the input ends, and only the answer over all of it is wanted: every node gives insertions alone, what could
+    still change at the end of the input.
+    """
 
-    def __init__(self, functions: FunctionRegistry, options: Options | None = None) -> None:
+    __slots__ = ("_answers", "batch", "functions", "options")
+
+    def __init__(self, functions: FunctionRegistry, options: Options | None = None, *, batch: bool = False) -> None:
+        self.batch = batch
         self.functions = functions
         self.options = options or Options()
         self._answers: dict[tuple[object, LogicalNode], Any] = {}

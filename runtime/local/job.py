@@ -145,6 +145,16 @@ class Job:
             raise
 
     @property
+    def roots(self) -> Sequence[PhysicalNode]:
+        """The plans that it runs."""
+        return self._roots
+
+    @property
+    def time_zone(self) -> str:
+        """The time zone in which it computes."""
+        return self._settings.time_zone
+
+    @property
     def bounded(self) -> bool:
         """Whether the input ends by itself."""
         return all(s.node.table.bounded for s in self._sources)

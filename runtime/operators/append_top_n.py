@@ -18,6 +18,7 @@ from runtime.kernels.sort import run_starts, sort_words
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.touched_table import touched_table
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
@@ -48,7 +49,7 @@ class AppendTopNOperator(Operator):
     A partition that no row has entered for longer than the node's `ttl` is forgotten; nothing is sent for that.
 
     Costs a sort of the rows that survive the first step. Ties rank by arrival, so a row equal to the n-th is dropped.
-    Output as `TopNOperator`'s.
+    Output as `TopNOperator`'s; in a batch plan all rows once, at the end of the input.
     """
 
     def __init__(self, node: TopNExec, context: OperatorContext) -> None:
@@ -56,6 +57,7 @@ class AppendTopNOperator(Operator):
         assert node.end is not None
         self._node = node
         self._n = node.end
+        self._at_end = emits_at_end(node)
         schema = node.input.schema
         self._keys = KeyIndex.of(schema, node.partition)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
@@ -133,8 +135,20 @@ class AppendTopNOperator(Operator):
         if self._idle is not None:
             self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
-        if batch is None or not len(batch):
+        output = None if batch is None or not len(batch) else self._take_in(batch, time)
+        if not self._at_end:
+            return output
+        if not time.ends:
             return None
+        after = self._best[self._keys.live_slots()]
+        return self._difference(np.full_like(after, -1), after)
+
+    def _difference(self, before: np.ndarray, after: np.ndarray) -> ChangelogBatch | None:
+        if self._node.rank_column:
+            return self._ranks_that_changed(before, after)
+        return self._rows_that_changed(before, after)
+
+    def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
         keys, is_new = self._keys.insert([batch.column(i) for i in self._node.partition], len(batch))
         self._grow(keys[is_new])
         words = self._encode(batch.columns)
@@ -148,14 +162,11 @@ class AppendTopNOperator(Operator):
         before = self._best[touched]
         after, gone = self._merged(batch, rows, owner, words, before)
         self._best[touched] = after
-        # In order of first touch, so that what comes out does not depend on where state stands.
-        order = np.argsort(np.minimum.reduceat(rows, begins))
-        before, after = before[order], after[order]
-        output = (
-            self._ranks_that_changed(before, after)
-            if self._node.rank_column
-            else self._rows_that_changed(before, after)
-        )
+        output = None
+        if not self._at_end:
+            # In order of first touch, so that what comes out does not depend on where state stands.
+            order = np.argsort(np.minimum.reduceat(rows, begins))
+            output = self._difference(before[order], after[order])
         self._free(gone)
         if self._idle is not None:
             self._idle.touch(touched, time.processing_time)

@@ -10,6 +10,7 @@ from runtime.operators.calc import CalcOperator
 from runtime.operators.changelog_normalize import ChangelogNormalizeOperator
 from runtime.operators.deduplicate_changes import deduplicate_operator
 from runtime.operators.expand import ExpandOperator
+from runtime.operators.final_rows import FinalRowsOperator
 from runtime.operators.group_aggregate import GroupAggregateOperator
 from runtime.operators.hash_join import HashJoinOperator
 from runtime.operators.interval_join import IntervalJoinOperator
@@ -41,6 +42,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], Callable[[Any, OperatorContext], Opera
     plan.UnionExec: UnionOperator,
     plan.DropUpdateBeforeExec: DropUpdateBeforeOperator,
     plan.ChangelogNormalizeExec: ChangelogNormalizeOperator,
+    plan.FinalRowsExec: FinalRowsOperator,
     plan.UnnestExec: UnnestOperator,
     plan.GroupAggregateExec: GroupAggregateOperator,
     plan.WindowAggregateExec: WindowAggregateOperator,

@@ -17,6 +17,7 @@ from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import DeduplicateExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
@@ -237,13 +238,15 @@ class KeepLastOperator(Operator):
     """The newest row of each key: by event time (of equal times the last to arrive; older rows change nothing), or by
     arrival.
 
-    `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes. State: one row per key, at a
+    `+I` for a new key, then `-U`/`+U` (or `+U` alone) per epoch in which the row changes; in a batch plan the row of each
+    key once, at the end of the input. State: one row per key, at a
     slot of its own, so that a row stays as it is until another one takes its place (`HeldRows`).
     """
 
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         self._node = node
         self._context = context
+        self._at_end = emits_at_end(node)
         self._keys = KeyIndex.of(node.schema, node.keys)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._rows = ColumnStore([f.type.arrow for f in node.schema])
@@ -312,8 +315,13 @@ class KeepLastOperator(Operator):
             self._keys.remove(expired)
             self._table.freed(expired)
         (batch,) = inputs
-        if batch is None or not len(batch):
-            return None
+        output = None if batch is None or not len(batch) else self._take_in(batch, time)
+        if not self._at_end:
+            return output
+        slots = self._keys.live_slots() if time.ends else []
+        return ChangelogBatch.of(self._rows.take(self._row_of[slots]), self._node.schema) if len(slots) else None
+
+    def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
         batch, at = self._timed(batch)
         if not len(batch):
             return None
@@ -346,7 +354,7 @@ class KeepLastOperator(Operator):
         self._table.wrote(slot)
         if self._idle is not None:
             self._idle.touch(slot, time.processing_time)
-        return output if len(output) else None
+        return output if len(output) and not self._at_end else None
 
     def _put(self, slots: np.ndarray, rows: Sequence[pa.Array]) -> None:
         self._row_of = grown(self._row_of, self._keys.capacity, 0)

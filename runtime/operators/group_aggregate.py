@@ -20,6 +20,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import GroupAggregateExec
 from runtime.plan.state import column_names
 from runtime.state.keyed_state import KeyedState
@@ -36,7 +37,8 @@ class GroupAggregateOperator(Operator):
         appears, `-U` and `+U` (only `+U` when nobody needs old images) when its result changed, `-D` when its last
         row is taken back. An unchanged result is not sent again, unless state expires (`ttl`): then downstream state
         must stay fresh. Without calls (DISTINCT) a group only appears and vanishes. A row taken back from a group
-        that is not there (it expired) is ignored, as in Flink.
+        that is not there (it expired) is ignored, as in Flink. In a batch plan every group comes once, at the end of the
+        input.
     """
 
     def __init__(self, node: GroupAggregateExec, context: OperatorContext) -> None:
@@ -51,6 +53,7 @@ class GroupAggregateOperator(Operator):
         self._aggregates = AggregateSet(node.calls, source.types)
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
+        self._at_end = emits_at_end(node)
         self._next_seq = 0
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         names = column_names(source)
@@ -126,9 +129,21 @@ class GroupAggregateOperator(Operator):
         if self._idle is not None:
             # Without a change downstream: Flink's rule.
             self._forget(self._idle.expired(time.processing_time))
+        if self._at_end:
+            for batch in inputs:
+                if batch is not None and len(batch):
+                    self._take_in(batch, time)
+            return self._all() if time.ends else None
         (batch,) = inputs
-        if batch is None or not len(batch):
+        return None if batch is None or not len(batch) else self._take_in(batch, time)
+
+    def _all(self) -> ChangelogBatch | None:
+        slots = self._index.live_slots()
+        if not len(slots):
             return None
+        return ChangelogBatch.of([*self._key_store.take(slots), *self._aggregates.results(slots)], self._node.schema)
+
+    def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
         signs = None if batch.kinds is None else batch.signs()
         columns = [c if i in self._keys else plain_column(c) for i, c in enumerate(batch.columns)]
         words = self._encoder.encode([columns[i] for i in self._keys], len(batch))
@@ -160,7 +175,7 @@ class GroupAggregateOperator(Operator):
             take = pa.array(first[fresh])
             self._key_store.put(touched[fresh], [columns[i].take(take) for i in self._keys])
         old_slots = touched[~fresh]
-        old = self._aggregates.results(old_slots)
+        old = [] if self._at_end else self._aggregates.results(old_slots)
         seqs = np.arange(self._next_seq, self._next_seq + len(slots), dtype=np.int64)
         self._next_seq += len(slots)
         self._aggregates.update(slots, signs, columns, seqs)
@@ -169,8 +184,9 @@ class GroupAggregateOperator(Operator):
             self._live.add(slots, signs)
             gone = self._live.at(touched) <= 0
         self._groups.wrote(touched)
-        new = self._aggregates.results(touched)
-        output = self._changes(touched, fresh, gone, old, new)
+        output = None
+        if not self._at_end:
+            output = self._changes(touched, fresh, gone, old, self._aggregates.results(touched))
         if gone.any():
             self._forget(touched[gone])
         if self._idle is not None:

@@ -4,6 +4,9 @@ The changes of an epoch are first taken into both sides; then each pair of rows 
 once, and gives the difference of its multiplicities after and before. So whatever comes and goes within an epoch, the
 output is the difference of two batch answers, never the flip-flops of padded rows that Flink emits record by record.
 
+In a batch plan both inputs only grow, so that a pair is final when it is found; what matches nothing is known, and sent,
+at the end of the inputs.
+
 Output that is more than one batch comes in pieces: first all that is taken back, then, looking at the pairs once more,
 what is new. So of a key that matches a million rows no more than a piece is ever in memory.
 """
@@ -26,6 +29,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
@@ -92,6 +96,7 @@ class HashJoinOperator(PiecewiseOperator):
             plain,
         )
         self._kind = kind
+        self._at_end = emits_at_end(node)
         self._schema = node.schema
         rows = context.options.get(PIECE_MAX_ROWS)
         sides = self._left.rows, self._right.rows
@@ -160,10 +165,24 @@ class HashJoinOperator(PiecewiseOperator):
         if not len(changed[0]) and not len(changed[1]):
             self._forget(fresh_keys)
             yield from self._finish(lone) if self._output.fits(lone) else self._output.sliced(lone)
-            return
-        yield from self._join(changed[0], changed[1], lone, time)
-        lost = [self._left.rows.settle(changed[0]), self._right.rows.settle(changed[1])]
-        self._forget(lost + fresh_keys)
+        else:
+            yield from self._join(changed[0], changed[1], lone, time)
+            lost = [self._left.rows.settle(changed[0]), self._right.rows.settle(changed[1])]
+            self._forget(lost + fresh_keys)
+        if self._at_end and time.ends:
+            yield from self._without_match()
+
+    def _without_match(self) -> Iterator[ChangelogBatch]:
+        """The rows of kept sides that match nothing, once both inputs have ended."""
+        left, right = self._left, self._right
+        for side, other, add in ((left, right, self._output.add_left), (right, left, self._output.add_right)):
+            if side.kept:
+                slots = side.rows.live_slots()
+                slots = slots[side.matches(slots, other) == 0]
+                for start in range(0, len(slots), _PAIRS):
+                    part = slots[start : start + _PAIRS]
+                    add(part, side.rows.count[part])
+                    yield from self._output.pieces()
 
     @property
     def state_size(self) -> StateSize:
@@ -253,6 +272,8 @@ class HashJoinOperator(PiecewiseOperator):
                 slots, old, now = side.flipped_by_count(mine)
             count = side.rows.count[slots]
             before = count - side.rows.delta[slots]
+            if self._at_end:
+                continue
             shows_old, shows_now = (old > 0, now > 0) if self._kind is JoinKind.SEMI else (old == 0, now == 0)
             found.append((add, slots, count * shows_now - before * shows_old))
         return found
@@ -451,6 +472,10 @@ class _Side:
         if self._counts_matches and len(slots):
             add_at(self._shift, slots, by)
             self._touched.append(slots)
+
+    def matches(self, slots: np.ndarray, other: _Side) -> np.ndarray:
+        """How many rows of the other side each row matches."""
+        return self._matches[slots] if self._counts_matches else other.rows.totals(self.rows.key[slots])[0]
 
     def flipped_by_count(self, changed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The changed rows, and the others that lost their last or got their first match: slots, matches before,

@@ -19,6 +19,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.clock import MAX_WATERMARK
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.state.keyed_state import KeyedState
@@ -72,6 +73,11 @@ class EpochTime:
     previous_watermark: int
     processing_time: int
     splits: SplitRows | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the inputs come to their end with this epoch."""
+        return self.watermark == MAX_WATERMARK and self.previous_watermark != MAX_WATERMARK
 
 
 @dataclass(frozen=True, slots=True)

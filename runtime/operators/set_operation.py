@@ -14,6 +14,7 @@ from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
 from runtime.state.keyed import KeyIndex
@@ -22,13 +23,15 @@ from runtime.state.table import StateTable, every_row
 
 __all__ = ["SetOperationOperator"]
 
+_NONE = np.empty(0, np.int64)
+
 
 class SetOperationOperator(Operator):
     """`SetOperationExec`: how often each distinct row is on either side; an epoch gives the difference of the
     resulting multiplicities.
 
     NULL equals NULL. Both inputs must give full images. A row that no change has come to for longer than the node's `ttl`
-    is forgotten; nothing is sent for that.
+    is forgotten; nothing is sent for that. In a batch plan the rows come once, at the end of the input.
 
     Raises:
         InternalError: an input is an upsert stream.
@@ -42,6 +45,7 @@ class SetOperationOperator(Operator):
         self._intersect = node.kind == "INTERSECT"
         self._all = node.all
         self._delete = UPDATE_BEFORE if node.mode.update_before and not node.mode.delete else DELETE
+        self._at_end = emits_at_end(node)
         self._index = KeyIndex(types)
         self._store = ColumnStore(types)
         self._types = types
@@ -91,6 +95,13 @@ class SetOperationOperator(Operator):
             expired = self._idle.expired(time.processing_time)
             self._drop(expired)
             self._table.freed(expired)
+        output = self._take_in(inputs, time)
+        if not self._at_end:
+            return output
+        slots = self._index.live_slots() if time.ends else _NONE
+        return self._output(slots, self._multiplicity(slots))
+
+    def _take_in(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         parts = [(side, batch) for side, batch in enumerate(inputs) if batch is not None and len(batch)]
         if not parts:
             return None
@@ -110,8 +121,7 @@ class SetOperationOperator(Operator):
             start += len(batch)
         # What is taken back but was never there is passed over.
         self._counts[touched] = np.maximum(self._counts[touched], 0)
-        change = self._multiplicity(touched) - before
-        output = self._output(touched, change)
+        output = None if self._at_end else self._output(touched, self._multiplicity(touched) - before)
         gone = touched[(self._counts[touched] == 0).all(axis=1)]
         self._drop(gone)
         if self._idle is not None:

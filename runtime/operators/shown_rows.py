@@ -33,6 +33,8 @@ class ShownRowsOperator(Operator, Generic[Shown]):
 
         before = shown rows; apply the changes; after = shown rows; send the difference
 
+    `at_end` (in a batch plan): nothing but the rows shown at the end of the input.
+
     A partition that no change has come to for longer than `ttl` milliseconds (0: for ever) is forgotten; nothing is
     sent for that. Subclasses say which rows are shown, and what the difference of two such answers is.
     """
@@ -47,7 +49,9 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         *,
         images: bool = False,
         ttl: int = 0,
+        at_end: bool = False,
     ) -> None:
+        self._at_end = at_end
         self._partition = tuple(partition)
         self._schema_of_rows = schema
         self._keys = KeyIndex.of(schema, self._partition)
@@ -84,8 +88,15 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         if self._idle is not None:
             self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
-        if batch is None or not len(batch):
+        output = None if batch is None or not len(batch) else self._take_in(batch, time)
+        if not self._at_end:
+            return output
+        if not time.ends:
             return None
+        partitions = self._keys.live_slots()
+        return self._difference(self._nothing(partitions), self._shown(partitions))
+
+    def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
         keys, _ = self._keys.insert([batch.column(i) for i in self._partition], len(batch))
         # In order of first touch, so that what comes out does not depend on where state stands.
         partitions = np.concatenate((keys, self._rows.keys_left(batch)))
@@ -94,7 +105,7 @@ class ShownRowsOperator(Operator, Generic[Shown]):
         changed = self._rows.apply(batch, keys)
         after = self._shown(partitions)
         changed = self._forget(changed, before, after)
-        output = self._difference(before, after)
+        output = None if self._at_end else self._difference(before, after)
         self._rows.settle(changed)
         totals, _ = self._rows.totals(partitions)
         empty = partitions[totals == 0]
@@ -118,6 +129,10 @@ class ShownRowsOperator(Operator, Generic[Shown]):
 
     def _shown(self, partitions: np.ndarray) -> Shown:
         """The rows of the partitions that are shown now."""
+        raise NotImplementedError
+
+    def _nothing(self, partitions: np.ndarray) -> Shown:
+        """What is shown of partitions that have no rows."""
         raise NotImplementedError
 
     def _difference(self, before: Shown, after: Shown) -> ChangelogBatch | None:

@@ -14,6 +14,7 @@ from runtime.operators.append_top_n import AppendTopNOperator, keeps_few
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.shown_rows import ShownRowsOperator
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import TopNExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.rows import Identity
@@ -49,12 +50,17 @@ class TopNOperator(ShownRowsOperator[Ranked]):
             node.unique or (),
             images=images,
             ttl=node.ttl,
+            at_end=emits_at_end(node),
         )
         self._node = node
         self._append_only = mode.is_append_only
 
     def _shown(self, partitions: np.ndarray) -> Ranked:
         return ranked_rows(self._rows, partitions, self._node.function, 1, self._node.end)
+
+    def _nothing(self, partitions: np.ndarray) -> Ranked:
+        nothing = np.empty(0, np.int64)
+        return Ranked(nothing, nothing, nothing)
 
     def _difference(self, before: Ranked, after: Ranked) -> ChangelogBatch | None:
         return self._with_rank(before, after) if self._node.rank_column else self._without_rank(before, after)

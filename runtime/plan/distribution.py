@@ -11,6 +11,7 @@ from typing import Any
 from runtime.core.changelog import ChangelogMode
 from runtime.kernels.arrow_buffers import is_bytes_like, is_fixed
 from runtime.plan import nodes as p
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.windows import SessionWindow
 
@@ -29,9 +30,9 @@ def distribution(node: PhysicalNode) -> Keys | None:
 
 def leaves_memory(node: PhysicalNode) -> bool:
     """Whether keys that are not in use may be kept outside of memory: all that the operator keeps is by key and changes
-    with rows of its key alone (or expires), every change tells the key, and no part of the key is an array, map or
-    row."""
-    if type(node) not in _BY_KEY_ALONE:
+    with rows of its key alone (or expires), every change tells the key, no part of the key is an array, map or
+    row, and not all keys are asked for at the end of the input."""
+    if type(node) not in _BY_KEY_ALONE or emits_at_end(node):
         return False
     if isinstance(node, p.DeduplicateExec):
         # The first row by time waits for the watermark.
@@ -91,6 +92,10 @@ def _normalize(node: p.ChangelogNormalizeExec) -> Keys | None:
     return (node.keys,)
 
 
+def _final_rows(node: p.FinalRowsExec) -> Keys | None:
+    return (tuple(range(len(node.schema))) if node.keys is None else node.keys,)
+
+
 def _set_operation(node: p.SetOperationExec) -> Keys | None:
     every = tuple(range(len(node.schema)))
     told = _told(node.left.mode, every, None) and _told(node.right.mode, every, None)
@@ -128,6 +133,7 @@ _KEYS: dict[type[PhysicalNode], Callable[[Any], Keys | None]] = {
     p.OverAggregateExec: _one("partition"),
     p.SetOperationExec: _set_operation,
     p.ChangelogNormalizeExec: _normalize,
+    p.FinalRowsExec: _final_rows,
     p.SinkMaterializeExec: _one("keys"),
     p.WindowTableExec: _window_table,
 }

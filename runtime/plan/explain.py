@@ -387,6 +387,7 @@ _LINES: dict[type[PhysicalNode], Callable[..., str]] = {
     p.LimitExec: _limit,
     p.SetOperationExec: lambda n: f"{n.kind}{' ALL' if n.all else ''}",
     p.UnnestExec: _unnest,
+    p.FinalRowsExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})" if n.keys else "",
     p.ChangelogNormalizeExec: lambda n: f"by ({_columns(n.keys, n.input.schema)})",
     p.DropUpdateBeforeExec: _drop,
     p.SinkMaterializeExec: _sink_materialize,

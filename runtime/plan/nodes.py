@@ -27,6 +27,7 @@ __all__ = [
     "DeduplicateExec",
     "DropUpdateBeforeExec",
     "ExpandExec",
+    "FinalRowsExec",
     "GroupAggregateExec",
     "HashJoinExec",
     "IntervalJoinExec",
@@ -364,6 +365,19 @@ class ChangelogNormalizeExec(PhysicalNode):
     schema: Schema
     mode: ChangelogMode
     ttl: int = 0
+
+
+@node
+class FinalRowsExec(PhysicalNode):
+    """The rows that are there when the input has ended, as insertions: a changelog as a batch query reads it.
+
+    `keys`: positions of the unique key by which changes are told, None where they carry whole rows.
+    """
+
+    input: PhysicalNode
+    keys: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
 
 
 @node

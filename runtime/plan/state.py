@@ -259,6 +259,10 @@ def _normalize(node: p.ChangelogNormalizeExec) -> tuple[StateTable, ...]:
     return (StateTable("rows", f"one row by {_by(node.input.schema, node.keys)}", _ttl(node.ttl, KEYS)),)
 
 
+def _final_rows(node: p.FinalRowsExec) -> tuple[StateTable, ...]:
+    return (StateTable("rows", "the rows that are there", KEYS if node.keys else NOTHING),)
+
+
 def _materialize(node: p.SinkMaterializeExec) -> tuple[StateTable, ...]:
     by = _by(node.input.schema, node.keys)
     if node.on_conflict != "DEDUPLICATE":
@@ -295,6 +299,7 @@ _TABLES: dict[type[PhysicalNode], Callable[..., tuple[StateTable, ...]]] = {
     p.LimitExec: _limit,
     p.SetOperationExec: _set_operation,
     p.ChangelogNormalizeExec: _normalize,
+    p.FinalRowsExec: _final_rows,
     p.SinkMaterializeExec: _materialize,
     p.WindowTableExec: _window_table,
 }

@@ -28,10 +28,11 @@ TYPES = {
 }  # fmt: skip
 """Types of other systems, and what they are here."""
 
-_EPOCHS = "each statement takes effect by itself; BEGIN EPOCH and END EPOCH hold several changes together"
+_EPOCHS = (
+    "each statement takes effect by itself; BEGIN EPOCH .. END EPOCH (or ROLLBACK EPOCH) holds several changes together"
+)
 FOREIGN = {
     "COMMIT": _EPOCHS,
-    "ROLLBACK": _EPOCHS,
     "START": _EPOCHS,
     "MERGE": "a table with a primary key keeps the last row of each key: write INSERT INTO",
     "UPSERT": "a table with a primary key keeps the last row of each key: write INSERT INTO",

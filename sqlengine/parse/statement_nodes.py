@@ -106,6 +106,7 @@ __all__ = [
     "DropTable",
     "DropView",
     "EndEpoch",
+    "RollbackEpoch",
     "ExecutePlan",
     "Explain",
     "ExpressionText",
@@ -218,6 +219,11 @@ class BeginEpoch(Statement):
 @node
 class EndEpoch(Statement):
     """`END EPOCH`."""
+
+
+@node
+class RollbackEpoch(Statement):
+    """`ROLLBACK EPOCH`: the changes since BEGIN EPOCH are forgotten."""
 
 
 @node

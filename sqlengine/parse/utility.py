@@ -40,6 +40,7 @@ UTILITY_WORDS = frozenset(
         "LOAD",
         "REMOVE",
         "RESET",
+        "ROLLBACK",
         "SET",
         "SHOW",
         "STOP",
@@ -296,6 +297,9 @@ class _Builder:
 
     def end_epoch(self) -> nodes.EndEpoch:
         return nodes.EndEpoch()
+
+    def rollback_epoch(self) -> nodes.RollbackEpoch:
+        return nodes.RollbackEpoch()
 
     def flush(self) -> nodes.Flush:
         return nodes.Flush()

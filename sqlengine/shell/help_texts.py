@@ -62,7 +62,7 @@ SHOW CREATE {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG | FUNCTION} n
     "RESET": "RESET ['key']",
     "SUBSCRIBE": "SUBSCRIBE TO view      its rows, then its changes as they come, until Ctrl-C",
     "FLUSH": "FLUSH      waits until materialized views have taken the input that is there",
-    "BEGIN EPOCH": "BEGIN EPOCH; changes ...; END EPOCH;      all changes become visible together",
+    "BEGIN EPOCH": "BEGIN EPOCH; changes ...; END EPOCH;      all changes become visible together; ROLLBACK EPOCH forgets them",
     "ANALYZE": "ANALYZE TABLE table COMPUTE STATISTICS [FOR {COLUMNS column, ... | ALL COLUMNS}]",
     "STOP JOB": "STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",
     "CREATE SAVEPOINT": "CREATE SAVEPOINT ['path'] FOR JOB 'id'",

@@ -1,7 +1,8 @@
 """ANALYZE TABLE: rows are counted and columns measured by a query of the engine, and kept with the table for the planner.
 
-Flink runs it in batch mode only; here the input must end, whatever the mode. What a table in memory holds is what its
-last complete epoch left. Partitioned tables name all their partition columns, with or without a value, as in Flink.
+Flink runs it in batch mode only; here the input must end, whatever the mode. A table in memory is measured as it is now,
+changes of the open epoch included. Partitioned tables name all their partition columns, with or without a value, as in
+Flink.
 """
 
 from __future__ import annotations

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.core.errors import CatalogError, OptionError, SqlEngineError, did_you_mean, pointing_at
+from runtime.core.errors import CatalogError, OptionError, Span, SqlEngineError, did_you_mean, pointing_at
 from runtime.spi.catalog import CatalogRequest
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.foreign import foreign_catalog
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
+from sqlengine.open_views import check_unchanged
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
@@ -113,6 +114,8 @@ def drop_catalog(statement: st.DropCatalog, session: Session) -> Result:
     catalogs = session.catalogs
     if statement.name.text in {c.name for c in catalogs.catalogs()} and statement.name.text != catalogs.current_catalog:
         catalog = catalogs.catalog(statement.name.text)
+        for database in catalog.databases.values():
+            _check_unchanged(database, statement.name.span, session)
         for database in catalog.databases:
             _close_views(session, catalog.name, database)
         for database in catalog.databases.values():
@@ -162,6 +165,7 @@ def alter_database(statement: st.AlterDatabase, session: Session) -> Result:
 def drop_database(statement: st.DropDatabase, session: Session) -> Result:
     catalog, name = _database_path(statement.name, session)
     if statement.cascade and name in session.catalogs.catalog(catalog).databases:
+        _check_unchanged(session.catalogs.database(catalog, name, statement.name.span), statement.name.span, session)
         _close_views(session, catalog, name)
     gone = session.catalogs.drop_database(
         catalog, name, if_exists=statement.if_exists, cascade=statement.cascade, span=statement.name.span
@@ -170,6 +174,12 @@ def drop_database(statement: st.DropDatabase, session: Session) -> Result:
         if isinstance(thing, (CatalogTable, MaterializedView)):
             session.memory.pop(thing.storage, None)
     return Result.ok()
+
+
+def _check_unchanged(database: Database, span: Span | None, session: Session) -> None:
+    for thing in database.objects.values():
+        if isinstance(thing, CatalogTable):
+            check_unchanged(thing.storage, session.memory, span)
 
 
 def _close_views(session: Session, catalog: str, database: str) -> None:

@@ -46,7 +46,8 @@ def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...
 
 def _sections(plans: Sequence[Planned], session: Session, details: tuple[str, ...]) -> str:
     order = next((p.order for p in plans if isinstance(p, PlannedQuery) and p.sorts_shown_rows), ())
-    return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, lower_context(session), order)
+    context = lower_context(session, batch=all(p.batch for p in plans))
+    return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, context, order)
 
 
 def planned(statement: st.Statement, session: Session) -> list[Planned]:

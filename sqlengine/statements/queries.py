@@ -1,4 +1,4 @@
-"""Queries and changes of rows: SELECT, INSERT, UPDATE, DELETE, epochs, FLUSH, SUBSCRIBE."""
+"""Queries and changes of rows: SELECT, INSERT, UPDATE, DELETE, FLUSH, SUBSCRIBE."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ from sqlengine.verify.attach import verify
 
 __all__ = [
     "DML_SYNC",
-    "begin_epoch",
     "delete",
-    "end_epoch",
     "flush",
     "insert",
     "insert_query",
@@ -295,7 +293,7 @@ def update(statement: st.Update, session: Session) -> Result:
                 span=name.span,
                 hint="DELETE the row and INSERT another one",
             )
-    rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema), contents)
+    rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema))
     width = len(names)
     old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
     _check_not_null(contents, new)
@@ -319,7 +317,7 @@ def _check_not_null(contents: MemoryTable, rows: pa.RecordBatch) -> None:
 def delete(statement: st.Delete, session: Session) -> Result:
     """Remove rows of a table in memory, as one epoch."""
     table, contents = _memory_target(session, statement.table, "DELETE")
-    rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema), contents)
+    rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema))
     return _change(
         session,
         contents,
@@ -345,15 +343,11 @@ def truncate(statement: st.Truncate, session: Session) -> Result:
     )
 
 
-def _rows_now(session: Session, query: Tree, contents: MemoryTable) -> pa.RecordBatch:
-    """The answer over the table as it is now, changes of the open epoch included."""
-    committed = contents.hold()
-    try:
-        planned = plan_query(session, query)
-        job = Job("change", [planned.physical], session.job_settings())
-        batches = [output for (output,) in job.epochs() if output is not None]
-    finally:
-        contents.release(committed)
+def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
+    """The answer over the tables as they are now."""
+    planned = plan_query(session, query)
+    job = Job("change", [planned.physical], session.job_settings())
+    batches = [output for (output,) in job.epochs() if output is not None]
     return fold(batches, planned.schema)
 
 
@@ -366,28 +360,6 @@ def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, coun
         contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
     session.publish([contents])
     return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
-
-
-# --- epochs
-# -------------------------------------------------------------------------------------------------------------------
-
-
-def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
-    if session.in_epoch:
-        raise PlanningError("an epoch is open already", code="E1712", span=statement.span, hint="END EPOCH first")
-    session.in_epoch = True
-    for table in session.memory.values():
-        table.begin_epoch()
-    return Result.ok()
-
-
-def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
-    """All changes since BEGIN EPOCH become visible together."""
-    if not session.in_epoch:
-        raise PlanningError("no epoch is open", code="E1712", span=statement.span, hint="BEGIN EPOCH opens one")
-    session.in_epoch = False
-    session.publish(list(session.memory.values()))
-    return Result.ok()
 
 
 def flush(statement: st.Flush, session: Session) -> Result:

@@ -29,6 +29,7 @@ from sqlengine.catalog.objects import (
     Watermark,
 )
 from sqlengine.memory_options import check_memory_table
+from sqlengine.open_views import check_unchanged
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import check_declaration, query_schema
@@ -104,6 +105,7 @@ def _check_place(existing: CatalogObject | None, statement: st.CreateTable, sess
     if not isinstance(existing, CatalogTable):
         raise _not_a_table(existing, span)
     _check_unread(existing, span, session)
+    check_unchanged(existing.storage, session.memory, span)
 
 
 def drop_table(statement: st.DropTable, session: Session) -> Result:
@@ -120,6 +122,7 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
             hint="leave out TEMPORARY",
         )
     _check_unread(table, statement.name.span, session)
+    check_unchanged(table.storage, session.memory, statement.name.span)
     session.memory.pop(table.storage, None)
     session.catalogs.remove(table)
     return Result.ok()

@@ -2,9 +2,9 @@
 
     Sink (Sort price X)   →   PlanningError
 
-A sort without LIMIT is possible over insert-only rows by ascending event time first: rows come out in time order as
-the watermark passes them. Of a query that is shown, any order is accepted, because whoever shows the final rows sorts
-them. Streaming: changes nothing.
+In batch mode any order is possible. Else a sort without LIMIT is possible over insert-only rows by ascending event time
+first: rows come out in time order as the watermark passes them. Of a query that is shown, any order is accepted, because
+whoever shows the final rows sorts them. Streaming: changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check_sort(node: Sink, context: RuleContext) -> LogicalNode | None:
     source = node.input
     while isinstance(source, Project):
         source = source.input
-    if not isinstance(source, Sort):
+    if not isinstance(source, Sort) or context.batch:
         return None
     first = source.keys[0]
     by_time = (

@@ -76,7 +76,7 @@ def suggester() -> Iterator[Suggester]:
         ("CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'format' = '", ["csv'", "debezium-json'", "json'", "orc'", "parquet'"]),
         ("CREATE TABLE n (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv', 'csv.h", ["csv.header'"]),
         ("SET 'table.local", ["table.local-time-zone'"]),
-        ("SET 'execution.runtime-mode' = '", ["streaming'", "batch'", "automatic'"]),
+        ("SET 'execution.runtime-mode' = '", ["streaming'", "batch'"]),
         ("SET 'sql-client.verbose' = '", ["true'", "false'"]),
         ("DROP TABLE ", ["clicks", "orders", "IF EXISTS"]),
         ("DROP MATERIALIZED VIEW ", ["spent", "IF EXISTS"]),

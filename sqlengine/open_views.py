@@ -1,0 +1,124 @@
+"""Materialized views that the session reads while its epoch is open.
+
+What a view keeps follows published changes, so it does not know those of the open epoch. Its query over the tables as
+they are now gives the answer that the view will have, where that follows from the contents alone: then the query stands
+in the place of the view. Otherwise (it follows a stream, event time, the clock or the order of arrival) nobody can tell,
+and the statement is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from connectors.memory import MemoryTable
+from planner.traits.context import TraitContext
+from planner.traits.determinism import is_deterministic
+from runtime.core.errors import PlanningError, Span
+from runtime.core.node import node_fields
+from runtime.expr.function import AggregateFunction, FunctionRegistry
+from runtime.expr.nodes import Expr
+from runtime.plan import nodes as p
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.walk import walk
+from sqlengine.catalog.objects import ObjectPath
+from sqlengine.views import MaintainedView, Views
+
+__all__ = ["check_unchanged", "stands_for_view"]
+
+
+def stands_for_view(
+    storage: ObjectPath,
+    views: Views,
+    memory: Mapping[ObjectPath, MemoryTable],
+    functions: FunctionRegistry,
+    time_zone: str,
+    span: Span | None,
+) -> bool:
+    """Whether the open epoch has changed what a view reads, so that its query must answer.
+
+    Raises PlanningError E1714 when it has, and the answer does not follow from the contents of tables.
+    """
+    view = next((v for v in views.jobs() if v.path == storage), None)
+    if view is None:
+        return False
+    changed = _changed(view, views, memory)
+    if changed is None:
+        return False
+    reason = _follows_more(view, functions, time_zone)
+    if reason is not None:
+        raise PlanningError(
+            f'the open epoch has changed "{changed.name}", and what the materialized view "{storage.name}" makes of that is '
+            f"not known before its end: it follows {reason}",
+            code="E1714",
+            span=span,
+            hint="END EPOCH first, or read the tables themselves",
+        )
+    return True
+
+
+def check_unchanged(storage: ObjectPath, memory: Mapping[ObjectPath, MemoryTable], span: Span | None) -> None:
+    """Raises PlanningError E1715 for a table that the open epoch has changed: it cannot be dropped or replaced."""
+    table = memory.get(storage)
+    if table is not None and table.has_open_changes:
+        raise PlanningError(
+            f'the open epoch has changed "{storage.name}"',
+            code="E1715",
+            span=span,
+            hint="END EPOCH or ROLLBACK EPOCH first",
+        )
+
+
+def _changed(view: MaintainedView, views: Views, memory: Mapping[ObjectPath, MemoryTable]) -> ObjectPath | None:
+    """A table below a view, or below those that it reads, with changes of the open epoch."""
+    kept = {v.path: v for v in views.jobs()}
+    waiting, seen = [view], {view.path}
+    while waiting:
+        for path in sorted(waiting.pop().inputs, key=str):
+            if path in memory and memory[path].has_open_changes:
+                return path
+            if path in kept and path not in seen:
+                seen.add(path)
+                waiting.append(kept[path])
+    return None
+
+
+def _follows_more(view: MaintainedView, functions: FunctionRegistry, time_zone: str) -> str | None:
+    """What a view follows beside the contents of tables in memory; views that it reads are asked for themselves."""
+    if view.outside:
+        return "a stream"
+    if view.job.time_zone != time_zone:
+        return f"the time zone {view.job.time_zone}"
+    traits = TraitContext(functions)
+    for root in view.job.roots:
+        for node in walk(root):
+            if not isinstance(node, _BY_CONTENTS):
+                return "time"
+            if any(getattr(node, ttl, 0) for ttl in ("ttl", "left_ttl", "right_ttl")):
+                return "the time to live of its state"
+            if isinstance(node, p.OverAggregateExec) and (node.rowtime or node.proctime):
+                return "time"
+            if not all(is_deterministic(expr, traits) for expr in _expressions(node)):
+                return "a function that is not deterministic"
+            for call in getattr(node, "calls", ()):
+                function = functions.find(call.function)
+                if isinstance(function, AggregateFunction) and (function.order_sensitive or not function.deterministic):
+                    return f"the order of arrival, for {call.function}"
+    return None
+
+
+_BY_CONTENTS = (
+    p.SourceExec, p.ValuesExec, p.CalcExec, p.UnionExec, p.ExpandExec, p.GroupAggregateExec, p.HashJoinExec, p.TopNExec,
+    p.OverAggregateExec, p.LimitExec, p.SetOperationExec, p.UnnestExec, p.ChangelogNormalizeExec, p.DropUpdateBeforeExec,
+    p.SinkExec,
+)  # fmt: skip
+
+
+def _expressions(node: PhysicalNode) -> Iterator[Expr]:
+    for name in node_fields(type(node)):
+        waiting = [getattr(node, name.name)]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, Expr):
+                yield value
+            elif isinstance(value, tuple):
+                waiting.extend(value)
