@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sqlengine.views
-from sqlengine import TableEnvironment
+from sqlengine import SqlEngineError, TableEnvironment
 
 SETUP = """
 CREATE TABLE orders (id INT, customer STRING) WITH
@@ -44,7 +44,9 @@ def test_changes_of_a_statement_are_in_views_over_a_stream(env: TableEnvironment
     env.execute_sql("BEGIN EPOCH")
     env.execute_sql("DELETE FROM names WHERE customer = 'bob'")
     env.execute_sql("INSERT INTO names VALUES ('bob', 'Robert')")
-    assert rows(env, "SELECT * FROM counted") == [("Ann Smith", 2), ("Bob", 1)]
+    # What it makes of the changes is not known before they are published, and the old answer would be wrong.
+    with pytest.raises(SqlEngineError, match="E1714"):
+        rows(env, "SELECT * FROM counted")
     env.execute_sql("END EPOCH")
     assert rows(env, "SELECT * FROM beside WHERE n > 0") == [("Ann Smith", 2), ("Robert", 1)]
 

@@ -194,7 +194,7 @@ def test_pairs_are_looked_at_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) 
         sizes.append(len(left_rows))
         return holds(self, left, left_rows, right, right_rows, time)
 
-    monkeypatch.setattr(hash_join, "_PAIRS", 1000)
+    monkeypatch.setattr(hash_join, "PAIRS", 1000)
     monkeypatch.setattr(JoinCondition, "holds", watched)
     left, right = feeds()
     join = HashJoinOperator(join_node(JoinKind.INNER, left, right, condition=LESS), context())
