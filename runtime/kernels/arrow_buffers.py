@@ -26,6 +26,7 @@ __all__ = [
     "map_as_list",
     "null_mask",
     "single_array",
+    "string_buffers",
 ]
 
 
@@ -145,6 +146,15 @@ def large_binary(array: pa.Array) -> pa.Array:
     if validity is not None and offset:
         validity = pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
     return pa.Array.from_buffers(pa.large_binary(), count, [validity, pa.py_buffer(narrow.astype(np.int64)), data])
+
+
+def string_buffers(strings: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The offsets (int64 (n + 1,)) and the bytes (uint8) of a large_binary or large_string array of one string or more:
+    views. The offsets count from the first byte, of other arrays' strings too.
+    """
+    _, offsets, data = strings.buffers()
+    bytes_ = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return np.frombuffer(offsets, np.int64, count=len(strings) + 1, offset=8 * strings.offset), bytes_
 
 
 def byte_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

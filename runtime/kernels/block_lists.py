@@ -10,7 +10,7 @@ from runtime.core.errors import InternalError
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grow, grown, kept_bytes
 from runtime.kernels.indexed import put_at
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 from runtime.kernels.radix import radix_argsort
 
 __all__ = ["BlockLists"]
@@ -19,7 +19,9 @@ _DEAD = -1
 _CLASSES = 48
 """More sizes of blocks than there can be."""
 
-_append_to_lists = kernel("append_to_lists", "ppnpnpppppppppp", gives=True)
+_NO_PLACES = np.empty(0, np.int64)
+
+_append_to_lists = kernel("append_to_lists", "iiIIIIiTIIiiII")
 
 
 class BlockLists:
@@ -40,9 +42,11 @@ class BlockLists:
         self._dead = np.empty(0, np.int64)
         self._class = np.empty(0, np.int8)
         self._place: np.ndarray | None = None
-        # Freed blocks by size: their starts, where these lie, for how many there is room, and how many there are.
-        self._stacks = [np.empty(0, np.int64) for _ in range(_CLASSES)]
-        self._stacks_at = np.zeros(_CLASSES, np.int64)
+        # The starts of freed blocks, by size: a stretch of one array, where it begins, for how many there is room, and
+        # how many there are.
+        self._freed = np.empty(0, np.int64)
+        self._freed_end = 0
+        self._freed_at = np.zeros(_CLASSES, np.int64)
         self._capacities = np.zeros(_CLASSES, np.int64)
         self._heights = np.zeros(_CLASSES, np.int64)
         self._live = 0
@@ -71,15 +75,11 @@ class BlockLists:
             # A list that is full may pass through every size on its way.
             self._reserve(len(keys) >> np.arange(_CLASSES))
             grow(self, "_arena", self._used_arena + 2 * len(keys))
-            keys, values, left = contiguous(keys), contiguous(values), np.empty(len(keys), np.int64)
-            arena_used = np.array([self._used_arena])
-            arena = address(self._arena), len(self._arena), address(arena_used)
-            lists = address(self._start), address(self._used), address(self._dead), address(self._class)
-            place = 0 if self._place is None else address(self._place)
-            free = address(self._stacks_at), address(self._capacities), address(self._heights)
-            count = _append_to_lists(
-                address(keys), address(values), len(keys), *arena, *lists, place, *free, address(left)
-            )
+            left, arena_used = np.empty(len(keys), np.int64), np.array([self._used_arena])
+            lists = self._start, self._used, self._dead, self._class
+            place = _NO_PLACES if self._place is None else self._place
+            freed = self._freed, self._freed_at, self._capacities, self._heights
+            count = _append_to_lists(keys, values, self._arena, arena_used, *lists, place, *freed, left)
             self._used_arena = int(arena_used[0])
             if not count:
                 return
@@ -244,7 +244,8 @@ class BlockLists:
         height = int(self._heights[size_class])
         reused = min(count, height)
         starts = np.empty(count, np.int64)
-        starts[:reused] = self._stacks[size_class][height - reused : height]
+        end = int(self._freed_at[size_class]) + height
+        starts[:reused] = self._freed[end - reused : end]
         self._heights[size_class] -= reused
         size = 1 << size_class
         fresh = count - reused
@@ -254,11 +255,22 @@ class BlockLists:
         return starts
 
     def _reserve(self, counts: np.ndarray) -> None:
-        """Makes room for so many more freed blocks of each size."""
-        for size_class in np.flatnonzero(self._heights + counts > self._capacities):
-            stack = grown(self._stacks[size_class], int(self._heights[size_class] + counts[size_class]))
-            self._stacks[size_class] = stack
-            self._stacks_at[size_class], self._capacities[size_class] = address(stack), len(stack)
+        """Makes room for so many more freed blocks of each size.
+
+        A stretch that is full moves to the end of the array, twice as long: what it leaves there is never more than
+        the stretches themselves.
+        """
+        full = np.flatnonzero(self._heights + counts > self._capacities)
+        if not len(full):
+            return
+        rooms = np.maximum(self._heights[full] + counts[full], 2 * self._capacities[full])
+        ends = self._freed_end + np.cumsum(rooms)
+        grow(self, "_freed", int(ends[-1]))
+        for size_class, at in zip(full.tolist(), (ends - rooms).tolist(), strict=True):
+            old, height = int(self._freed_at[size_class]), int(self._heights[size_class])
+            self._freed[at : at + height] = self._freed[old : old + height]
+        self._freed_at[full], self._capacities[full] = ends - rooms, rooms
+        self._freed_end = int(ends[-1])
 
     def _release(self, keys: np.ndarray) -> None:
         """Gives back the blocks of distinct keys; their lists are empty then."""
@@ -266,9 +278,9 @@ class BlockLists:
         freed = np.bincount(classes[classes >= 0], minlength=_CLASSES)
         self._reserve(freed)
         for size_class in np.flatnonzero(freed):
-            height = int(self._heights[size_class])
+            end = int(self._freed_at[size_class] + self._heights[size_class])
             starts = self._start[keys[classes == size_class]]
-            self._stacks[size_class][height : height + len(starts)] = starts
+            self._freed[end : end + len(starts)] = starts
         self._heights += freed
         self._class[keys] = -1
         self._used[keys] = 0

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.arrow_buffers import binary_array, byte_spans
+from runtime.kernels.arrow_buffers import binary_array, byte_spans, string_buffers
 from runtime.kernels.grow import grow, kept_bytes
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["ByteArena"]
 
-_string_offsets = kernel("string_offsets", "pnpnp", gives=True)
-_copy_strings = kernel("copy_strings", "pppnpp")
-_same_strings = kernel("same_strings", "pppppnp", gives=True)
+_string_offsets = kernel("string_offsets", "iiI")
+_copy_strings = kernel("copy_strings", "ixiiX")
+_same_strings = kernel("same_strings", "ixiixB")
 
 
 class ByteArena:
@@ -77,22 +77,15 @@ class ByteArena:
         absent = positions < 0 if count and positions.min() < 0 else None
         if _string_offsets is None or _copy_strings is None:
             return self.array(type_).take(pa.array(positions, mask=absent))
-        positions, stored = contiguous(positions), address(self._offsets)
-        offsets = np.empty(count + 1, np.int64)
-        total = _string_offsets(stored, self._count, address(positions), count, address(offsets))
-        if total < 0:
-            raise IndexError(f"position {positions.max()} of an arena of {self._count} strings")
-        data = np.empty(total, np.uint8)
-        _copy_strings(stored, address(self._data), address(positions), count, address(offsets), address(data))
+        stored, offsets = self._offsets[: self._count + 1], np.empty(count + 1, np.int64)
+        data = np.empty(_string_offsets(stored, positions, offsets), np.uint8)
+        _copy_strings(stored, self._data, positions, offsets, data)
         return binary_array(offsets, data, type_ or pa.large_binary(), absent)
 
     def same(self, positions: np.ndarray, strings: pa.Array) -> np.ndarray:
         """Whether each string of a large_binary array without NULLs is the one at the position beside it, bool (n,)."""
         if _same_strings is None or not len(strings):
             return pc.equal(self.take(positions), strings).to_numpy(zero_copy_only=False)
-        _, offset_buffer, data = strings.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int64, count=len(strings) + 1, offset=8 * strings.offset)
-        same, positions = np.empty(len(strings), np.bool_), contiguous(positions)
-        stored = address(self._offsets), address(self._data), address(positions)
-        _same_strings(*stored, address(offsets), 0 if data is None else data.address, len(strings), address(same))
+        same = np.empty(len(strings), np.bool_)
+        _same_strings(self._offsets[: self._count + 1], self._data, positions, *string_buffers(strings), same)
         return same

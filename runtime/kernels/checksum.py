@@ -10,7 +10,9 @@ from runtime.kernels.native import kernel
 
 __all__ = ["crc32"]
 
-_crc32 = kernel("crc32", "pnn", gives=True)
+_crc32 = kernel("crc32", "xn")
+_has_crc32 = kernel("has_crc32", "")
+_FOLDS = _has_crc32 is not None and bool(_has_crc32())
 _FEW_BYTES = 4096
 
 
@@ -22,9 +24,7 @@ def crc32(data: object, crc: int = 0) -> int:
         data: anything with a buffer of contiguous bytes.
     """
     values = np.frombuffer(data, np.uint8)  # type: ignore[call-overload]
-    if _crc32 is not None and len(values) >= _FEW_BYTES:
+    if _crc32 is not None and _FOLDS and len(values) >= _FEW_BYTES:
         whole = len(values) & ~15
-        found = _crc32(values.ctypes.data, whole, crc)
-        if found >= 0:
-            return zlib.crc32(values[whole:], found)
+        return zlib.crc32(values[whole:], _crc32(values[:whole], crc))
     return zlib.crc32(values, crc)

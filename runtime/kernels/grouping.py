@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["distinct_rows", "greatest_rows", "group_ids"]
 
-_group_rows = kernel("group_rows", "pnnpp", gives=True)
-_distinct_rows = kernel("distinct_rows", "pnnpp", gives=True)
-_greatest_rows = kernel("greatest_rows", "ppnnp")
+_group_rows = kernel("group_rows", "wnII")
+_distinct_rows = kernel("distinct_rows", "inII")
+_greatest_rows = kernel("greatest_rows", "iiI")
 
 
 def group_ids(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -23,12 +23,8 @@ def group_ids(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if count == 0 or width == 0:
         return np.zeros(min(count, 1), dtype=np.int64), np.zeros(count, dtype=np.int64)
     if _group_rows is not None:
-        words = contiguous(words)
         group, first = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-        groups = _group_rows(address(words), count, width, address(group), address(first))
-        if groups < 0:
-            raise MemoryError
-        return first[:groups], group
+        return first[: _group_rows(words, width, group, first)], group
     # Arrow's dictionary encoding numbers values in order of first occurrence, several times faster than numpy could.
     data = pa.py_buffer(np.ascontiguousarray(words))
     type_ = pa.uint64() if width == 1 else pa.binary(8 * width)
@@ -46,12 +42,8 @@ def distinct_rows(slots: np.ndarray, *, last: bool = False) -> np.ndarray:
     if count <= 1:
         return np.arange(count, dtype=np.int64)
     if _distinct_rows is not None:
-        slots = contiguous(slots)
         group, rows = np.empty(count, np.int64), np.empty(count, np.int64)
-        found = _distinct_rows(address(slots), count, int(last), address(group), address(rows))
-        if found < 0:
-            raise MemoryError
-        return rows[:found]
+        return rows[: _distinct_rows(slots, int(last), group, rows)]
     low = int(slots.min())
     high = int(slots.max()) + 1 - low
     if high > 64 * count + 1024:
@@ -80,7 +72,7 @@ def greatest_rows(slots: np.ndarray, values: np.ndarray) -> np.ndarray:
         ends = np.ones(len(order), dtype=np.bool_)
         ends[:-1] = slots[order][1:] != slots[order][:-1]
         return np.sort(order[ends])
-    first, group = group_ids(contiguous(slots).view(np.uint64).reshape(-1, 1))
-    values, best = contiguous(values), np.empty(len(first), np.int64)
-    _greatest_rows(address(group), address(values), len(values), len(first), address(best))
+    first, group = group_ids(slots.view(np.uint64).reshape(-1, 1))
+    best = np.empty(len(first), np.int64)
+    _greatest_rows(group, values, best)
     return np.sort(best)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["expand_ranges", "grow", "grown", "kept_bytes"]
 
 _LARGE_BYTES = 1 << 24
 _HUGE_BYTES = 1 << 25
 
-_expand_ranges = kernel("expand_ranges", "ppnpp")
+_expand_ranges = kernel("expand_ranges", "iiII")
 
 
 def grown(array: np.ndarray, size: int, fill: object = 0) -> np.ndarray:
@@ -75,9 +75,8 @@ def expand_ranges(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, n
         empty = np.empty(0, np.int64)
         return empty, empty
     if _expand_ranges is not None:
-        starts, counts = contiguous(starts), contiguous(counts.astype(np.int64, copy=False))
         owner, element = np.empty(total, np.int64), np.empty(total, np.int64)
-        _expand_ranges(address(starts), address(counts), len(counts), address(owner), address(element))
+        _expand_ranges(starts, counts.astype(np.int64, copy=False), owner, element)
         return owner, element
     owner = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     before = np.cumsum(counts) - counts

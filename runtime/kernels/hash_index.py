@@ -14,7 +14,7 @@ import numpy as np
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grow, grown, kept_bytes
 from runtime.kernels.hashing import hash_row, hash_words
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 from runtime.kernels.slots import SlotAllocator
 
 __all__ = ["HashIndex"]
@@ -29,10 +29,10 @@ _CHUNK = 65536
 _MAX_LOAD = 0.6
 _SMALLEST_TABLE = 64
 
-_find = kernel("index_find", "pnnpnpnpp")
-_claim = kernel("index_claim", "pnnpnpnppp", gives=True)
-_settle = kernel("index_settle", "pppnpnppppn")
-_refill = kernel("index_refill", "pnpnn")
+_find = kernel("index_find", "wwnwII")
+_claim = kernel("index_claim", "WwnwIII")
+_settle = kernel("index_settle", "WWBnwIiii")
+_refill = kernel("index_refill", "wW")
 
 
 class HashIndex:
@@ -162,11 +162,8 @@ class HashIndex:
         """The slot of each key or -1, and the table place where its probe ended (its entry, or the first empty place)."""
         if _find is None:
             return self._probe(words, hash_words(words))
-        words = contiguous(words)
         slots, places = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-        table, keys = address(self._table), address(self._keys)
-        shift = int(self._shift)
-        _find(table, self._mask, shift, keys, self._width, address(words), len(words), address(slots), address(places))
+        _find(self._table, self._keys, self._width, words, slots, places)
         return slots, places
 
     def _probe(self, words: np.ndarray, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -251,15 +248,11 @@ class HashIndex:
         if len(self) + count > _MOST_KEYS:
             raise InternalError("a hash index holds more than two thousand million keys")
         if _claim is not None and _settle is not None:
-            words = contiguous(words)
             first, places = np.empty(count, np.int64), np.empty(count, np.int64)
-            given = (address(words), count, address(slots), address(first), address(places))
-            table = address(self._table)
-            new = _claim(table, self._mask, int(self._shift), address(self._keys), self._width, *given)
+            new = _claim(self._table, self._keys, self._width, words, slots, first, places)
             if new:
                 fresh = self._make_room(new)
-                keys, live = address(self._keys), address(self._live)
-                _settle(table, keys, live, self._width, *given, address(fresh), new)
+                _settle(self._table, self._keys, self._live, self._width, words, slots, first, places, fresh)
                 is_new[first[:new]] = True
             return
         hashes = hash_words(words)
@@ -340,7 +333,7 @@ class HashIndex:
         """A fresh table with these entries, tombstones and empty ones left out, and room for `extra` more."""
         self._reset_table(_table_size(len(self) + extra))
         if _refill is not None:
-            _refill(address(entries), len(entries), address(self._table), self._mask, int(self._shift))
+            _refill(entries, self._table)
             return
         entries = entries[entries > _TOMBSTONE]
         place = (entries >> self._shift).view(np.int64)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.kernels.arrow_buffers import byte_lengths
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.arrow_buffers import byte_lengths, string_buffers
+from runtime.kernels.native import kernel
 
 __all__ = ["hash_row", "hash_strings", "hash_words", "mix", "padded_words"]
 
@@ -22,8 +22,8 @@ _MASK_64 = (1 << 64) - 1
 _SHIFT_32 = np.uint64(32)
 _SHIFT_29 = np.uint64(29)
 
-_hash_words = kernel("hash_words", "pnnp")
-_hash_strings = kernel("hash_strings", "ppnp")
+_hash_words = kernel("hash_words", "wnW")
+_hash_strings = kernel("hash_strings", "ixW")
 
 
 def mix(values: np.ndarray) -> np.ndarray:
@@ -54,8 +54,8 @@ def hash_words(words: np.ndarray) -> np.ndarray:
     """
     count, width = words.shape
     if _hash_words is not None:
-        words, hashed = contiguous(words), np.empty(count, np.uint64)
-        _hash_words(address(words), count, width, address(hashed))
+        hashed = np.empty(count, np.uint64)
+        _hash_words(words, width, hashed)
         return hashed
     if width == 0:
         return mix(np.full(count, _GOLDEN, dtype=np.uint64))
@@ -91,10 +91,8 @@ def hash_strings(strings: pa.Array) -> np.ndarray:
     strings of similar length are padded to one matrix and hashed by columns. Stable over versions and machines.
     """
     if _hash_strings is not None and len(strings) and not strings.null_count:
-        _, offsets, data = strings.buffers()
         hashed = np.empty(len(strings), np.uint64)
-        start = offsets.address + 8 * strings.offset
-        _hash_strings(start, 0 if data is None else data.address, len(strings), address(hashed))
+        _hash_strings(*string_buffers(strings), hashed)
         return hashed
     lengths = byte_lengths(strings)
     hashed = lengths.astype(np.uint64)

@@ -6,29 +6,26 @@ lock where the kernels in C are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from runtime.kernels.grouping import distinct_rows
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import Kernel, kernel
 
 __all__ = ["add_at", "count_at", "greatest_at", "least_at", "mark_at", "put_at", "take_at"]
 
 _FEW = 64
 """For fewer rows the call of a kernel costs more than it saves."""
 
-_put_at = kernel("put_at", "pnpnpn", gives=True)
-_fill_at = kernel("fill_at", "pnpnpn", gives=True)
-_add_integers_at = kernel("add_integers_at", "pnpnp", gives=True)
-_add_signs_at = kernel("add_signs_at", "pnpnp", gives=True)
-_count_at = kernel("count_at", "pnpn", gives=True)
-_add_floats_at = kernel("add_floats_at", "pnpnp", gives=True)
-_least_at = kernel("least_at", "pnpnp", gives=True)
-_greatest_at = kernel("greatest_at", "pnpnp", gives=True)
-_take_at = kernel("take_at", "pnpnpn")
-_mark_at = kernel("mark_at", "pnpnpp", gives=True)
+_put_at = kernel("put_at", "Xixn")
+_fill_at = kernel("fill_at", "Xix")
+_add_integers_at = kernel("add_integers_at", "Iii")
+_add_signs_at = kernel("add_signs_at", "Iit")
+_count_at = kernel("count_at", "Ii")
+_add_floats_at = kernel("add_floats_at", "Fif")
+_least_at = kernel("least_at", "Iii")
+_greatest_at = kernel("greatest_at", "Iii")
+_take_at = kernel("take_at", "xiXn")
+_mark_at = kernel("mark_at", "BibI")
 
 
 def put_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray | float) -> None:
@@ -36,16 +33,13 @@ def put_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray | float) ->
     if _put_at is None or _fill_at is None or len(slots) < _FEW or not _suit(target, slots):
         target[slots] = values
         return
-    width = target.itemsize * (target[0].size if target.ndim > 1 else 1)
     if isinstance(values, np.ndarray):
         if values.dtype != target.dtype or values.shape != (len(slots), *target.shape[1:]):
             target[slots] = values
             return
-        values = contiguous(values)
-        _done(_put_at(*_span(target, slots), address(values), width), target, slots)
+        _put_at(target, slots, values, _width(target))
     else:
-        item = np.full(target.shape[1:], values, target.dtype)
-        _done(_fill_at(*_span(target, slots), address(item), width), target, slots)
+        _fill_at(target, slots, np.full(target.shape[1:], values, target.dtype))
 
 
 def add_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
@@ -55,7 +49,7 @@ def add_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
         target: int64 or float64 (m,).
         values: of the same type; or int8, the signs of changes, for int64.
     """
-    add: Callable[..., Any] | None = None
+    add: Kernel | None = None
     if len(slots) >= _FEW and _suit(target, slots) and values.shape == slots.shape:
         if target.dtype == np.int64:
             add = _add_integers_at if values.dtype == np.int64 else _add_signs_at if values.dtype == np.int8 else None
@@ -64,8 +58,7 @@ def add_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
     if add is None:
         np.add.at(target, slots, values)
         return
-    values = contiguous(values)
-    _done(add(*_span(target, slots), address(values)), target, slots)
+    add(target, slots, values)
 
 
 def count_at(target: np.ndarray, slots: np.ndarray) -> None:
@@ -73,7 +66,7 @@ def count_at(target: np.ndarray, slots: np.ndarray) -> None:
     if _count_at is None or len(slots) < _FEW or not _suit(target, slots):
         np.add.at(target, slots, 1)
     else:
-        _done(_count_at(*_span(target, slots)), target, slots)
+        _count_at(target, slots)
 
 
 def least_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
@@ -99,11 +92,8 @@ def mark_at(flags: np.ndarray, slots: np.ndarray, chosen: np.ndarray) -> np.ndar
         rows = rows[distinct_rows(slots[rows])]
         flags[slots[rows]] = True
         return rows
-    chosen, rows = contiguous(chosen), np.empty(len(slots), np.int64)
-    found = _mark_at(*_span(flags, slots), address(chosen), address(rows))
-    if found < 0:
-        raise IndexError(f"a slot beyond {len(flags)} flags")
-    return rows[:found]
+    rows = np.empty(len(slots), np.int64)
+    return rows[: _mark_at(flags, slots, chosen, rows)]
 
 
 def take_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
@@ -117,13 +107,12 @@ def take_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
             taken[outside] = 0
         return taken
     taken = np.empty((len(slots), *values.shape[1:]), values.dtype)
-    width = values.itemsize * (taken[0].size if values.ndim > 1 else 1)
-    _take_at(address(values), len(values), address(slots), len(slots), address(taken), width)
+    _take_at(values, slots, taken, _width(values))
     return taken
 
 
 def _extreme_at(
-    kernel_at: Callable[..., Any] | None, ufunc: np.ufunc, target: np.ndarray, slots: np.ndarray, values: np.ndarray
+    kernel_at: Kernel | None, ufunc: np.ufunc, target: np.ndarray, slots: np.ndarray, values: np.ndarray
 ) -> None:
     integers = target.dtype == np.int64 and values.dtype == np.int64
     if (
@@ -135,19 +124,14 @@ def _extreme_at(
     ):
         ufunc.at(target, slots, values)
         return
-    values = contiguous(values)
-    _done(kernel_at(*_span(target, slots), address(values)), target, slots)
+    kernel_at(target, slots, values)
 
 
 def _suit(array: np.ndarray, slots: np.ndarray) -> bool:
-    """Whether both lie as kernels want them."""
-    return array.flags.c_contiguous and slots.flags.c_contiguous and slots.dtype == np.int64
+    """Whether both lie as kernels want them; a copy of the array would follow the size of the state."""
+    return array.flags.c_contiguous and slots.dtype == np.int64 and array.size > 0
 
 
-def _span(target: np.ndarray, slots: np.ndarray) -> tuple[int, int, int, int]:
-    return address(target), len(target), address(slots), len(slots)
-
-
-def _done(row: int, target: np.ndarray, slots: np.ndarray) -> None:
-    if row >= 0:
-        raise IndexError(f"slot {slots[row]} of an array of {len(target)}")
+def _width(array: np.ndarray) -> int:
+    """The bytes of one item."""
+    return array.nbytes // len(array)

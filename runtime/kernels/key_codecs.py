@@ -31,7 +31,7 @@ from runtime.kernels.decoded import (
     struct_from_fields,
 )
 from runtime.kernels.hashing import hash_strings, hash_words, mix
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["KeyCodec", "WordLayout", "codec_for", "decode_all"]
 
@@ -43,7 +43,7 @@ _NULL_32 = np.uint64(0x7FC00001)
 _UNSEEN = np.uint64(0xFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
-_pack_field = kernel("pack_field", "pnnnnp")
+_pack_field = kernel("pack_field", "Wnnnw")
 
 
 class WordLayout:
@@ -69,8 +69,7 @@ class WordLayout:
             # The first field of each word comes first, and has no shift.
             words = np.empty((count, self.width), dtype=np.uint64)
             for (word, shift, _), piece in zip(self._fields, pieces, strict=True):
-                piece = contiguous(piece)
-                _pack_field(address(words), count, self.width, word, shift, address(piece))
+                _pack_field(words, self.width, word, shift, piece)
             return words
         words = np.zeros((count, self.width), dtype=np.uint64)
         for (word, shift, _), piece in zip(self._fields, pieces, strict=True):

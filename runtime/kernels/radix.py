@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["radix_argsort"]
 
 _DIGIT = 16
 _DIGIT_MASK = (1 << _DIGIT) - 1
 
-_radix_sort = kernel("radix_sort", "pnp", gives=True)
+_radix_sort = kernel("radix_sort", "wI")
 
 
 def radix_argsort(columns: Sequence[np.ndarray]) -> np.ndarray:
@@ -26,9 +26,7 @@ def radix_argsort(columns: Sequence[np.ndarray]) -> np.ndarray:
     if _radix_sort is not None:
         sorted_rows = np.arange(count, dtype=np.int64)
         for column in reversed(columns):
-            words = contiguous(column)
-            if _radix_sort(address(words), count, address(sorted_rows)) < 0:
-                raise MemoryError
+            _radix_sort(column.view(np.uint64), sorted_rows)
         return sorted_rows
     order: np.ndarray | None = None
     for column in reversed(columns):

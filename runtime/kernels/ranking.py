@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.kernels.native import address, contiguous, kernel
+from runtime.kernels.native import kernel
 
 __all__ = ["contenders", "places_in_runs"]
 
-_contenders = kernel("contenders", "ppnnpnpp", gives=True)
+_contenders = kernel("contenders", "iwninwI")
 
 
 def contenders(partitions: np.ndarray, words: np.ndarray, best: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -21,11 +21,10 @@ def contenders(partitions: np.ndarray, words: np.ndarray, best: np.ndarray, kept
         best: for each partition its best slots in order, -1 after the last, int64 (partitions, depth).
         kept: the words by slot, uint64 (slots, width).
     """
+    # Neither is copied for a batch: they follow the size of the state.
     if _contenders is not None and best.flags.c_contiguous and kept.flags.c_contiguous:
-        count, width = words.shape
-        partitions, words, rows = contiguous(partitions), contiguous(words), np.empty(count, np.int64)
-        depth, given = best.shape[1], (address(partitions), address(words))
-        return rows[: _contenders(*given, count, width, address(best), depth, address(kept), address(rows))]
+        rows = np.empty(len(words), np.int64)
+        return rows[: _contenders(partitions, words, words.shape[1], best, best.shape[1], kept, rows)]
     worst = best[partitions, -1]
     full = np.flatnonzero(worst >= 0)
     beaten = np.zeros(len(partitions), dtype=np.bool_)

@@ -2,19 +2,47 @@
    for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009): the message is folded 64 bytes at a time, by
    constants that are powers of x modulo the polynomial, bit-reflected. */
 
-#include "words.h"
+#include "kernel.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+#if (defined(__x86_64__) && defined(__GNUC__)) || defined(_M_X64)
+#define FOLDS
+#include <smmintrin.h>
+#include <wmmintrin.h>
+/* The functions below may use what the processor is asked for first. */
+#if defined(__GNUC__) || defined(__clang__)
+#define FOLDING __attribute__((target("pclmul,sse4.1")))
+#else
+#define FOLDING
+#endif
 
-__attribute__((target("pclmul,sse4.1"))) static inline __m128i fold(__m128i value, __m128i constants, __m128i next)
+#if defined(__GNUC__)
+static int can_fold(void)
+{
+    return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
+}
+#else
+#include <intrin.h>
+
+static int can_fold(void)
+{
+    int registers[4];
+    __cpuid(registers, 1);
+    /* ECX: bit 1 is PCLMULQDQ, bit 19 is SSE4.1. */
+    return (registers[2] >> 1 & 1) && (registers[2] >> 19 & 1);
+}
+#endif
+#endif
+
+#ifdef FOLDS
+
+FOLDING static inline __m128i fold(__m128i value, __m128i constants, __m128i next)
 {
     __m128i low = _mm_clmulepi64_si128(value, constants, 0x00);
     __m128i high = _mm_clmulepi64_si128(value, constants, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-__attribute__((target("pclmul,sse4.1"))) static uint32_t folded(const uint8_t *data, int64_t size, uint32_t state)
+FOLDING static uint32_t folded(const uint8_t *data, int64_t size, uint32_t state)
 {
     const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
     const __m128i by_128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
@@ -41,21 +69,31 @@ __attribute__((target("pclmul,sse4.1"))) static uint32_t folded(const uint8_t *d
     return (uint32_t)_mm_extract_epi32(_mm_xor_si128(a, quotient), 1);
 }
 
-/* The CRC-32 of what had the CRC-32 `crc` and `size` bytes more, 64 or a larger multiple of 16; -1 where the processor
-   cannot do it. */
-int64_t sqlengine_crc32(const uint8_t *data, int64_t size, int64_t crc)
-{
-    if (!__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("sse4.1"))
-        return -1;
-    return (int64_t)(uint32_t)~folded(data, size, ~(uint32_t)crc);
-}
-
 #else
 
-int64_t sqlengine_crc32(const uint8_t *data, int64_t size, int64_t crc)
+static int can_fold(void)
 {
-    (void)data, (void)size, (void)crc;
-    return -1;
+    return 0;
+}
+
+static uint32_t folded(const uint8_t *data, int64_t size, uint32_t state)
+{
+    (void)data, (void)size;
+    return state;
 }
 
 #endif
+
+/* Whether the processor can do it. */
+KERNEL sqlengine_has_crc32(void)
+{
+    return can_fold();
+}
+
+/* The CRC-32 of what had the CRC-32 `crc` and `size` bytes more, 64 or a larger multiple of 16. */
+KERNEL sqlengine_crc32(const uint8_t *data, int64_t size, int64_t crc)
+{
+    if (size < 64 || size % 16 || !can_fold())
+        return MISFIT;
+    return (int64_t)(uint32_t)~folded(data, size, ~(uint32_t)crc);
+}

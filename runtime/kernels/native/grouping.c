@@ -5,9 +5,8 @@
 
 #include "words.h"
 
-/* group[i]: the group of row i, numbered in order of first occurrence; first[g]: its first row. Gives the number of
-   groups, or -1 without memory. */
-int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width, int64_t *group, int64_t *first)
+/* group[i]: the group of row i, numbered in order of first occurrence; first[g]: its first row. */
+static int64_t group_rows(const uint64_t *words, int64_t count, int64_t width, int64_t *group, int64_t *first)
 {
     int64_t size = 64;
     int shift = 58;
@@ -18,14 +17,14 @@ int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width
     /* The number of the group + 1 below, bits of the hash above. */
     uint64_t *table = calloc((size_t)size, sizeof(uint64_t));
     if (!table)
-        return -1;
+        return NO_MEMORY;
     uint64_t hashes[ROWS_AHEAD];
     int64_t groups = 0;
     for (int64_t start = 0; start < count; start += ROWS_AHEAD) {
         int64_t end = count - start < ROWS_AHEAD ? count : start + ROWS_AHEAD;
         for (int64_t i = start; i < end; i++) {
             hashes[i - start] = hash_row(words + i * width, width);
-            __builtin_prefetch(table + (hashes[i - start] >> shift), 1);
+            PREFETCH_TO_WRITE(table + (hashes[i - start] >> shift));
         }
         for (int64_t i = start; i < end; i++) {
             const uint64_t *row = words + i * width;
@@ -51,16 +50,26 @@ int64_t sqlengine_group_rows(const uint64_t *words, int64_t count, int64_t width
     return groups;
 }
 
+/* Gives the number of groups. */
+KERNEL sqlengine_group_rows(
+    const uint64_t *words, int64_t words_size, int64_t width, int64_t *group, int64_t count, int64_t *first, int64_t first_size)
+{
+    /* Numbers of groups have 32 bits. */
+    if (!is_matrix(words_size, count, width) || first_size < count || count >= 0xFFFFFFFFLL)
+        return MISFIT;
+    return group_rows(words, count, width, group, first);
+}
+
 /* The same by a bit for each of `span` slots from `low` on. */
 static int64_t distinct_by_bits(const int64_t *slots, int64_t count, int64_t last, int64_t low, int64_t span, int64_t *rows)
 {
     uint64_t *seen = calloc((size_t)(span / 64 + 1), sizeof(uint64_t));
     if (!seen)
-        return -1;
+        return NO_MEMORY;
     int64_t found = 0;
     for (int64_t k = 0; k < count; k++) {
         int64_t i = last ? count - 1 - k : k;
-        uint64_t at = (uint64_t)(slots[i] - low), bit = 1ULL << (at & 63), word = seen[at >> 6];
+        uint64_t at = (uint64_t)slots[i] - (uint64_t)low, bit = 1ULL << (at & 63), word = seen[at >> 6];
         /* Written always, kept when it is new: a branch would be guessed wrong half of the time. */
         rows[last ? count - 1 - found : found] = i;
         found += !(word & bit);
@@ -72,9 +81,12 @@ static int64_t distinct_by_bits(const int64_t *slots, int64_t count, int64_t las
     return found;
 }
 
-/* The rows at which each distinct slot stands first (`last`: last), ascending. Gives their number, or -1 without memory. */
-int64_t sqlengine_distinct_rows(const int64_t *slots, int64_t count, int64_t last, int64_t *group, int64_t *rows)
+/* The rows at which each distinct slot stands first (`last`: last), ascending. Gives their number. */
+KERNEL sqlengine_distinct_rows(
+    const int64_t *slots, int64_t count, int64_t last, int64_t *group, int64_t group_size, int64_t *rows, int64_t rows_size)
 {
+    if (group_size != count || rows_size != count || count >= 0xFFFFFFFFLL)
+        return MISFIT;
     int64_t low = count ? slots[0] : 0, high = low;
     for (int64_t i = 0; i < count; i++) {
         low = slots[i] < low ? slots[i] : low;
@@ -82,7 +94,7 @@ int64_t sqlengine_distinct_rows(const int64_t *slots, int64_t count, int64_t las
     }
     if ((uint64_t)high - (uint64_t)low < 64 * (uint64_t)count)
         return distinct_by_bits(slots, count, last, low, high - low, rows);
-    int64_t groups = sqlengine_group_rows((const uint64_t *)slots, count, 1, group, rows);
+    int64_t groups = group_rows((const uint64_t *)slots, count, 1, group, rows);
     if (groups < 0 || !last || groups == count)
         return groups;
     for (int64_t i = 0; i < count; i++)
@@ -99,20 +111,29 @@ int64_t sqlengine_distinct_rows(const int64_t *slots, int64_t count, int64_t las
 }
 
 /* The row of each group with the greatest value, of equal ones the last. */
-void sqlengine_greatest_rows(const int64_t *group, const int64_t *values, int64_t count, int64_t groups, int64_t *best)
+KERNEL sqlengine_greatest_rows(
+    const int64_t *group, int64_t count, const int64_t *values, int64_t values_size, int64_t *best, int64_t groups)
 {
+    if (values_size != count)
+        return MISFIT;
     for (int64_t g = 0; g < groups; g++)
         best[g] = -1;
     for (int64_t i = 0; i < count; i++) {
+        if (!within(group[i], groups))
+            return OUTSIDE(i);
         int64_t *row = best + group[i];
         if (*row < 0 || values[i] >= values[*row])
             *row = i;
     }
+    return 0;
 }
 
 /* Writes a field of a word of each row: the first field of a word in its place, others beside it. */
-void sqlengine_pack_field(uint64_t *words, int64_t count, int64_t width, int64_t word, int64_t shift, const uint64_t *field)
+KERNEL sqlengine_pack_field(
+    uint64_t *words, int64_t words_size, int64_t width, int64_t word, int64_t shift, const uint64_t *field, int64_t count)
 {
+    if (!within(word, width) || !within(shift, 64) || !is_matrix(words_size, count, width))
+        return MISFIT;
     words += word;
     if (shift)
         for (int64_t i = 0; i < count; i++)
@@ -120,4 +141,5 @@ void sqlengine_pack_field(uint64_t *words, int64_t count, int64_t width, int64_t
     else
         for (int64_t i = 0; i < count; i++)
             words[i * width] = field[i];
+    return 0;
 }

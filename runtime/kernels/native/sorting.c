@@ -3,15 +3,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "words.h"
+#include "kernel.h"
 
 #define DIGIT 11
 #define BUCKETS (1 << DIGIT)
 
-/* Puts `order`, a permutation of the rows, in the order of their words, equal ones as they are. Gives 0, or -1 without
-   memory. */
-int64_t sqlengine_radix_sort(const uint64_t *words, int64_t count, int64_t *order)
+struct row {
+    uint64_t word;
+    int64_t row;
+};
+
+/* Puts `order`, a permutation of the rows, in the order of their words, equal ones as they are. */
+KERNEL sqlengine_radix_sort(const uint64_t *words, int64_t words_size, int64_t *order, int64_t count)
 {
+    if (words_size != count)
+        return MISFIT;
+    for (int64_t i = 0; i < count; i++)
+        if (!within(order[i], count))
+            return OUTSIDE(i);
     if (count < 2)
         return 0;
     uint64_t varying = 0;
@@ -19,17 +28,18 @@ int64_t sqlengine_radix_sort(const uint64_t *words, int64_t count, int64_t *orde
         varying |= words[i] ^ words[0];
     if (!varying)
         return 0;
-    struct row { uint64_t word; int64_t row; } *from, *to, *both;
-    both = malloc(2 * (size_t)count * sizeof *both);
+    struct row *both = malloc(2 * (size_t)count * sizeof *both);
     if (!both)
-        return -1;
-    from = both;
-    to = both + count;
+        return NO_MEMORY;
+    struct row *from = both, *to = both + count;
     for (int64_t i = 0; i < count; i++) {
         from[i].row = order[i];
         from[i].word = words[order[i]];
     }
-    for (int shift = __builtin_ctzll(varying); shift < 64 && varying >> shift; shift += DIGIT) {
+    int shift = 0;
+    while (!(varying >> shift & 1))
+        shift++;
+    for (; shift < 64 && varying >> shift; shift += DIGIT) {
         if (!((varying >> shift) & (BUCKETS - 1)))
             continue;
         int64_t starts[BUCKETS] = {0};

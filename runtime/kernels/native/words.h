@@ -2,8 +2,7 @@
 #ifndef SQLENGINE_WORDS_H
 #define SQLENGINE_WORDS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "kernel.h"
 
 #define GOLDEN 0x9E3779B97F4A7C15ULL
 /* So many rows are on their way to memory at once. */
