@@ -88,7 +88,7 @@ installed: wheel ## the demo and the quick tests against the wheel, beside a use
 	mkdir $(INSTALLED)/tests
 	$(BIN)/python -m tests.installed $(INSTALLED)/tests
 	cd $(INSTALLED)/tests && ../bin/sqlengine run sql_examples/flights/delays.sql > demo.txt && tail -n 5 demo.txt
-	cd $(INSTALLED)/tests && ../bin/python -m pytest -n 2 -m 'not long'
+	cd $(INSTALLED)/tests && ../bin/python -m pytest -n 2 -m 'not long' --ignore tests/docs
 
 clean:           ## remove what these targets made
 	rm -rf $(VENV) $(PEERS) $(INSTALLED) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
