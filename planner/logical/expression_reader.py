@@ -46,6 +46,7 @@ from runtime.expr.nodes import (
     SubqueryKind,
     WindowCall,
 )
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import resolve_call
 
 __all__ = ["ExpressionReader", "TokenStream"]
@@ -280,7 +281,7 @@ class ExpressionReader:
                 tokens.expect("AS")
                 target = self.type()
                 tokens.expect(")")
-                return Cast(value, target.with_nullable(value.type.nullable or word == "TRY_CAST"), word == "TRY_CAST")
+                return Cast(value, cast_type(value.type, target, safe=word == "TRY_CAST"), word == "TRY_CAST")
             case "EXISTS":
                 tokens.expect("(", "subquery", ")")
                 return SubqueryExpr(SubqueryKind.EXISTS, self._subquery(), (), BOOLEAN.not_null())

@@ -227,7 +227,7 @@ class _Compiled:
         except ExpressionError as error:
             error.span = error.span or call.span
             raise
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError) as error:
             shown = ", ".join(str(a.type.with_nullable(True)) for a in call.args)
             raise ExpressionError(
                 f"{call.function} cannot be computed for these values of ({shown})", code="E2001", span=call.span

@@ -25,6 +25,7 @@ from runtime.expr.nodes import (
     children,
     walk,
 )
+from runtime.expr.typing import comparison_type
 
 __all__ = [
     "can_fail",
@@ -147,9 +148,17 @@ def can_fail(expr: Expr, functions: FunctionRegistry) -> bool:
 
 
 def _harmless(function: str, args: tuple[Expr, ...]) -> bool:
-    """Division by a constant other than zero, or of approximate numbers, never fails; nor does LIKE without ESCAPE."""
+    """Division by a constant other than zero, or of approximate numbers, never fails; nor do sums and products of
+    numbers, nor LIKE without ESCAPE."""
     if function == "LIKE":
         return len(args) == 2
+    if function in ("+", "-", "*", "NEGATE"):
+        return not any(a.type.is_interval for a in args)
+    if function in ("FLOOR", "CEIL", "CEILING"):
+        return args[0].type.is_numeric
+    if function == "NULLIF":
+        common = comparison_type(args[0].type, args[1].type)
+        return common is None or not any(cast_can_fail(a.type, common) for a in args)
     if function not in ("/", "%", "MOD") or len(args) != 2:
         return False
     divisor = args[1]
@@ -168,6 +177,13 @@ def cast_can_fail(source: DataType, target: DataType) -> bool:
         return any(cast_can_fail(s, t) for s, t in zip(source.children, target.children, strict=False))
     if source.is_character:
         return not target.is_binary
+    if target.is_interval:
+        return target.root is TypeRoot.INTERVAL_SECOND and not source.is_interval
+    if target.is_timestamp and target.precision > 6 and (source.root is TypeRoot.DATE or source.precision <= 6):
+        return True
+    if TypeRoot.TIMESTAMP_LTZ in (source.root, target.root) and source.root is not target.root:
+        # At either end of time a time zone leads out of range.
+        return target.root is not TypeRoot.TIME
     return source.is_approximate and target.root is TypeRoot.DECIMAL
 
 

@@ -157,6 +157,15 @@ class _Fields:
             .astype(np.int64)
         )
 
+    def clock_fits(self) -> Any:
+        """Whether hours, minutes and seconds are those of a clock."""
+        fits = np.ones(self.rows, np.bool_)
+        for letter, least, most in (("H", 0, 23), ("h", 1, 12), ("k", 1, 24), ("K", 0, 11), ("m", 0, 59), ("s", 0, 59)):
+            if letter in self:
+                read = self.number(letter, least)
+                fits &= (read >= least) & (read <= most)
+        return fits
+
     def offset(self) -> Any | None:
         for letter in "XxzZVO":
             if letter in self.found:
@@ -175,15 +184,23 @@ def parse_lenient(texts: pa.Array, pattern: str, now: int) -> ParsedTimes:
             first = (dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=now)).year - 80
             moved = first + (year - first) % 100
             year = np.where(short.to_numpy(zero_copy_only=False), moved, year)
-    good = fields.matched & (year >= 0) & (year <= 9_999_999)
-    year, month = np.where(good, year, 1970), np.where(good, fields.month(), 1)
-    days = (
-        days_of(year, np.ones_like(month), fields.number("D", 1))
-        if "D" in fields
-        else days_of(year, month, fields.number("d", 1))
-    )
-    millis = ((fields.hour() * 60 + fields.number("m", 0)) * 60 + fields.number("s", 0)) * 1000 + fields.number("S", 0)
-    return ParsedTimes(days * _MILLIS_DAY + millis, good, fields.offset())
+    month, minute, second = fields.month(), fields.number("m", 0), fields.number("s", 0)
+    good = fields.matched & (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & fields.clock_fits()
+    year, month = np.where(good, year, 1970), np.where(good, month, 1)
+    days, exists = _days(fields, year, month)
+    millis = ((fields.hour() * 60 + minute) * 60 + second) * 1000 + fields.number("S", 0)
+    return ParsedTimes(days * _MILLIS_DAY + millis, good & exists, fields.offset())
+
+
+def _days(fields: _Fields, year: Any, month: Any) -> tuple[Any, Any]:
+    """Days since 1970-01-01 of the day of the year or month that was read, and whether there is that day."""
+    if "D" in fields:
+        first, last = np.ones_like(month), np.full_like(month, 12)
+        length = days_of(year, last, last_day_of(year, last)) - days_of(year, first, 1) + 1
+        day = fields.number("D", 1)
+        return days_of(year, first, day), (day >= 1) & (day <= length)
+    day = fields.number("d", 1)
+    return days_of(year, month, day), (day >= 1) & (day <= last_day_of(year, month))
 
 
 def parse_smart(texts: pa.Array, pattern: str, digits: int) -> ParsedTimes:
@@ -194,19 +211,16 @@ def parse_smart(texts: pa.Array, pattern: str, digits: int) -> ParsedTimes:
     for letter in "yu":
         if letter in fields and fields.found[letter][0].count == 2:
             year = year + 2000
-    month, day = fields.month(), fields.number("d", 1)
-    hour, minute, second = fields.hour(), fields.number("m", 0), fields.number("s", 0)
-    good = fields.matched & (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    good &= (hour <= 23) & (minute <= 59) & (second <= 59)
-    for letter, most in (("h", 12), ("k", 24)):
-        if letter in fields:
-            good &= (fields.number(letter, 1) >= 1) & (fields.number(letter, 1) <= most)
-    year, month, day = np.where(good, year, 1970), np.where(good, month, 1), np.where(good, day, 1)
-    if "D" in fields:
-        days = days_of(year, np.ones_like(month), fields.number("D", 1))
-    else:
-        days = days_of(year, month, np.minimum(day, last_day_of(year, month)))
-    values = (days * 86_400 + (hour * 60 + minute) * 60 + second) * 10**digits
+    month, minute, second = fields.month(), fields.number("m", 0), fields.number("s", 0)
+    good = fields.matched & (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & fields.clock_fits()
+    year, month = np.where(good, year, 1970), np.where(good, month, 1)
+    days, exists = _days(fields, year, month)
+    if digits == 9:
+        # Nanoseconds of other years do not fit 64 bits.
+        exists &= (year > 1677) & (year < 2262)
+        days = np.where(exists, days, 0)
+    good &= exists
+    values = (days * 86_400 + (fields.hour() * 60 + minute) * 60 + second) * 10**digits
     if "S" in fields:
         count = fields.found["S"][0].count
         fraction = fields.number("S", 0)

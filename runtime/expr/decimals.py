@@ -17,6 +17,7 @@ from runtime.expr.function import Value
 
 __all__ = [
     "Unscaled",
+    "power_of_ten",
     "divide_half_up",
     "divide_truncating",
     "from_unscaled",
@@ -101,6 +102,11 @@ def total(a: Unscaled, b: Unscaled) -> Unscaled:
     return a + b
 
 
+def power_of_ten(digits: int, values: Unscaled) -> Unscaled | int:
+    """10 to the `digits`, as what the values can be divided by."""
+    return 10**digits if digits < 19 else _big(10**digits, values)
+
+
 def divide_half_up(values: Unscaled, divisor: Unscaled | int) -> Unscaled:
     """Quotients rounded half away from zero; no divisor is zero."""
     quotient = abs(values) // abs(divisor)
@@ -122,9 +128,7 @@ def rescaled(values: Unscaled, scale: int, target: int) -> Unscaled:
     """Values of one scale in another, rounded half up."""
     if target >= scale:
         return scaled_up(values, target - scale)
-    return divide_half_up(
-        values, 10 ** (scale - target) if scale - target < 19 else _big(10 ** (scale - target), values)
-    )
+    return divide_half_up(values, power_of_ten(scale - target, values))
 
 
 def _big(factor: int, values: Unscaled) -> Unscaled:

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.expr.columns import as_array
-from runtime.expr.function import Value
+from runtime.expr.function import EvalContext, Value
 
-__all__ = ["all_constant", "map_distinct"]
+__all__ = ["all_constant", "map_distinct", "per_constant"]
 
 
 def all_constant(values: Sequence[Value]) -> bool:
@@ -42,6 +42,36 @@ def map_distinct(
             _call(function, [v.as_py() if isinstance(v, pa.Scalar) else next(given) for v in values], sees_nulls)
         )
     return pa.array(results, type_).take(pa.array(codes))
+
+
+def per_constant(context: EvalContext, compute: Callable[..., pa.Array], column: Value, *constants: Value) -> Value:
+    """`compute(column, *texts)` with the further arguments constant: directly, or for each distinct combination of
+    them."""
+    length = 1 if all_constant([column, *constants]) else context.num_rows
+    if all_constant(constants):
+        if any(not c.is_valid for c in constants):
+            return pa.scalar(None, context.result_type.arrow)
+        result = compute(as_array(column, length), *(c.as_py() for c in constants))
+        return result[0] if isinstance(column, pa.Scalar) else result
+    values = as_array(column, length)
+    given = pa.table(
+        {str(i): as_array(c, length) for i, c in enumerate(constants)} | {"row": pa.array(np.arange(length))}
+    )
+    groups = given.group_by([str(i) for i in range(len(constants))]).aggregate([("row", "list")]).to_pydict()
+    parts: list[pa.Array] = []
+    order: list[Any] = []
+    for number, rows in enumerate(groups["row_list"]):
+        texts = [groups[str(i)][number] for i in range(len(constants))]
+        order.append(np.asarray(rows, np.int64))
+        if None in texts:
+            parts.append(pa.nulls(len(rows), context.result_type.arrow))
+        else:
+            parts.append(compute(values.take(pa.array(order[-1])), *texts))
+    back = np.empty(length, np.int64)
+    back[np.concatenate(order) if order else []] = np.arange(length)
+    if not parts:
+        return pa.nulls(length, context.result_type.arrow)
+    return pa.concat_arrays([p.cast(context.result_type.arrow) for p in parts]).take(pa.array(back))
 
 
 def _call(function: Callable[..., Any], args: list[Any], sees_nulls: bool) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "EvalContext",
     "FunctionRegistry",
     "Nulls",
+    "Overflows",
     "ReturnType",
     "ScalarFunction",
     "Signature",
@@ -144,6 +145,9 @@ ReturnType = DataType | Callable[[CallTypes], DataType]
 CallRule = Callable[[CallTypes], tuple[tuple[DataType, ...], DataType] | None]
 """From the argument types as written to those to cast to and the result; None when the arguments do not fit."""
 
+Overflows = Callable[[CallTypes, DataType], bool]
+"""From the types of the arguments and of the result to whether a value may not fit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -160,10 +164,11 @@ class Signature:
 
 
 class Nulls(enum.Enum):
-    """How NULL arguments and the nullability of the result go together."""
+    """How NULL arguments and the nullability of the result go together. `runtime/expr/nullability.py` makes types of it."""
 
     STRICT = "strict"
-    """NULL when an argument is NULL; NOT NULL when no argument can be (the evaluator relies on the kernel for it)."""
+    """NULL when an argument is NULL, else only where it `overflows` (the evaluator relies on the kernel for it). Of an
+    aggregate: NULL when no row has a value for the first argument, else only where it `overflows`."""
     MAYBE = "maybe"
     """May be NULL for any arguments (for example a failed parse)."""
     NEVER = "never"
@@ -185,6 +190,8 @@ class ScalarFunction:
     it.
     `monotonic`: never decreases with its first argument (keeps the order of time attributes).
     `document`: one line for SHOW FUNCTIONS and DESCRIBE FUNCTION; `syntax`: how it is written, when not `NAME(args)`.
+    `overflows`: whether some value does not fit the type of the result, and is NULL then, by the types of the arguments
+    and of the result.
     `gives_rows`: a table function: it gives an array of rows, and stands only in LATERAL TABLE(..).
     """
 
@@ -199,6 +206,7 @@ class ScalarFunction:
     can_fail: bool = False
     monotonic: bool = False
     syntax: str | None = None
+    overflows: Overflows | None = None
     gives_rows: bool = False
 
 
@@ -213,7 +221,8 @@ class AggregateFunction:
     kept).
     `mergeable`: partial results can be merged (two-phase aggregation, panes of HOP and CUMULATE).
     `order_sensitive`: depends on the order of arrival. `ignores_duplicates`: DISTINCT changes nothing (MIN, MAX).
-    `empty`: what a global aggregate over no rows gives: 0 for counts, None (NULL) otherwise.
+    `empty`: what it gives over no rows: 0 for counts, `()` for an empty multiset, None (NULL) otherwise.
+    `overflows`: as of a ScalarFunction.
     """
 
     name: str
@@ -226,6 +235,7 @@ class AggregateFunction:
     ignores_duplicates: bool = False
     empty: Any = None
     deterministic: bool = True
+    overflows: Overflows | None = None
     accumulator: Callable[[Any], Any] | None = None
     """Makes the state of a call (an `AggregateSpec`) of a function that the engine does not know by name."""
 

@@ -2,6 +2,7 @@
 
 A DATE takes whole days of an interval (rounded down), a TIME wraps at midnight. Months clamp to the month's last day.
 Days and smaller units are added to a TIMESTAMP_LTZ as exact lengths; months in the session's time zone, on local time.
+A result out of range is an error (E2103).
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.cast.parse_times import days_of, last_day_of
 from runtime.expr.columns import combine_valid, from_numpy, numbers
 from runtime.expr.function import EvalContext, Value
+from runtime.expr.time_range import check_range, limits
 from runtime.expr.zones import instant_to_local, local_to_instant
 
-__all__ = ["add_to_moment", "day_and_rest", "difference", "months_between", "plus_months", "ticks_per_day", "unit_of"]
+__all__ = [
+    "add_millis",
+    "add_to_moment",
+    "bounded",
+    "day_and_rest",
+    "difference",
+    "months_between",
+    "plus_months",
+    "ticks_per_day",
+    "unit_of",
+]
 
 _R = TypeRoot
 _DAY_MILLIS = 86_400_000
@@ -64,25 +76,58 @@ def add_to_moment(
     """A point in time plus (`sign` 1) or less (-1) an interval; the result has the point's type."""
     values, valid = numbers(moment, context.num_rows)
     amount, valid_amount = numbers(interval, context.num_rows)
-    amount = amount.astype(np.int64) * sign
+    amount = bounded(amount.astype(np.int64)) * sign
     if interval_type.root is _R.INTERVAL_MONTH:
         result = _add_months(values, type_, amount, context.time_zone)
-    elif type_.root is _R.DATE:
-        result = values.astype(np.int64) + np.floor_divide(amount, _DAY_MILLIS)
-    elif type_.root is _R.TIME:
-        result = (values.astype(np.int64) + amount) % _DAY_MILLIS
     else:
-        result = values + amount * (ticks_per_day(type_) // _DAY_MILLIS)
-    return from_numpy(result, combine_valid(valid, valid_amount), type_.arrow, context.num_rows)
+        result = add_millis(values, type_, amount)
+    known = combine_valid(valid, valid_amount)
+    return from_numpy(check_range(result, known, type_), known, type_.arrow, context.num_rows)
+
+
+_FAR = 10**15
+"""More milliseconds, and more months, than lie between any two points in time."""
+
+
+def bounded(amount: Any) -> Any:
+    """Amounts that no product or sum with a point in time takes out of 64 bits; what is cut leads out of range anyway."""
+    return np.clip(amount, -_FAR, _FAR)
+
+
+def add_millis(values: Any, type_: DataType, millis: Any, ticks: Any = 0) -> Any:
+    """Stored numbers of points in time moved by up to 10^15 milliseconds and by further `ticks` of the type; a number
+    that is none of the type where the result is out of range."""
+    values = values.astype(np.int64)
+    if type_.root is _R.DATE:
+        return values + np.floor_divide(millis, _DAY_MILLIS)
+    if type_.root is _R.TIME:
+        return (values + millis % _DAY_MILLIS + ticks) % _DAY_MILLIS
+    per_milli = ticks_per_day(type_) // _DAY_MILLIS
+    whole, rest = np.divmod(values, per_milli)
+    more, rest = np.divmod(rest + ticks, per_milli)
+    return _stored(whole + millis + more, rest, type_)
+
+
+def _stored(millis: Any, rest: Any, type_: DataType) -> Any:
+    """The stored numbers of a timestamp of `millis` and `rest` ticks; one that is none where they do not fit."""
+    per_milli = ticks_per_day(type_) // _DAY_MILLIS
+    low, high = limits(type_)
+    far = (millis < low // per_milli) | (millis > high // per_milli)
+    return np.where(far, low - 1, np.where(far, 0, millis) * per_milli + rest)
 
 
 def _add_months(values: Any, type_: DataType, months: Any, time_zone: str) -> Any:
     if type_.root is _R.TIME:
         return np.broadcast_arrays(values, months)[0]
+    # More than 20,000 years lead out of range from everywhere, and days of more do not fit.
+    months = np.clip(months, -240_000, 240_000)
     zoned = type_.root is _R.TIMESTAMP_LTZ
     local = instant_to_local(values, time_zone, unit_of(type_)) if zoned else values
     days, rest = day_and_rest(local, type_)
-    result = plus_months(days, months) * ticks_per_day(type_) + rest
+    if type_.root is _R.DATE:
+        return plus_months(days, months)
+    millis, rest = np.divmod(rest, ticks_per_day(type_) // _DAY_MILLIS)
+    result = _stored(plus_months(days, months) * _DAY_MILLIS + millis, rest, type_)
     return local_to_instant(np.ascontiguousarray(result), time_zone, unit_of(type_)) if zoned else result
 
 

@@ -23,16 +23,16 @@ from runtime.core.types import (
     RowField,
     TypeRoot,
 )
+from runtime.expr.digits import as_decimal
 from runtime.expr.function import AnyFunction, CallTypes, Nulls, Signature, shown_name
 from runtime.expr.nodes import Literal
+from runtime.expr.nullability import call_type, cast_overflows, cast_type
 
 __all__ = [
-    "as_decimal",
     "common_type",
     "comparison_type",
     "explicit_cast",
     "implicit_cast",
-    "integer_digits",
     "resolve_call",
     "signature_text",
 ]
@@ -40,25 +40,13 @@ __all__ = [
 _R = TypeRoot
 _RANK = {_R.TINYINT: 0, _R.SMALLINT: 1, _R.INT: 2, _R.BIGINT: 3}
 _BY_RANK = (TINYINT, SMALLINT, INT, BIGINT)
-_DIGITS = {_R.TINYINT: 3, _R.SMALLINT: 5, _R.INT: 10, _R.BIGINT: 19}
-
-
-def integer_digits(type_: DataType) -> int:
-    """The digits that a DECIMAL needs to hold any value of an integer type: 3, 5, 10 or 19."""
-    return _DIGITS[type_.root]
-
-
-def as_decimal(type_: DataType) -> DataType:
-    """An exact numeric type as the DECIMAL that holds all its values."""
-    if type_.root is _R.DECIMAL:
-        return type_
-    return DataType(_R.DECIMAL, _DIGITS[type_.root], 0, nullable=type_.nullable)
 
 
 def common_type(types: Iterable[DataType]) -> DataType | None:
     """The least restrictive type that holds the values of all (CASE, COALESCE, IN, UNION, VALUES, ARRAY[...]).
 
-    Nullable when one of them is; untyped NULLs take part only so. None when the types do not mix.
+    Nullable when one of them is, or has values that do not fit: the common DECIMAL has at most 38 digits. Untyped NULLs
+    take part only so. None when the types do not mix.
     """
     all_types = [t.materialized() for t in types]
     nullable = any(t.nullable or t.root is _R.NULL for t in all_types)
@@ -71,7 +59,7 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
         if merged is None:
             return None
         result = merged
-    return result.with_nullable(nullable)
+    return result.with_nullable(nullable or any(cast_overflows(t, result) for t in typed))
 
 
 def _merge(a: DataType, b: DataType) -> DataType | None:
@@ -263,7 +251,7 @@ def resolve_call(
                 raise
             if matched is not None:
                 coerced, result = matched
-                return coerced, _nullability(function, coerced, result)
+                return coerced, call_type(function, given.replaced(coerced), result)
     takes = "; ".join(signature_text(function.name, s) for s in function.signatures)
     shown = ", ".join(str(t.with_nullable(True)) for t in arg_types)
     advice = _advice(function.name.upper(), arg_types, function.signatures)
@@ -315,7 +303,7 @@ def _match(signature: Signature, given: CallTypes, exact: bool) -> tuple[tuple[D
             target = argument.coerce(type_)
             if target is None:
                 return None
-            coerced.append(target.with_nullable(type_.nullable))
+            coerced.append(cast_type(type_, target))
     if signature.unify and coerced:
         unified = _unify(signature, coerced)
         if unified is None:
@@ -335,20 +323,8 @@ def _unify(signature: Signature, types: list[DataType]) -> list[DataType] | None
         return None
     result = list(types)
     for i in chosen:
-        result[i] = common.with_nullable(types[i].nullable)
+        result[i] = cast_type(types[i], common)
     return result
-
-
-def _nullability(function: AnyFunction, args: Sequence[DataType], result: DataType) -> DataType:
-    match function.nulls:
-        case Nulls.STRICT:
-            return result.materialized().with_nullable(any(a.nullable for a in args))
-        case Nulls.MAYBE:
-            return result.materialized().with_nullable(True)
-        case Nulls.NEVER:
-            return result.materialized().with_nullable(False)
-        case _:
-            return result
 
 
 def signature_text(name: str, signature: Signature) -> str:

@@ -26,6 +26,7 @@ from runtime.core.types import (
 )
 from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction, shown_name
 from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
+from runtime.expr.nullability import aggregate_type
 from runtime.expr.typing import resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.construct import row_of
@@ -49,7 +50,6 @@ GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID", "GROUP_ID"})
 WINDOW_PROPERTIES = frozenset(
     f"{w}_{p}" for w in ("TUMBLE", "HOP", "SESSION") for p in ("START", "END", "ROWTIME", "PROCTIME")
 )
-_FOLLOWS_ARGUMENT = frozenset({"SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
 _SKIPS_NULLS = frozenset({"FIRST_VALUE", "LAST_VALUE", "LISTAGG", "COLLECT", "SUM", "AVG", "MIN", "MAX", "COUNT"})
 
 
@@ -298,9 +298,9 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     condition = None
     if parts.filter is not None:
         condition = as_boolean(binder.within(Clause("FILTER")).bind(parts.filter), "FILTER", span_of(parts.filter))
-    if function.name in _FOLLOWS_ARGUMENT and clause.never_empty and condition is None and not args[0].type.nullable:
-        result = result.not_null()
     assert isinstance(function, AggregateFunction)
+    of_some_row = clause.never_empty and condition is None
+    result = aggregate_type(function, [a.type for a in args], result, of_some_row=of_some_row)
     return AggregateCall(function.name.upper(), args, result, parts.distinct, condition, span=parts.span)
 
 
@@ -349,8 +349,7 @@ def _row(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
 def _coalesce(_: ExpressionRules, args: list[Expr], span: Span | None) -> Expr:
     _arity("COALESCE", args, 1, None, span)
     values, result = unify(args, "COALESCE", span)
-    if any(not a.type.nullable and a.type.root is not TypeRoot.NULL for a in args):
-        result = result.not_null()
+    result = result.with_nullable(all(v.type.nullable for v in values))
     branches = tuple((Call("IS NOT NULL", (v,), _TRUTH, span=span), v) for v in values[:-1])
     return Case(branches, values[-1], result) if branches else values[0]
 

@@ -14,6 +14,7 @@ from runtime.core.errors import Span, TypeMismatchError
 from runtime.core.types import BOOLEAN, DataType, TypeRoot
 from runtime.expr.nodes import Cast as CastExpr
 from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, fresh_column
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
 
 __all__ = ["as_boolean", "cast_plan", "cast_to", "condition", "unify"]
@@ -31,12 +32,11 @@ def cast_to(expr: Expr, target: DataType, span: Span | None = None) -> Expr:
         return CastExpr(expr, target.materialized().with_nullable(True), span=span)
     if expr.type.same_ignoring_nullability(target):
         return expr
-    wanted = target.materialized().with_nullable(expr.type.nullable)
     if isinstance(expr, Literal):
-        folded = _literal_as(expr, wanted)
+        folded = _literal_as(expr, target.materialized().with_nullable(expr.type.nullable))
         if folded is not None:
             return folded
-    return CastExpr(expr, wanted, span=span)
+    return CastExpr(expr, cast_type(expr.type, target), span=span)
 
 
 def _literal_as(literal: Literal, target: DataType) -> Literal | None:
@@ -82,7 +82,8 @@ def unify(values: Sequence[Expr], what: str, span: Span | None = None) -> tuple[
         raise TypeMismatchError(
             f"the values of {what} have no common type: {shown}", code="E1303", span=span, hint="CAST them to one type"
         )
-    return [cast_to(v, target, span) for v in values], target
+    given = [cast_to(v, target, span) for v in values]
+    return given, target.with_nullable(any(v.type.nullable for v in given))
 
 
 def as_boolean(expr: Expr, place: str, span: Span | None) -> Expr:

@@ -13,6 +13,7 @@ from sqlglot import exp
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
 from sqlengine.bind.operators import comparison
@@ -168,13 +169,13 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
         )
     if isinstance(value, Literal) and value.value is None:
         return Literal(None, target.with_nullable(True))
-    wanted = target.with_nullable(safe or value.type.nullable)
-    if value.type == wanted:
-        return value
     if not safe and isinstance(value, Literal):
         folded = cast_to(value, target)
-        if isinstance(folded, Literal) and folded.type == wanted:
+        if isinstance(folded, Literal) and folded.type.same_ignoring_nullability(target):
             return folded
+    wanted = cast_type(value.type, target, safe=safe)
+    if value.type == wanted:
+        return value
     return Cast(value, wanted, safe, span=span)
 
 

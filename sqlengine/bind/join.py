@@ -68,7 +68,7 @@ def _joined(
 
 def _seen(rules: RelationRules, left: BoundRelation) -> Scope:
     """The left side as a relation to its right sees it."""
-    return Scope(left.scope.sources, left.scope.merged, rules.env.outer)
+    return Scope(left.scope.sources, left.scope.shows, rules.env.outer)
 
 
 def _hints(rules: RelationRules, left: BoundRelation, right: BoundRelation) -> tuple[tuple[str, str], ...]:
@@ -87,9 +87,6 @@ def _condition(
 ) -> tuple[Expr, Scope]:
     """The condition of a join over both sides, and the scope of both sides."""
     _refuse_twice(left, right, tree)
-    scope = Scope(
-        left.scope.sources + right.scope.sources, {**left.scope.merged, **right.scope.merged}, rules.env.outer
-    )
     using = tree.args.get("using")
     names: list[tuple[str, Span | None]]
     if tree.args.get("method") == "NATURAL":
@@ -99,16 +96,17 @@ def _condition(
         names = [(c.name, span_of(c)) for c in using]
     else:
         on = tree.args.get("on")
+        scope = left.scope.beside(right.scope, (), rules.env.outer)
         if on is None:
             return TRUE, scope
         return ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON"), scope
     pairs: list[Expr] = []
-    for name, span in names:
+    merged: list[tuple[str, Expr]] = []
+    for name, span in dict(names).items():
         a, b = (_shared(side, name, span) for side in (left.scope, right.scope))
         pairs.append(equality(a, b, span))
-        scope.merged.pop(name, None)
-        scope.merged[name] = _merge(a, b, kind)
-    return conjunction(pairs), scope
+        merged.append((name, _merge(a, b, kind)))
+    return conjunction(pairs), left.scope.beside(right.scope, merged, rules.env.outer)
 
 
 def _refuse_twice(left: BoundRelation, right: BoundRelation, tree: exp.Join) -> None:
@@ -126,7 +124,7 @@ def _refuse_twice(left: BoundRelation, right: BoundRelation, tree: exp.Join) -> 
 
 
 def _shared(scope: Scope, name: str, span: Span | None) -> Expr:
-    local = Scope(scope.sources, scope.merged)
+    local = Scope(scope.sources, scope.shows)
     names = [n for n, _ in local.star()]
     if name not in names:
         raise BindError(
@@ -177,7 +175,7 @@ def _join_unnest(
     on = tree.args.get("on")
     if on is None or _always_true(tree):
         return bound
-    scope = Scope(bound.scope.sources, bound.scope.merged, rules.env.outer)
+    scope = Scope(bound.scope.sources, bound.scope.shows, rules.env.outer)
     return BoundRelation(
         Filter(bound.plan, ExpressionBinder(rules.env, scope, Clause("ON")).condition(on, "ON")), bound.scope
     )
@@ -237,7 +235,7 @@ def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, 
     plan = Unnest(left.plan, collection, produced, ordinality, outer_join)
     columns = plan.columns[len(left.plan.columns) :]
     name = alias.this.name if alias is not None and alias.this is not None else None
-    scope = Scope([*left.scope.sources, Source(name, columns)], dict(left.scope.merged), rules.env.outer)
+    scope = left.scope.beside(Scope([Source(name, columns)]), (), rules.env.outer)
     return BoundRelation(plan, scope)
 
 

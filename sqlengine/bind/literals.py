@@ -34,6 +34,7 @@ from runtime.core.types import (
     timestamp_ltz,
 )
 from runtime.expr.nodes import Expr, Literal
+from runtime.expr.time_range import limits, out_of_range
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.literals import interval_value
 from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
@@ -47,8 +48,8 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def text_length(text: str) -> int:
-    """The length of a text as Flink counts it: in UTF-16 units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    """The length of a text: its characters, as CHAR(n) and all functions count them (Flink counts UTF-16 units)."""
+    return len(text)
 
 
 def number(tree: exp.Literal, negative: bool = False) -> Literal:
@@ -102,6 +103,13 @@ def _null(_: ExpressionRules, tree: exp.Null) -> Expr:
 
 def _interval(_: ExpressionRules, tree: IntervalLiteral) -> Expr:
     months, millis = interval_value(tree)
+    kind = INTERVAL_SECOND if months is None else INTERVAL_MONTH
+    low, high = limits(kind)
+    if not low <= (millis if months is None else months) <= high:  # type: ignore[operator]
+        error = out_of_range(kind)
+        raise SqlSyntaxError(
+            f"the interval '{tree.args['this']}' is out of range", code="E1308", span=span_of(tree), hint=error.hint
+        )
     if months is not None:
         return Literal(months, INTERVAL_MONTH.not_null())
     return Literal(millis, INTERVAL_SECOND.not_null())
@@ -128,7 +136,7 @@ def _temporal(binder: ExpressionRules, tree: TemporalLiteral) -> Expr:
                 if kind == "TIMESTAMP":
                     return _timestamp(whole, fraction, timestamp(len(fraction)).not_null())
                 return _local(whole, fraction, binder)
-    except ValueError:
+    except (ValueError, OverflowError):
         shape = {"DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss[.fraction]"}.get(
             tree.args["kind"], "yyyy-MM-dd HH:mm:ss[.fraction]"
         )

@@ -77,10 +77,9 @@ def comparison(operator: str, left: Expr, right: Expr, span: Span | None) -> Exp
             span=span,
             hint=_how_to_compare(left, right),
         )
-    nullable = operator not in _NEVER_NULL and (left.type.nullable or right.type.nullable)
-    return Call(
-        operator, (_side(left, common, span), _side(right, common, span)), BOOLEAN.with_nullable(nullable), span=span
-    )
+    sides = (_side(left, common, span), _side(right, common, span))
+    nullable = operator not in _NEVER_NULL and any(s.type.nullable for s in sides)
+    return Call(operator, sides, BOOLEAN.with_nullable(nullable), span=span)
 
 
 def _number_of_text(left: DataType, right: DataType) -> DataType | None:
@@ -299,9 +298,8 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
                     "the values of IN have no common type", code="E1303", span=span, hint="CAST them to one type"
                 )
             common = merged
-    nullable = common.nullable or any(i.type.nullable for i in (value, *items))
-    value = _side(value, common, span)
-    return InList(value, tuple(_side(i, common, span) for i in items), BOOLEAN.with_nullable(nullable))
+    value, choices = _side(value, common, span), tuple(_side(i, common, span) for i in items)
+    return InList(value, choices, BOOLEAN.with_nullable(any(e.type.nullable for e in (value, *choices))))
 
 
 def _kind_of_items(value: DataType, items: Sequence[DataType]) -> DataType | None:

@@ -13,6 +13,7 @@ from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, 
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
 from runtime.expr.nodes import Expr, Frame, FrameBound, Literal, SortKey, WindowCall
+from runtime.expr.nullability import aggregate_type
 from sqlengine.bind.calls import aggregate_parts, resolved_arguments
 from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.session import Clause, ExpressionRules
@@ -21,7 +22,6 @@ from sqlengine.parse.spans import span_of
 __all__ = ["OVER", "check_order", "sort_key"]
 
 _NOT_OVER = ("JSON_OBJECTAGG", "JSON_ARRAYAGG")
-_FOLLOWS_ARGUMENT = frozenset({"SUM", "AVG", "MIN", "MAX"})
 
 
 def _unordered(type_: DataType) -> DataType | None:
@@ -120,9 +120,9 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     condition = None
     if parts.filter is not None:
         condition = as_boolean(scope.bind(parts.filter), "FILTER", span_of(parts.filter))
-    if isinstance(function, AggregateFunction) and function.name in _FOLLOWS_ARGUMENT and condition is None:
-        if _holds_current_row(frame) and not args[0].type.nullable:
-            result = result.not_null()
+    if isinstance(function, AggregateFunction):
+        of_some_row = condition is None and _holds_current_row(frame)
+        result = aggregate_type(function, [a.type for a in args], result, of_some_row=of_some_row)
     return WindowCall(
         function.name.upper(), args, result, partition, order, frame, parts.distinct, condition, span=span
     )

@@ -6,7 +6,7 @@ LATERAL relation sees those); what is found outside becomes an `OuterRef`. Names
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from runtime.core.errors import BindError, Span, did_you_mean
@@ -45,13 +45,14 @@ class Found:
 
 @dataclass(slots=True)
 class Scope:
-    """The relations of one query in order, and `merged`: the columns that USING and NATURAL made one of two.
+    """The relations of one query in order, and what `*` `shows`: the columns of all of them (None), or those with the
+    columns that USING and NATURAL made one of two.
 
-    A merged name is found without a qualifier as its expression; its columns stay reachable with one.
+    A name without a qualifier is one of those that are shown; with one, every column of a relation can be reached.
     """
 
     sources: list[Source] = field(default_factory=list)
-    merged: dict[str, Expr] = field(default_factory=dict)
+    shows: list[tuple[str, Expr]] | None = None
     parent: Scope | None = None
 
     @property
@@ -70,8 +71,15 @@ class Scope:
         sources = [
             Source(s.name, tuple(c.with_type(types.get(c.id, c.type)) for c in s.columns), s.path) for s in self.sources
         ]
-        merged = {name: transform(value, fresh) for name, value in self.merged.items()}
-        return Scope(sources, merged, self.parent)
+        shows = None if self.shows is None else [(name, transform(value, fresh)) for name, value in self.shows]
+        return Scope(sources, shows, self.parent)
+
+    def beside(self, right: Scope, merged: Sequence[tuple[str, Expr]], parent: Scope | None) -> Scope:
+        """The scope of a join: the merged columns, then the others of the left side, then those of the right side."""
+        names = {name for name, _ in merged}
+        rest = [(name, value) for name, value in (*self.star(), *right.star()) if name not in names]
+        plain = not merged and self.shows is None and right.shows is None
+        return Scope(self.sources + right.sources, None if plain else [*merged, *rest], parent)
 
     def source(self, parts: tuple[str, ...], span: Span | None = None) -> Source | None:
         """The relation of a name, None when there is none here; two of one name are ambiguous (E1205)."""
@@ -86,12 +94,13 @@ class Scope:
         return named[0] if named else None
 
     def star(self) -> Iterator[tuple[str, Expr]]:
-        """What `*` stands for: merged columns first, then those of each relation in order."""
-        yield from self.merged.items()
+        """What `*` stands for, in order."""
+        if self.shows is not None:
+            yield from self.shows
+            return
         for source in self.sources:
             for column in source.columns:
-                if column.name not in self.merged:
-                    yield column.name, column.ref()
+                yield column.name, column.ref()
 
     def resolve(self, parts: tuple[str, ...], span: Span | None) -> Found:
         """The meaning of a dotted name, here or in a scope outside.
@@ -132,19 +141,22 @@ class Scope:
 
     def _column(self, parts: tuple[str, ...], span: Span | None) -> Found | None:
         name = parts[0]
-        value = self.merged.get(name)
-        if value is None:
-            owners = [(s, c) for s in self.sources for c in s.find(name)]
-            if len(owners) > 1:
-                if len(parts) > 1 and not any(c.type.root is TypeRoot.ROW for _, c in owners):
-                    return None
-                raise _ambiguous(name, span, [s.name for s, _ in owners])
-            if not owners:
+        named = self._named(name)
+        if len(named) > 1:
+            if len(parts) > 1 and not any(v.type.root is TypeRoot.ROW for v in named):
                 return None
-            value = owners[0][1].ref()
+            raise _ambiguous(name, span, [s.name for s in self.sources for _ in s.find(name)])
+        if not named:
+            return None
+        value = named[0]
         if len(parts) > 1 and value.type.root is not TypeRoot.ROW:
             raise _not_a_row(parts, value, span)
         return Found(value, parts[1:])
+
+    def _named(self, name: str) -> list[Expr]:
+        if self.shows is not None:
+            return [value for shown, value in self.shows if shown == name]
+        return [c.ref() for s in self.sources for c in s.find(name)]
 
     def _unknown(self, parts: tuple[str, ...], span: Span | None) -> BindError:
         if len(parts) > 1:

@@ -48,7 +48,7 @@ def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     """The plan of a SELECT with its ORDER BY and LIMIT."""
     ttl = state_ttl(tree)
     start = _from(tree, env, ttl)
-    scope = Scope(start.scope.sources, start.scope.merged, env.outer)
+    scope = Scope(start.scope.sources, start.scope.shows, env.outer)
     check_hint_names(tree, scope.sources)
     plan = start.plan
     mentions: dict[int, Span] = {}

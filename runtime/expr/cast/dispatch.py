@@ -13,8 +13,8 @@ from runtime.expr.cast.numbers import boolean_to_number, number_to_boolean, numb
 from runtime.expr.cast.parse_numbers import text_to_boolean, text_to_number
 from runtime.expr.cast.parse_times import text_to_date, text_to_time, text_to_timestamp
 from runtime.expr.cast.text import fit_binary, fit_text, to_text
-from runtime.expr.cast.times import time_to_time
-from runtime.expr.columns import as_array
+from runtime.expr.cast.times import in_range, time_to_time
+from runtime.expr.columns import as_array, integers_of, validity
 from runtime.expr.function import EvalContext, Value
 from runtime.expr.typing import explicit_cast
 
@@ -73,7 +73,7 @@ def _to_binary(array: pa.Array, source: DataType, target: DataType, time_zone: s
 
 def _interval(array: pa.Array, source: DataType, target: DataType, time_zone: str) -> Converted:
     del source, time_zone
-    return Converted(array.cast(target.arrow))
+    return in_range(integers_of(array).astype(np.int64), validity(array), target)
 
 
 def _rule(source: DataType, target: DataType) -> Convert | None:

@@ -18,7 +18,15 @@ from runtime.expr.cast.conversion import Converted, failing
 from runtime.expr.cast.float_text import float_text
 from runtime.expr.cast.parse_numbers import text_to_decimal
 from runtime.expr.columns import from_numpy, integers_of, validity
-from runtime.expr.decimals import divide_truncating, from_unscaled, low_words, rescaled, to_double, unscaled
+from runtime.expr.decimals import (
+    divide_truncating,
+    from_unscaled,
+    low_words,
+    power_of_ten,
+    rescaled,
+    to_double,
+    unscaled,
+)
 
 __all__ = ["boolean_to_number", "number_to_boolean", "number_to_number"]
 
@@ -33,7 +41,7 @@ def number_to_number(array: pa.Array, source: DataType, target: DataType, time_z
         values, valid = unscaled(array, len(array))
         if target.is_approximate:
             return Converted(from_numpy(_as_float(to_double(values, source.scale), type_), valid, type_))
-        whole = divide_truncating(values, 10**source.scale) if source.scale else values
+        whole = divide_truncating(values, power_of_ten(source.scale, values)) if source.scale else values
         return Converted(from_numpy(low_words(whole), valid, type_))
     if array.type == type_:
         return Converted(array)

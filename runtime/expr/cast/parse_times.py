@@ -2,8 +2,8 @@
 
 DATE: `2024-2-9`, also `2024-02` and `2024` (the first day), anything after a space is ignored. TIME: `1:2:3.5`, also
 `12` and `12:30`.
-Timestamps: `2024-02-29` or `2024-02-29 12:34:56[.123456789]`; a day beyond the month's end is its last day, as in
-Java's smart resolution; the fraction is cut to the precision.
+Timestamps: `2024-02-29` or `2024-02-29 12:34:56[.123456789]`; the fraction is cut to the precision. A day that the month
+does not have fails, where Flink makes the month's last day of it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.cast.conversion import Converted, failing
 from runtime.expr.columns import from_numpy, validity
+from runtime.expr.time_range import limits, outside
 from runtime.expr.zones import local_to_instant
 
 __all__ = ["days_of", "last_day_of", "text_to_date", "text_to_time", "text_to_timestamp"]
@@ -67,7 +68,7 @@ def text_to_date(array: pa.Array, source: DataType, target: DataType, time_zone:
     del source, time_zone
     groups = pc.extract_regex(array, _DATE)
     year, month, day = (_number(groups.field(i), "1") for i in range(3))
-    good = _matched(groups) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1)
+    good = _matched(groups) & (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1)
     year, month = np.where(good, year, 1970), np.where(good, month, 1)
     good &= day <= last_day_of(year, month)
     return _finish(days_of(year, month, day), good, validity(array), target.arrow)
@@ -93,12 +94,17 @@ def text_to_timestamp(array: pa.Array, source: DataType, target: DataType, time_
     good = _matched(groups) & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     good &= (hour <= 23) & (minute <= 59) & (second <= 59)
     year, month, day = np.where(good, year, 1970), np.where(good, month, 1), np.where(good, day, 1)
-    days = days_of(year, month, np.minimum(day, last_day_of(year, month)))
+    good &= day <= last_day_of(year, month)
+    days = days_of(year, month, day)
     seconds = days * 86_400 + (hour * 60 + minute) * 60 + second
     unit_digits = 6 if target.precision <= 6 else 9
+    if unit_digits == 9:
+        low, high = limits(target)
+        good &= (seconds > low // 10**9) & (seconds < high // 10**9)
+        seconds = np.where(good, seconds, 0)
     values = seconds * 10**unit_digits
     if target.precision:
         values = values + _fraction(groups.field(6), target.precision) * 10 ** (unit_digits - target.precision)
     if target.root is TypeRoot.TIMESTAMP_LTZ:
         values = local_to_instant(np.where(good, values, 0), time_zone, "us" if unit_digits == 6 else "ns")
-    return _finish(values, good, validity(array), target.arrow)
+    return _finish(values, good & ~outside(values, target), validity(array), target.arrow)

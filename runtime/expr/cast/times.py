@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from runtime.core.types import DataType, TypeRoot
-from runtime.expr.cast.conversion import Converted
+from runtime.expr.cast.conversion import Converted, failing
 from runtime.expr.columns import from_numpy, integers_of, validity
+from runtime.expr.time_range import limits, outside
 from runtime.expr.zones import instant_to_local, local_to_instant
 
-__all__ = ["time_to_time"]
+__all__ = ["in_range", "time_to_time"]
 
 _R = TypeRoot
 _DAY_MILLIS = 86_400_000
@@ -37,16 +39,28 @@ def time_to_time(array: pa.Array, source: DataType, target: DataType, time_zone:
         if source.root is _R.TIMESTAMP_LTZ and target.root is not _R.TIMESTAMP_LTZ:
             values = instant_to_local(values, time_zone, unit)
     else:
-        unit = _unit(target) if target.is_timestamp else "us"
+        unit = "us"
         per_day = _per_day(unit)
         values = values.astype("int64") * (per_day if source.root is _R.DATE else per_day // _DAY_MILLIS)
     if target.root is _R.DATE:
-        return Converted(from_numpy(values // _per_day(unit), valid, target.arrow))
+        return in_range(values // _per_day(unit), valid, target)
     if target.root is _R.TIME:
         return Converted(from_numpy(_time_of_day(values, unit, target.precision), valid, target.arrow))
     if target.root is _R.TIMESTAMP_LTZ and source.root is not _R.TIMESTAMP_LTZ:
         values = local_to_instant(values, time_zone, unit)
-    return Converted(from_numpy(_in_precision(values, unit, target), valid, target.arrow))
+    if unit == "us" and _unit(target) == "ns":
+        low, high = limits(target)
+        far = (values < low // 1000) | (values > high // 1000)
+        return in_range(np.where(far, low - 1, _in_precision(np.where(far, 0, values), unit, target)), valid, target)
+    return in_range(_in_precision(values, unit, target), valid, target)
+
+
+def in_range(values: Any, valid: Any, target: DataType) -> Converted:
+    """Stored numbers as a column; what is none of the type fails."""
+    wrong = outside(values, target)
+    if valid is not None:
+        wrong = wrong & valid
+    return failing(from_numpy(values, valid, target.arrow), wrong)
 
 
 def _time_of_day(values: Any, unit: str, precision: int) -> Any:

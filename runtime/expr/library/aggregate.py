@@ -4,9 +4,9 @@ Sources: Flink's documentation of aggregate functions, and the types that Flink 
 integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is DECIMAL(38, s), AVG and the variances
 of it DECIMAL(38, max(6, s)).
 
-Result nullability: COUNT, COLLECT and JSON results are never NULL; LISTAGG and ARRAY_AGG follow their argument; all
-others may be NULL. Names with a suffix carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`,
-`JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
+Result nullability: COUNT, COLLECT and JSON results are never NULL; what has a result as soon as there is a value (SUM,
+MIN, LISTAGG, ...) has one where there is a row and the argument is NOT NULL; all others may be NULL. Names with a suffix
+carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`, `JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
 """
 
 from __future__ import annotations
@@ -70,8 +70,17 @@ def _average_type(types: Sequence[DataType]) -> DataType:
     return decimal(_MAX_PRECISION, max(6, argument.scale)) if argument.root is TypeRoot.DECIMAL else argument
 
 
+def _sum_overflows(types: Sequence[DataType], result: DataType) -> bool:
+    """Whether 10^19 values, more than a count can hold, may have a sum beyond the result's digits."""
+    return result.root is TypeRoot.DECIMAL and types[0].precision - types[0].scale + 19 > _MAX_PRECISION - result.scale
+
+
+def _average_overflows(types: Sequence[DataType], result: DataType) -> bool:
+    return result.root is TypeRoot.DECIMAL and types[0].precision - types[0].scale > _MAX_PRECISION - result.scale
+
+
 def _array_type(types: Sequence[DataType]) -> DataType:
-    return array(types[0].materialized()).with_nullable(types[0].nullable)
+    return array(types[0].materialized())
 
 
 def _multiset_type(types: Sequence[DataType]) -> DataType:
@@ -92,6 +101,7 @@ def _json_array(name: str, document: str) -> AggregateFunction:
         signatures=(Signature((_ANY,), _JSON.not_null()),),
         document=document,
         nulls=Nulls.NEVER,
+        empty="[]",
         retractable=False,
         order_sensitive=True,
     )
@@ -103,6 +113,7 @@ def _json_object(name: str, document: str) -> AggregateFunction:
         signatures=(Signature((_CHARACTER, _ANY), _JSON.not_null()),),
         document=document,
         nulls=Nulls.NEVER,
+        empty="{}",
         retractable=False,
         order_sensitive=True,
     )
@@ -119,12 +130,15 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="SUM",
         signatures=(Signature((_NUMERIC,), _sum_type),),
+        nulls=Nulls.STRICT,
+        overflows=_sum_overflows,
         document="The sum of the values that are not NULL; NULL when there is none. Integers wrap around in their own type.",
     ),
     AggregateFunction(
         name="SUM0",
         signatures=(Signature((_NUMERIC,), _sum_type),),
         nulls=Nulls.NEVER,
+        overflows=_sum_overflows,
         empty=0,
         document="The sum of the values that are not NULL; 0 when there is none.",
     ),
@@ -132,17 +146,21 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         name="$SUM0",
         signatures=(Signature((_NUMERIC,), _sum_type),),
         nulls=Nulls.NEVER,
+        overflows=_sum_overflows,
         empty=0,
         document="The same as SUM0, under the name that plans use.",
     ),
     AggregateFunction(
         name="AVG",
         signatures=(Signature((_NUMERIC,), _average_type),),
+        nulls=Nulls.STRICT,
+        overflows=_average_overflows,
         document="The average of the values that are not NULL, in their own type: of integers an integer, cut toward zero.",
     ),
     AggregateFunction(
         name="MIN",
         signatures=(Signature((_COMPARABLE,), _first),),
+        nulls=Nulls.STRICT,
         retractable=False,
         ignores_duplicates=True,
         document="The least value that is not NULL.",
@@ -150,6 +168,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="MAX",
         signatures=(Signature((_COMPARABLE,), _first),),
+        nulls=Nulls.STRICT,
         retractable=False,
         ignores_duplicates=True,
         document="The greatest value that is not NULL; NaN is greater than all numbers.",
@@ -163,6 +182,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="FIRST_VALUE",
         signatures=(Signature((_ANY,), _first),),
+        nulls=Nulls.STRICT,
         retractable=False,
         order_sensitive=True,
         document="The first value, in order of arrival, that is not NULL.",
@@ -170,6 +190,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="LAST_VALUE",
         signatures=(Signature((_ANY,), _first),),
+        nulls=Nulls.STRICT,
         retractable=False,
         order_sensitive=True,
         document="The last value, in order of arrival, that is not NULL.",
@@ -177,7 +198,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="LISTAGG",
         signatures=(Signature((_CHARACTER, optional(_CHARACTER)), _first),),
-        nulls=Nulls.RULE,
+        nulls=Nulls.STRICT,
         retractable=False,
         order_sensitive=True,
         document="The values that are not NULL in order of arrival, joined by a separator (a comma when not given).",
@@ -185,7 +206,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="ARRAY_AGG",
         signatures=(Signature((_ANY,), _array_type),),
-        nulls=Nulls.RULE,
+        nulls=Nulls.STRICT,
         retractable=False,
         order_sensitive=True,
         document="The values in order of arrival, NULLs too, as an array.",
@@ -193,7 +214,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     AggregateFunction(
         name="ARRAY_AGG_IGNORE_NULLS",
         signatures=(Signature((_ANY,), _array_type),),
-        nulls=Nulls.RULE,
+        nulls=Nulls.STRICT,
         retractable=False,
         order_sensitive=True,
         document="The values that are not NULL in order of arrival, as an array (ARRAY_AGG(x IGNORE NULLS)).",
@@ -202,6 +223,7 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         name="COLLECT",
         signatures=(Signature((_ANY,), _multiset_type),),
         nulls=Nulls.NEVER,
+        empty=(),
         retractable=False,
         document="The values that are not NULL, as a multiset.",
     ),

@@ -17,11 +17,23 @@ import pyarrow.compute as pc
 from runtime.core.errors import ExpressionError
 from runtime.core.types import INTERVAL_MONTH, INTERVAL_SECOND, DataType, TypeRoot, decimal
 from runtime.expr.columns import Mask, combine_valid, from_numpy, numbers
-from runtime.expr.decimals import divide_half_up, from_unscaled, product, rescaled, scaled_up, total, unscaled
-from runtime.expr.function import CallRule, CallTypes, EvalContext, Value
+from runtime.expr.decimals import (
+    divide_half_up,
+    from_unscaled,
+    power_of_ten,
+    product,
+    rescaled,
+    scaled_up,
+    total,
+    unscaled,
+)
+from runtime.expr.digits import as_decimal
+from runtime.expr.function import CallRule, CallTypes, EvalContext, Overflows, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.moments import add_to_moment, difference, months_between
-from runtime.expr.typing import as_decimal, common_type
+from runtime.expr.nullability import cast_type
+from runtime.expr.time_range import check_range
+from runtime.expr.typing import common_type
 
 __all__ = ["FAMILY", "adjusted"]
 
@@ -61,6 +73,18 @@ def _rest_digits(a: DataType, b: DataType) -> tuple[int, int]:
     return min(a.precision - a.scale, b.precision - b.scale) + scale, scale
 
 
+def _overflow(digits: Fields) -> Overflows:
+    """Whether a DECIMAL result has fewer digits before the point than its greatest value."""
+
+    def overflows(types: CallTypes, result: DataType) -> bool:
+        if result.root is not _R.DECIMAL or any(t.root is _R.NULL for t in types):
+            return False
+        precision, scale = digits(as_decimal(types[0]), as_decimal(types[1]))
+        return precision - scale > result.precision - result.scale
+
+    return overflows
+
+
 def _untyped(a: DataType, b: DataType) -> tuple[DataType, DataType]:
     """An untyped NULL takes the type of the other side."""
     if a.root is _R.NULL:
@@ -79,7 +103,7 @@ def _numeric(a: DataType, b: DataType, digits: Fields) -> _Typed | None:
     common = common_type((a, b))
     if common is None:
         return None
-    return (common.with_nullable(a.nullable), common.with_nullable(b.nullable)), common
+    return (cast_type(a, common), cast_type(b, common)), common
 
 
 def _rule(digits: Fields, other: Callable[[DataType, DataType], _Typed | None]) -> CallRule:
@@ -139,6 +163,8 @@ def _rest_rule(types: CallTypes) -> _Typed | None:
     "The sum; a point in time and an interval too.",
     form=("NUMERIC", "NUMERIC"),
     syntax="a + b",
+    can_fail=True,
+    overflows=_overflow(_sum_digits),
 )
 def plus(context: EvalContext, a: Value, b: Value) -> Value:
     return _add(context, a, b, 1)
@@ -150,6 +176,8 @@ def plus(context: EvalContext, a: Value, b: Value) -> Value:
     "The difference; a point in time less an interval too.",
     form=("NUMERIC", "NUMERIC"),
     syntax="a - b",
+    can_fail=True,
+    overflows=_overflow(_sum_digits),
 )
 def minus(context: EvalContext, a: Value, b: Value) -> Value:
     return _add(context, a, b, -1)
@@ -167,7 +195,21 @@ def _add(context: EvalContext, a: Value, b: Value, sign: int) -> Value:
         scale = max(left.scale, right.scale)
         summed = total(scaled_up(x, scale - left.scale), sign * scaled_up(y, scale - right.scale))
         return _decimal(context, rescaled(summed, scale, context.result_type.scale), valid_x, valid_y)
+    if left.is_interval:
+        x, valid_x = numbers(a, context.num_rows)
+        y, valid_y = numbers(b, context.num_rows)
+        return _interval(context, x.astype(np.int64) + sign * y.astype(np.int64), valid_x, valid_y)
     return pc.add(a, b) if sign > 0 else pc.subtract(a, b)
+
+
+def _interval(context: EvalContext, values: Any, *valid: Mask | None) -> pa.Array:
+    known = combine_valid(*valid)
+    if len(values) != context.num_rows:
+        values = np.broadcast_to(values, (context.num_rows,))
+    values = check_range(values, known, context.result_type)
+    if known is not None:
+        values = np.where(known, values, 0)
+    return from_numpy(values.astype(np.int64), known, context.result_type.arrow)
 
 
 def _decimal(context: EvalContext, values: Any, *valid: Mask | None) -> pa.Array:
@@ -180,6 +222,8 @@ def _decimal(context: EvalContext, values: Any, *valid: Mask | None) -> pa.Array
     "The product; an interval times a number too.",
     form=("NUMERIC", "NUMERIC"),
     syntax="a * b",
+    can_fail=True,
+    overflows=_overflow(_product_digits),
 )
 def times(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
@@ -191,10 +235,8 @@ def times(context: EvalContext, a: Value, b: Value) -> Value:
         factor, valid_factor = unscaled(b, context.num_rows)
         values = product(length.astype(np.int64), factor)
         if right.scale:
-            values = divide_half_up(values, 10**right.scale)
-        return from_numpy(
-            values.astype(np.int64), combine_valid(valid_length, valid_factor), result.arrow, context.num_rows
-        )
+            values = divide_half_up(values, power_of_ten(right.scale, values))
+        return _interval(context, values, valid_length, valid_factor)
     if result.root is _R.DECIMAL:
         x, valid_x = unscaled(a, context.num_rows)
         y, valid_y = unscaled(b, context.num_rows)
@@ -220,6 +262,7 @@ def _zero_divisor(divisor: Any, valid: Mask | None, length: int) -> None:
     form=("NUMERIC", "NUMERIC"),
     can_fail=True,
     syntax="a / b",
+    overflows=_overflow(_quotient_digits),
 )
 def divide(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
@@ -263,6 +306,7 @@ def _truncated(x: Any, y: Any) -> Any:
     aliases=("MOD",),
     can_fail=True,
     syntax="a % b",
+    overflows=_overflow(_rest_digits),
 )
 def remainder(context: EvalContext, a: Value, b: Value) -> Value:
     left, right = context.arg_types
@@ -293,8 +337,18 @@ def _negate_rule(types: CallTypes) -> _Typed | None:
     return (types[0],), types[0]
 
 
-@FAMILY.special("NEGATE", _negate_rule, "The number or interval with its sign turned.", form=("NUMERIC",), syntax="- a")
-def negate(_: EvalContext, value: Value) -> Value:
+@FAMILY.special(
+    "NEGATE",
+    _negate_rule,
+    "The number or interval with its sign turned.",
+    form=("NUMERIC",),
+    can_fail=True,
+    syntax="- a",
+)
+def negate(context: EvalContext, value: Value) -> Value:
+    if context.result_type.is_interval:
+        values, valid = numbers(value, context.num_rows)
+        return _interval(context, -values.astype(np.int64), valid)
     return value if pa.types.is_null(value.type) else pc.negate(value)
 
 

@@ -20,6 +20,7 @@ from runtime.expr.columns import combine_valid, from_numpy, numbers, validity
 from runtime.expr.function import ArgumentType, CallRule, CallTypes, EvalContext, Nulls
 from runtime.expr.library.declare import ARRAY_, BOOLEAN_, CHARACTER, WHOLE_, Family, element_of, optional, same
 from runtime.expr.lists import Parts, built, by_row, item_codes, kept, lengths_of, parts_of
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type, implicit_cast
 
 __all__ = ["FAMILY"]
@@ -357,7 +358,7 @@ def _common_arrays(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
     if common is None or common.root is not _R.ARRAY:
         return None
-    return tuple(common.with_nullable(t.nullable) for t in types), common
+    return tuple(cast_type(t, common) for t in types), common
 
 
 def _two_arrays(types: CallTypes) -> _Typed | None:

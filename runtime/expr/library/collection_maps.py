@@ -15,6 +15,7 @@ from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.java_regex import java_regex
 from runtime.expr.library.declare import ARRAY_, CHARACTER, MAP_, Family, key_of, optional, value_of
 from runtime.expr.lists import built, by_row, map_built, parts_of
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
 
 __all__ = ["FAMILY"]
@@ -57,7 +58,7 @@ def _union_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | Non
     common = common_type(types) if types else None
     if common is None or common.root is not TypeRoot.MAP:
         return None
-    return tuple(common.with_nullable(t.nullable) for t in types), common
+    return tuple(cast_type(t, common) for t in types), common
 
 
 @FAMILY.special(

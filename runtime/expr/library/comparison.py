@@ -17,8 +17,10 @@ from runtime.core.errors import ExpressionError
 from runtime.core.types import BOOLEAN, DataType
 from runtime.expr.columns import as_array, from_numpy
 from runtime.expr.compare import equal, same_rows
+from runtime.expr.distinct import per_constant
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value, optional
 from runtime.expr.library.declare import ANY, CHARACTER, Family
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import comparison_type
 
 __all__ = ["FAMILY", "compare_rule"]
@@ -33,8 +35,8 @@ def _sides(types: CallTypes, nested: bool) -> tuple[tuple[DataType, ...], DataTy
     if common is None or (common.is_nested and not nested):
         return None
     if common.is_character or common.is_binary:
-        return tuple(t if t.is_character or t.is_binary else common.with_nullable(t.nullable) for t in types), BOOLEAN
-    return tuple(common.with_nullable(t.nullable) for t in types), BOOLEAN
+        return tuple(t if t.is_character or t.is_binary else cast_type(t, common) for t in types), BOOLEAN
+    return tuple(cast_type(t, common) for t in types), BOOLEAN
 
 
 def compare_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
@@ -123,17 +125,10 @@ def is_not_null(_: EvalContext, value: Value) -> Value:
 _SIMPLE_LIKE = re.compile(r"(%?)([^%_]*)(%?)", re.DOTALL)
 
 
-def _escape_of(args: tuple[Value, ...]) -> str | None:
-    """The escape character: '' for none, None when it is not constant."""
-    if not args:
-        return ""
-    escape = args[0]
-    if not isinstance(escape, pa.Scalar):
-        return None
-    text = escape.as_py()
-    if len(text) != 1:
-        raise ExpressionError(f"the escape '{text}' of LIKE is not one character", code="E2002")
-    return text
+def _checked_escape(escape: str) -> str:
+    if len(escape) != 1:
+        raise ExpressionError(f"the escape '{escape}' of LIKE is not one character", code="E2002")
+    return escape
 
 
 def _translated(pattern: str, escape: str, similar: bool) -> str:
@@ -172,17 +167,17 @@ def _translated(pattern: str, escape: str, similar: bool) -> str:
     "Whether the text matches: % is any text, _ any character.",
     syntax="s LIKE p [ESCAPE c]",
     can_fail=True,
-    duckdb={2: "{0} LIKE {1}", 3: "{0} LIKE {1} ESCAPE {2}"},
+    duckdb="{0} LIKE {1}",
 )
-def like(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
-    if not isinstance(pattern, pa.Scalar) or any(isinstance(e, pa.Scalar) and not e.is_valid for e in escape):
+def like(context: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
+    if escape:
+        return per_constant(context, lambda texts, p, e: _like(texts, p, _checked_escape(e)), value, pattern, *escape)
+    if not isinstance(pattern, pa.Scalar):
         return NotImplemented
-    escaping = _escape_of(escape)
-    if escaping is None:
-        return NotImplemented
-    if not pattern.is_valid:
-        return pa.scalar(None, pa.bool_())
-    text = pattern.as_py()
+    return _like(value, pattern.as_py(), "") if pattern.is_valid else pa.scalar(None, pa.bool_())
+
+
+def _like(value: Value, text: str, escaping: str) -> Value:
     simple = _SIMPLE_LIKE.fullmatch(text) if not escaping or escaping not in text else None
     if simple is None:
         return pc.match_substring_regex(value, _translated(text, escaping, similar=False))
@@ -207,15 +202,13 @@ def like(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
     "Whether the text matches an SQL regular expression as a whole.",
     syntax="s SIMILAR TO p [ESCAPE c]",
     can_fail=True,
-    duckdb="regexp_full_match({0}, replace(replace({1}, '%', '.*'), '_', '.'), 's')",
 )
-def similar_to(_: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
-    escaping = _escape_of(escape)
-    if not isinstance(pattern, pa.Scalar) or escaping is None:
-        return NotImplemented
-    if not pattern.is_valid:
-        return pa.scalar(None, pa.bool_())
-    try:
-        return pc.match_substring_regex(value, _translated(pattern.as_py(), escaping, similar=True))
-    except pa.ArrowInvalid as error:
-        raise ExpressionError(f"'{pattern.as_py()}' is not a regular expression", code="E2003") from error
+def similar_to(context: EvalContext, value: Value, pattern: Value, *escape: Value) -> Value:
+    def matches(texts: pa.Array, text: str, escaping: str | None = None) -> pa.Array:
+        expression = _translated(text, "" if escaping is None else _checked_escape(escaping), similar=True)
+        try:
+            return pc.match_substring_regex(texts, expression)
+        except pa.ArrowInvalid as error:
+            raise ExpressionError(f"'{text}' is not a regular expression", code="E2003") from error
+
+    return per_constant(context, matches, value, pattern, *escape)

@@ -19,6 +19,7 @@ from runtime.expr.columns import as_array
 from runtime.expr.compare import equal
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, Family
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type, comparison_type
 
 __all__ = ["FAMILY"]
@@ -43,8 +44,9 @@ def _if_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types[1:])
     if common is None:
         return None
-    result = common.with_nullable(any(t.nullable for t in types))
-    return (BOOLEAN.with_nullable(types[0].nullable), *(common.with_nullable(t.nullable) for t in types[1:])), result
+    # As in Flink, a condition that may be NULL makes the result nullable, too.
+    result = common.with_nullable(common.nullable or types[0].nullable)
+    return (BOOLEAN.with_nullable(types[0].nullable), *(cast_type(t, common) for t in types[1:])), result
 
 
 @FAMILY.special(
@@ -62,8 +64,8 @@ def _coalesce_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
     if common is None:
         return None
-    result = common.with_nullable(all(t.nullable for t in types))
-    return tuple(common.with_nullable(t.nullable) for t in types), result
+    given = tuple(cast_type(t, common) for t in types)
+    return given, common.with_nullable(all(t.nullable for t in given))
 
 
 def _first_known(context: EvalContext, *args: Value) -> Value:
@@ -98,7 +100,9 @@ def _nullif_rule(types: CallTypes) -> _Typed | None:
     return tuple(types), types[0].with_nullable(True)
 
 
-@FAMILY.special("NULLIF", _nullif_rule, "The first argument, NULL where it equals the second.", nulls=Nulls.RULE)
+@FAMILY.special(
+    "NULLIF", _nullif_rule, "The first argument, NULL where it equals the second.", nulls=Nulls.RULE, can_fail=True
+)
 def nullif(context: EvalContext, value: Value, other: Value) -> Value:
     left, right = context.arg_types
     common = comparison_type(left, right)
@@ -115,7 +119,7 @@ def _extreme_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
     if common is None or common.is_nested or common.root is TypeRoot.NULL:
         return None
-    return tuple(common.with_nullable(t.nullable) for t in types), common
+    return tuple(cast_type(t, common) for t in types), common
 
 
 @FAMILY.special(

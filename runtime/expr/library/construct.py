@@ -17,6 +17,7 @@ from runtime.expr.compare import same_rows
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.lists import built, by_row, map_built, parts_of
+from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
 
 __all__ = ["FAMILY"]
@@ -47,9 +48,7 @@ def row(context: EvalContext, length: int, *values: pa.Array) -> pa.Array:
 
 def _array_rule(types: CallTypes) -> _Typed | None:
     common = common_type(types) if types else None
-    return (
-        None if common is None else (tuple(common.with_nullable(t.nullable) for t in types), array(common).not_null())
-    )
+    return None if common is None else (tuple(cast_type(t, common) for t in types), array(common).not_null())
 
 
 def _woven(columns: list[pa.Array], length: int, type_: pa.DataType) -> pa.Array:
@@ -71,7 +70,7 @@ def _map_rule(types: CallTypes) -> _Typed | None:
     keys, values = common_type(types[::2]) if types else None, common_type(types[1::2])
     if keys is None or values is None or len(types) % 2:
         return None
-    given = tuple((keys, values)[i % 2].with_nullable(t.nullable) for i, t in enumerate(types))
+    given = tuple(cast_type(t, (keys, values)[i % 2]) for i, t in enumerate(types))
     return given, map_of(keys, values).not_null()
 
 

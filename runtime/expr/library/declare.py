@@ -16,8 +16,8 @@ A function with several forms lists further signatures; one with several names, 
     @FAMILY.scalar("ROUND", [EXACT, optional(INTEGER)], lambda types: round_type(types[0], types.literal(1)), "...")
 
 A result is NULL exactly when an argument is (`Nulls.STRICT`, the default: Arrow kernels and DuckDB do so by
-themselves), may be NULL for any (`MAYBE`), is never NULL (`NEVER`), or has the nullability that the rule gives it
-(`RULE`).
+themselves) or where it `overflows`, may be NULL for any (`MAYBE`), is never NULL (`NEVER`), or has the nullability that
+the rule gives it (`RULE`).
 
 A function that DuckDB evaluates is a template, `{0}` the first argument, `{args}` all of them with commas. Missing
 optional arguments are not in the template's arguments, so give a form per count:
@@ -64,6 +64,7 @@ from runtime.expr.function import (
     CallTypes,
     FunctionRegistry,
     Nulls,
+    Overflows,
     ReturnType,
     ScalarFunction,
     Signature,
@@ -241,6 +242,7 @@ class Family:
         monotonic: bool = False,
         duckdb: str | Mapping[int, str] | None = None,
         syntax: str | None = None,
+        overflows: Overflows | None = None,
     ) -> Declare:
         """Decorator for `evaluate(context, *args)`. `also` has further forms `(args, returns)`; `variadic` and
         `unify` hold for all."""
@@ -261,6 +263,7 @@ class Family:
                         can_fail=can_fail,
                         monotonic=monotonic,
                         syntax=syntax,
+                        overflows=overflows,
                     )
                 )
             return evaluate
@@ -312,6 +315,7 @@ class Family:
         can_fail: bool = False,
         monotonic: bool = False,
         syntax: str | None = None,
+        overflows: Overflows | None = None,
     ) -> Declare:
         """Decorator for a function whose types follow a rule of its own; `form` names the argument families in
         messages."""
@@ -332,6 +336,7 @@ class Family:
                         can_fail=can_fail,
                         monotonic=monotonic,
                         syntax=syntax,
+                        overflows=overflows,
                     )
                 )
             return evaluate

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from runtime.core.types import BYTES, DOUBLE, STRING, TypeRoot
 from runtime.expr.columns import combine_valid, from_numpy, numbers
+from runtime.expr.decimals import from_unscaled, scaled_up, unscaled
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.library.declare import BIGINT_, CHARACTER, DOUBLE_, NUMERIC, Family, same
 
@@ -87,11 +88,20 @@ def absolute(_: EvalContext, value: Value) -> Value:
     return pc.abs(value)
 
 
-@FAMILY.scalar("SIGN", [NUMERIC], same(0), "-1, 0 or 1, in the argument's type.")
+@FAMILY.scalar(
+    "SIGN",
+    [NUMERIC],
+    same(0),
+    "-1, 0 or 1, in the argument's type; NULL where that has no digit before the point.",
+    overflows=lambda types, result: result.root is TypeRoot.DECIMAL and result.precision == result.scale,
+)
 def sign(context: EvalContext, value: Value) -> Value:
+    result = context.result_type
+    if result.root is TypeRoot.DECIMAL:
+        digits, valid = unscaled(value, context.num_rows)
+        signs = np.asarray(digits > 0, np.int64) - np.asarray(digits < 0, np.int64)
+        return from_unscaled(scaled_up(signs, result.scale), valid, result.arrow, context.num_rows)
     signs = pc.sign(value)
-    if context.result_type.root is TypeRoot.DECIMAL:
-        return pc.cast(signs, pa.decimal128(38, context.result_type.scale)).cast(context.result_type.arrow)
     return signs if signs.type == value.type else pc.cast(signs, value.type)
 
 

@@ -18,7 +18,6 @@ from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
 from runtime.expr.java_regex import JavaRegex, java_regex
 from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
-from runtime.expr.library.string import null_or_fail
 from runtime.expr.regex_scan import Scan, scan_of
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
 
@@ -63,8 +62,8 @@ def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
     "REGEXP_REPLACE",
     [CHARACTER, CHARACTER, CHARACTER],
     STRING,
-    "The text with every match replaced by a plain text.",
-    can_fail=True,
+    "The text with every match replaced by a plain text; NULL for a wrong regular expression.",
+    overflows=lambda types, _: not isinstance(types.literal(1), str) or java_regex(types.literal(1)) is None,
 )
 def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacement: Value) -> Value:
     regex = _constant(pattern)
@@ -78,7 +77,7 @@ def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacemen
     def change(given: str, expression: str, new: str) -> str | None:
         read = java_regex(expression)
         if read is None:
-            return null_or_fail(context, f"the regular expression '{expression}' is wrong")
+            return None
         return read.python.sub(lambda _: new, given)
 
     return map_distinct(change, [text, pattern, replacement], pa.string(), context.num_rows)

@@ -23,6 +23,7 @@ from runtime.expr.decimals import (
     divide_truncating,
     from_unscaled,
     low_words,
+    power_of_ten,
     scaled_up,
     to_double,
     unscaled,
@@ -58,7 +59,7 @@ def _whole(context: EvalContext, value: Value, kernel: Callable[[Value], Value])
     if source.root is not _R.DECIMAL:
         return kernel(value)
     values, valid = unscaled(value, context.num_rows)
-    unit = 10**source.scale
+    unit = power_of_ten(source.scale, values)
     whole = values // unit if kernel is pc.floor else -(-values // unit)
     return from_unscaled(whole, valid, context.result_type.arrow, context.num_rows)
 
@@ -74,8 +75,23 @@ def _rounded_type(types: CallTypes) -> DataType:
     return decimal(min(38, whole), 0) if digits < 0 else decimal(min(38, whole + digits), digits)
 
 
+def _carried(types: CallTypes, result: DataType) -> bool:
+    """Whether rounding up may need a digit more before the point than the result has: 9.9 is 10."""
+    first = types[0]
+    if first.root is not _R.DECIMAL:
+        return False
+    digits = 0 if len(types) == 1 else types.literal(1)
+    if digits is not None and digits >= first.scale:
+        return False
+    return 1 + first.precision - first.scale > result.precision - result.scale
+
+
 @FAMILY.scalar(
-    "ROUND", [NUMERIC, optional(INT_)], _rounded_type, "The number rounded half up to d digits after the point (0)."
+    "ROUND",
+    [NUMERIC, optional(INT_)],
+    _rounded_type,
+    "The number rounded half up to d digits after the point (0).",
+    overflows=_carried,
 )
 def round_(context: EvalContext, value: Value, *digits: Value) -> Value:
     return _to_digits(context, value, digits, divide_half_up)
@@ -103,7 +119,7 @@ def _to_digits(context: EvalContext, value: Value, digits: tuple[Value, ...], di
         return from_numpy(low_words(rounded), valid, array.type)
     target = context.result_type
     if target.scale < source.scale:
-        rounded = divide_truncating(rounded, 10 ** (source.scale - target.scale))
+        rounded = divide_truncating(rounded, power_of_ten(source.scale - target.scale, rounded))
     return from_unscaled(rounded, valid, target.arrow, length)
 
 

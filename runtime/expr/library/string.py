@@ -7,20 +7,22 @@ are nullable because SUBSTRING of a negative length is NULL.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.errors import ExpressionError, TypeMismatchError
+from runtime.core.errors import TypeMismatchError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
 from runtime.expr.constants import text as text_constant
 from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
 from runtime.expr.lists import by_row, join_known
-from runtime.expr.texts import change_text, nothing, on_rows, text_bytes, with_bytes
+from runtime.expr.texts import change_text, nothing, text_bytes, with_bytes
 
-__all__ = ["FAMILY", "null_or_fail", "varying"]
+__all__ = ["FAMILY", "varying"]
 
 FAMILY = Family("string")
 _R = TypeRoot
@@ -30,13 +32,6 @@ _VARYING = {_R.CHAR: _R.VARCHAR, _R.BINARY: _R.VARBINARY}
 def varying(types: CallTypes) -> DataType:
     """VARCHAR of the length of the first argument."""
     return varchar(types[0].precision)
-
-
-def null_or_fail(context: EvalContext, message: str) -> None:
-    """Raises where Flink derives NOT NULL and still computes NULL (its sink then fails); does nothing for nullable
-    results."""
-    if not context.result_type.nullable:
-        raise ExpressionError(message, code="E2001")
 
 
 def _fitted(context: EvalContext, texts: Value) -> Value:
@@ -59,8 +54,15 @@ def lower(context: EvalContext, text: Value) -> Value:
     "INITCAP", [CHARACTER], lambda t: t[0], "The first letter of each word in upper case, the others in lower case."
 )
 def initcap(context: EvalContext, text: Value) -> Value:
-    """Only ASCII letters and digits make words, as in Flink: byte arithmetic."""
-    return on_rows(_initcap, text, context.num_rows)
+    return change_text(text, context.num_rows, _initcap, _capitalized)
+
+
+def _capitalized(text: str) -> str:
+    """A word is a run of letters and digits of any script."""
+    return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)[: len(text)]
+
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 def _initcap(texts: pa.Array) -> pa.Array:
@@ -134,7 +136,7 @@ def concat_ws(context: EvalContext, length: int, separator: pa.Array, *texts: pa
     return join_known(list(texts), separator, length)
 
 
-@FAMILY.scalar("REPEAT", [CHARACTER, WHOLE_], STRING, "The text n times.")
+@FAMILY.scalar("REPEAT", [CHARACTER, WHOLE_], STRING, "The text n times.", can_fail=True)
 def repeat(_: EvalContext, text: Value, times: Value) -> Value:
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
 
@@ -206,12 +208,17 @@ def btrim(context: EvalContext, text: Value, characters: Value = _SPACE) -> Valu
     return _trimmed(context, "BOTH", text, characters)
 
 
+def _unpadded(types: CallTypes, result: DataType) -> bool:
+    """Whether there may be nothing to pad with, or a negative length: the result is NULL."""
+    length, padding = types.literal(1), types.literal(2)
+    return not (isinstance(length, int) and length >= 0 and isinstance(padding, str) and padding)
+
+
 def _padded(context: EvalContext, name: str, text: Value, length: Value, padding: Value) -> Value:
     wanted, fill = (v.as_py() if isinstance(v, pa.Scalar) else ... for v in (length, padding))
     if wanted is None or fill is None:
         return pa.scalar(None, pa.string())
     if fill == "" or (wanted is not ... and wanted < 0):
-        null_or_fail(context, f"{name} has nothing to pad with, or a negative length")
         return pa.scalar(None, pa.string())
     if wanted is not ... and fill is not ... and len(fill) == 1:
         kernel = pc.utf8_lpad if name == "LPAD" else pc.utf8_rpad
@@ -219,7 +226,7 @@ def _padded(context: EvalContext, name: str, text: Value, length: Value, padding
 
     def pad(base: str, size: int, using: str) -> str | None:
         if size < 0 or not using:
-            return null_or_fail(context, f"{name} has nothing to pad with, or a negative length")
+            return None
         missing = max(size - len(base), 0)
         more = (using * (missing // len(using) + 1))[:missing]
         return more + base[:size] if name == "LPAD" else base[:size] + more
@@ -228,14 +235,24 @@ def _padded(context: EvalContext, name: str, text: Value, length: Value, padding
 
 
 @FAMILY.scalar(
-    "LPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the left, or cut, to a length.", can_fail=True
+    "LPAD",
+    [CHARACTER, WHOLE_, CHARACTER],
+    STRING,
+    "The text padded on the left, or cut, to a length; NULL for a negative one, or with nothing to pad with.",
+    can_fail=True,
+    overflows=_unpadded,
 )
 def lpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "LPAD", text, length, padding)
 
 
 @FAMILY.scalar(
-    "RPAD", [CHARACTER, WHOLE_, CHARACTER], STRING, "The text padded on the right, or cut, to a length.", can_fail=True
+    "RPAD",
+    [CHARACTER, WHOLE_, CHARACTER],
+    STRING,
+    "The text padded on the right, or cut, to a length; NULL for a negative one, or with nothing to pad with.",
+    can_fail=True,
+    overflows=_unpadded,
 )
 def rpad(context: EvalContext, text: Value, length: Value, padding: Value) -> Value:
     return _padded(context, "RPAD", text, length, padding)

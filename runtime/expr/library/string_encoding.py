@@ -37,13 +37,17 @@ def from_base64(context: EvalContext, text: Value) -> Value:
     return map_distinct(decode, [text], pa.string(), context.num_rows)
 
 
-@FAMILY.scalar("ASCII", [CHARACTER], INT, "The first byte of a text as a signed number; 0 for ''.")
+@FAMILY.scalar("ASCII", [CHARACTER], INT, "The number of the first character of a text in Unicode; 0 for ''.")
 def ascii_(context: EvalContext, text: Value) -> Value:
     def first(texts: pa.Array) -> pa.Array:
         data, offsets = text_bytes(texts)
-        padded = np.concatenate([data, np.zeros(1, np.uint8)])
-        codes = np.where(offsets[1:] > offsets[:-1], padded[offsets[:-1]].astype(np.int8), 0)
-        return from_numpy(codes, validity(texts), pa.int32())
+        parts = np.concatenate([data, np.zeros(4, np.uint8)]).astype(np.int32)[offsets[:-1, None] + np.arange(4)]
+        lead, rest = parts[:, 0], parts[:, 1:] & 0x3F
+        two = (lead & 0x1F) << 6 | rest[:, 0]
+        three = (lead & 0x0F) << 12 | rest[:, 0] << 6 | rest[:, 1]
+        four = (lead & 0x07) << 18 | rest[:, 0] << 12 | rest[:, 1] << 6 | rest[:, 2]
+        codes = np.select([lead < 0x80, lead < 0xE0, lead < 0xF0], [lead, two, three], four)
+        return from_numpy(np.where(offsets[1:] > offsets[:-1], codes, 0), validity(texts), pa.int32())
 
     return on_rows(first, text, context.num_rows)
 

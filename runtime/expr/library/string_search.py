@@ -19,6 +19,7 @@ from runtime.expr.constants import NO_TEXT
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import BINARY_, CHARACTER, WHOLE_, Family, optional
+from runtime.expr.nullability import cast_type
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows, text_bytes, with_bytes
 from runtime.expr.typing import common_type
 
@@ -273,7 +274,7 @@ def _elt_rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
     if common is None or not (common.is_character or common.is_binary):
         return None
     index = INT if types[0].root is TypeRoot.NULL else types[0]
-    return (index, *(common.with_nullable(t.nullable) for t in types[1:])), common.with_nullable(True)
+    return (index, *(cast_type(t, common) for t in types[1:])), common.with_nullable(True)
 
 
 @FAMILY.special(

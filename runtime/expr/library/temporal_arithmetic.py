@@ -1,7 +1,8 @@
 """TIMESTAMPADD and TIMESTAMPDIFF: points in time moved by units, and the whole units between two of them.
 
-Adding months clamps to the month's last day; a DATE moved by hours or less becomes a TIMESTAMP(6). The difference
-counts whole units toward zero as INT; months as Flink's: as often as a month can be added to the earlier one, clamped.
+A result out of range is an error (E2103). Adding months clamps to the month's last day; a DATE moved by hours or less
+becomes a TIMESTAMP(6). The difference counts whole units toward zero as INT; months are as many as can be added to the
+earlier point, clamped.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from runtime.core.errors import ExpressionError
 from runtime.core.types import BIGINT, INT, INTERVAL_MONTH, INTERVAL_SECOND, DataType, TypeRoot, timestamp
 from runtime.expr.cast import cast_array
 from runtime.expr.columns import combine_valid, from_numpy, numbers
 from runtime.expr.function import CallTypes, EvalContext, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.library.temporal_fields import local_values, truncated
-from runtime.expr.moments import add_to_moment, plus_months, ticks_per_day
+from runtime.expr.moments import add_millis, add_to_moment, bounded, plus_months, ticks_per_day
+from runtime.expr.time_range import check_range
 
 __all__ = ["FAMILY"]
 
@@ -37,6 +39,8 @@ _FINE = {"MICROSECOND": 1000, "NANOSECOND": 1_000_000, "FRAC_SECOND": 1000}
 _PRECISION = {"MILLISECOND": 3, "MICROSECOND": 6, "FRAC_SECOND": 6, "NANOSECOND": 9}
 _ROOTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
 _DAY = 86_400_000
+_FAR = 10**15
+"""More months, and more milliseconds, than lie between any two points in time."""
 _Typed = tuple[tuple[DataType, ...], DataType]
 
 
@@ -61,6 +65,7 @@ def _add_rule(types: CallTypes) -> _Typed | None:
     _add_rule,
     "A point in time moved by a number of units.",
     form=("UNIT", "INTEGER", "DATETIME"),
+    can_fail=True,
     syntax="TIMESTAMPADD(unit, number, point)",
 )
 def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) -> Value:
@@ -68,17 +73,18 @@ def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) 
     moved = context.arg_types[2]
     if moved.root is not result.root or moved.precision != result.precision:
         point, moved = cast_array(point, moved, result, False, context), result
+    amount, valid_amount = numbers(count, context.num_rows)
     if name in _FINE:
         values, valid = numbers(point, context.num_rows)
-        amount, valid_amount = numbers(count, context.num_rows)
-        per_second = ticks_per_day(moved) // 86_400
-        added = np.floor_divide(amount * per_second, 1000 * _FINE[name])
-        return from_numpy(values + added, combine_valid(valid, valid_amount), result.arrow, context.num_rows)
-    if name in _MONTHS:
-        interval, kind = pc.multiply(count, _MONTHS[name]), INTERVAL_MONTH
-    else:
-        interval, kind = pc.cast(pc.multiply(count, _MILLIS[name]), pa.duration("ms")), INTERVAL_SECOND
-    return add_to_moment(context, point, moved, interval, kind, 1)
+        millis, rest = np.divmod(amount, _FINE[name])
+        ticks = np.floor_divide(rest * (ticks_per_day(moved) // _DAY), _FINE[name])
+        known = combine_valid(valid, valid_amount)
+        found = check_range(add_millis(values, moved, bounded(millis), ticks), known, result)
+        return from_numpy(found, known, result.arrow, context.num_rows)
+    unit, kind = (_MONTHS[name], INTERVAL_MONTH) if name in _MONTHS else (_MILLIS[name], INTERVAL_SECOND)
+    # A product that does not fit leads out of range as the bound does.
+    interval = np.clip(amount, -(_FAR // unit), _FAR // unit) * unit
+    return add_to_moment(context, point, moved, from_numpy(interval, valid_amount, pa.int64()), kind, 1)
 
 
 def _difference_rule(types: CallTypes) -> _Typed | None:
@@ -95,6 +101,7 @@ def _difference_rule(types: CallTypes) -> _Typed | None:
     _difference_rule,
     "The whole units from one point in time to another.",
     form=("UNIT", "DATETIME", "DATETIME"),
+    can_fail=True,
     syntax="TIMESTAMPDIFF(unit, from, to)",
 )
 def timestampdiff(context: EvalContext, unit: Value, start: Value, end: Value) -> Value:
@@ -105,10 +112,25 @@ def timestampdiff(context: EvalContext, unit: Value, start: Value, end: Value) -
     if name in _MONTHS:
         counted = truncated(_months_between(late, early), _MONTHS[name])
     elif name in _FINE:
-        counted = (late - early) * _FINE[name]
+        # Milliseconds whose nanoseconds fit 64 bits are more than an INT holds.
+        counted = np.clip(late - early, -(10**12), 10**12) * _FINE[name]
     else:
         counted = truncated(late - early, _MILLIS[name])
-    return from_numpy(counted.astype(np.int32), combine_valid(valid_early, valid_late), pa.int32(), context.num_rows)
+    known = combine_valid(valid_early, valid_late)
+    return from_numpy(_checked_int(counted, known, name), known, pa.int32(), context.num_rows)
+
+
+def _checked_int(counted: Any, valid: Any, unit: str) -> Any:
+    wrong = np.asarray(np.abs(counted) >= 2**31, dtype=np.bool_)
+    if valid is not None:
+        wrong = wrong & valid
+    if wrong.any():
+        raise ExpressionError(
+            f"there are more {unit.lower()}s between the two points than an INT holds",
+            code="E2103",
+            hint="count a larger unit, or subtract EXTRACT(EPOCH FROM ..) of the two",
+        )
+    return counted
 
 
 def _millis(context: EvalContext, value: Value, type_: DataType, in_zone: bool) -> tuple[Any, Any]:
@@ -120,15 +142,12 @@ def _millis(context: EvalContext, value: Value, type_: DataType, in_zone: bool) 
 
 def _months_between(late: Any, early: Any) -> Any:
     """Months from `early` to `late` in milliseconds, negative the other way round."""
-    late_day, late_rest = np.divmod(late, _DAY)
-    early_day, early_rest = np.divmod(early, _DAY)
-    swapped = late_day < early_day
-    high, low = np.where(swapped, early_day, late_day), np.where(swapped, late_day, early_day)
-    months = _month_number(high) - _month_number(low)
-    months = months - (plus_months(low, months) > high)
-    months = np.where(swapped, -months, months)
-    # Flink's last step: on the same day, an earlier time takes one month off.
-    return months - ((plus_months(early_day, months) == late_day) & (late_rest < early_rest))
+    sign = np.where(late < early, -1, 1)
+    low_day, low_rest = np.divmod(np.minimum(early, late), _DAY)
+    high_day, high_rest = np.divmod(np.maximum(early, late), _DAY)
+    months = _month_number(high_day) - _month_number(low_day)
+    reached = plus_months(low_day, months)
+    return sign * (months - ((reached > high_day) | ((reached == high_day) & (high_rest < low_rest))))
 
 
 def _month_number(days: Any) -> Any:

@@ -1,8 +1,8 @@
 """EXTRACT and the functions of one field: YEAR, HOUR, DAYOFWEEK and their like, all BIGINT.
 
-Points of TIMESTAMP_LTZ are seen in the session's time zone. Before 1970 days, hours and smaller fields count toward
-1970 and not backwards, as in Flink: HOUR(TIMESTAMP '1969-07-20 20:17:40') is -3. Weeks are those of ISO 8601; DAYOFWEEK
-and DOW are 1 on Sunday, ISODOW is 1 on Monday.
+Points of TIMESTAMP_LTZ are seen in the session's time zone. Fields of points before 1970 are those of the calendar and
+the clock, too: HOUR(TIMESTAMP '1969-07-20 20:17:40') is 20, where Flink gives -3. Those of a negative interval are
+negative. Weeks are those of ISO 8601; DAYOFWEEK and DOW are 1 on Sunday, ISODOW is 1 on Monday.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ def _extract(context: EvalContext, unit: str, value: Value, type_: DataType) -> 
     if type_.root is _R.INTERVAL_MONTH:
         found = _month_field(unit, values)
     elif type_.root is _R.INTERVAL_SECOND:
-        found = truncated(values, _DAY) if unit == "DAY" else _clock_field(unit, values, np.zeros_like(values))
+        found = np.sign(values) * _interval_field(unit, np.abs(values))
     elif type_.root is _R.DATE:
         found = _day_field(unit, values) if unit in _CALENDAR else np.zeros_like(values)
     else:
         per_milli = ticks_per_day(type_) // _DAY
         millis, rest = np.divmod(values, per_milli)
         if unit in _CALENDAR and unit != "EPOCH":
-            found = _day_field(unit, truncated(millis, _DAY))
+            found = _day_field(unit, millis // _DAY)
         else:
             found = _clock_field(unit, millis, rest * (1_000_000 // per_milli))
     return from_numpy(found, valid, context.result_type.arrow, context.num_rows)
@@ -124,11 +124,15 @@ def _month_field(unit: str, months: Any) -> Any:
 def _clock_field(unit: str, millis: Any, nanos: Any) -> Any:
     """A field of milliseconds and the nanoseconds beyond them."""
     if unit == "EPOCH":
-        return truncated(millis, 1000)
+        return millis // 1000
     if unit in _FINE:
-        return np.fmod(millis, 1000) * _FINE[unit] + nanos // (1_000_000 // _FINE[unit])
+        return millis % 1000 * _FINE[unit] + nanos // (1_000_000 // _FINE[unit])
     length, size = _CLOCK[unit]
-    return truncated(np.fmod(millis, length), size)
+    return millis % length // size
+
+
+def _interval_field(unit: str, millis: Any) -> Any:
+    return millis // _DAY if unit == "DAY" else _clock_field(unit, millis, np.zeros_like(millis))
 
 
 def _day_field(unit: str, days: Any) -> Any:

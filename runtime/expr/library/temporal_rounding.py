@@ -1,8 +1,9 @@
 """FLOOR and CEIL: of numbers to whole ones, of points in time to a unit.
 
-A week starts on Sunday. CEIL to a week or longer looks at the date only: the first day of a month at ten o'clock is not
-rounded up, and a millennium, century or decade always ends in the next; so it is in Flink. TIMESTAMP_LTZ is rounded in
-the session's time zone, to the local midnight where Flink adds 24 hours.
+A week starts on Sunday. CEIL is never before its argument, and the argument where that is the start of a unit: in Flink
+the first day of a month at ten o'clock is not rounded up to the next month, and the first day of a decade is.
+TIMESTAMP_LTZ is rounded in the session's time zone, to the local midnight where Flink adds 24 hours. A result out of
+range is an error (E2103).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from runtime.expr.library.declare import Family
 from runtime.expr.library.rounding import ceil_number, floor_number, whole_type
 from runtime.expr.library.temporal_fields import local_values
 from runtime.expr.moments import ticks_per_day, unit_of
+from runtime.expr.time_range import check_range
 from runtime.expr.zones import local_to_instant
 
 __all__ = ["FAMILY"]
@@ -54,6 +56,7 @@ def _rule(types: CallTypes) -> tuple[tuple[DataType, ...], DataType] | None:
     _rule,
     "The greatest whole number not above a number; the start of the unit of a point in time.",
     form=("NUMERIC or DATETIME", "UNIT?"),
+    can_fail=True,
     monotonic=True,
     syntax="FLOOR(number), FLOOR(point TO unit)",
 )
@@ -67,6 +70,7 @@ def floor(context: EvalContext, value: Value, *unit: Value) -> Value:
     "The least whole number not below a number; a point in time rounded up to a unit.",
     form=("NUMERIC or DATETIME", "UNIT?"),
     aliases=["CEILING"],
+    can_fail=True,
     monotonic=True,
     syntax="CEIL(number), CEIL(point TO unit)",
 )
@@ -79,7 +83,9 @@ def _rounded(context: EvalContext, value: Value, unit: str, up: bool) -> Value:
     values, valid = local_values(context, value, type_)
     per_day = ticks_per_day(type_)
     if unit in _CALENDAR:
-        result = _calendar(values // per_day, unit, up) * per_day
+        # The start of a unit that the point lies in or, to round up, of the one behind the last tick before the point.
+        days = (values - up) // per_day
+        result = _next(days, unit) * per_day if up else _start(days, unit) * per_day
     elif _PARTS[unit] >= per_day:
         result = values
     else:
@@ -89,29 +95,36 @@ def _rounded(context: EvalContext, value: Value, unit: str, up: bool) -> Value:
         result = local_to_instant(np.ascontiguousarray(result), context.time_zone, unit_of(type_))
     if type_.root is _R.TIME:
         result = result % per_day
+    result = check_range(result, valid, type_)
     return from_numpy(result, valid, context.result_type.arrow, context.num_rows)
 
 
-def _calendar(days: Any, unit: str, up: bool) -> Any:
-    """Days since 1970-01-01 rounded to a week or longer."""
+def _start(days: Any, unit: str) -> Any:
+    """Days since 1970-01-01 rounded down to the start of a week or a longer unit."""
     if unit == "WEEK":
-        after_sunday = (days + 4) % 7
-        return days - np.where(up & (after_sunday > 0), after_sunday - 7, after_sunday)
-    months = days.astype("datetime64[D]").astype("datetime64[M]")
-    first_of_month = days == months.astype("datetime64[D]").astype(np.int64)
-    number = months.astype(np.int64)
-    year, month = number // 12 + 1970, number % 12 + 1
-    match unit:
-        case "MONTH":
-            number = number + (up & ~first_of_month)
-            return days_of(number // 12 + 1970, number % 12 + 1, 1)
-        case "QUARTER":
-            quarters = number // 3 + (up & ((month > 1) | ~first_of_month))
-            return days_of(quarters // 4 + 1970, quarters % 4 * 3 + 1, 1)
-        case "YEAR":
-            return days_of(year + (up & ((month > 1) | ~first_of_month)), np.ones_like(year), 1)
-        case "DECADE":
-            return days_of((year // 10 + up) * 10, np.ones_like(year), 1)
-        case _:
-            length = 100 if unit == "CENTURY" else 1000
-            return days_of((year + length - 1) // length * length + (1 if up else 1 - length), np.ones_like(year), 1)
+        return days - (days + 4) % 7
+    return _first_day(_number(days, unit), unit)
+
+
+def _next(days: Any, unit: str) -> Any:
+    """The start of the unit after the one that a day lies in."""
+    return _start(days, unit) + 7 if unit == "WEEK" else _first_day(_number(days, unit) + 1, unit)
+
+
+_YEARS = {"YEAR": 1, "DECADE": 10, "CENTURY": 100, "MILLENNIUM": 1000}
+
+
+def _number(days: Any, unit: str) -> Any:
+    """The number of the unit that a day lies in. Centuries and millennia begin with the year 1."""
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    if unit in ("MONTH", "QUARTER"):
+        return months // (1 if unit == "MONTH" else 3)
+    return (months // 12 + 1970 - (unit in ("CENTURY", "MILLENNIUM"))) // _YEARS[unit]
+
+
+def _first_day(number: Any, unit: str) -> Any:
+    if unit in ("MONTH", "QUARTER"):
+        months = number * (1 if unit == "MONTH" else 3)
+        return days_of(months // 12 + 1970, months % 12 + 1, 1)
+    year = number * _YEARS[unit] + (unit in ("CENTURY", "MILLENNIUM"))
+    return days_of(year, np.ones_like(year), 1)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,16 @@ import pyarrow.compute as pc
 
 from runtime.core.types import BIGINT, DATE, STRING, DataType, TypeRoot, timestamp, timestamp_ltz
 from runtime.expr.cast.parse_times import text_to_date, text_to_timestamp
-from runtime.expr.columns import as_array, from_numpy, integers_of, numbers, validity
+from runtime.expr.columns import from_numpy, integers_of, numbers, validity
 from runtime.expr.constants import text as text_constant
 from runtime.expr.date_parsing import parse_lenient, parse_smart
 from runtime.expr.date_patterns import Dialect, coded_times, format_times, read_pattern
-from runtime.expr.decimals import unscaled
-from runtime.expr.distinct import all_constant
+from runtime.expr.decimals import power_of_ten, unscaled
+from runtime.expr.distinct import per_constant
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
 from runtime.expr.library.declare import BIGINT_, CHARACTER, INT_, NUMERIC, TIMESTAMP_ANY, Family, optional
 from runtime.expr.moments import unit_of
+from runtime.expr.time_range import limits, outside
 from runtime.expr.zones import instant_to_local, local_to_instant
 
 __all__ = ["FAMILY"]
@@ -37,38 +37,12 @@ FAMILY = Family("temporal text")
 _R = TypeRoot
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
 _UNREADABLE = -(1 << 63)
-_FIRST, _LAST = -62_167_219_200, 253_402_300_799
-Rows = Callable[..., pa.Array]
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+"""The seconds of the years 1 to 9999."""
 
 
-def _per_constant(context: EvalContext, compute: Rows, column: Value, *constants: Value) -> Value:
-    """`compute(column, *texts)` with the further arguments constant: directly, or for each distinct combination of
-    them."""
-    length = 1 if all_constant([column, *constants]) else context.num_rows
-    if all_constant(constants):
-        if any(not c.is_valid for c in constants):
-            return pa.scalar(None, context.result_type.arrow)
-        result = compute(as_array(column, length), *(c.as_py() for c in constants))
-        return result[0] if isinstance(column, pa.Scalar) else result
-    values = as_array(column, length)
-    given = pa.table(
-        {str(i): as_array(c, length) for i, c in enumerate(constants)} | {"row": pa.array(np.arange(length))}
-    )
-    groups = given.group_by([str(i) for i in range(len(constants))]).aggregate([("row", "list")]).to_pydict()
-    parts: list[pa.Array] = []
-    order: list[Any] = []
-    for number, rows in enumerate(groups["row_list"]):
-        texts = [groups[str(i)][number] for i in range(len(constants))]
-        order.append(np.asarray(rows, np.int64))
-        if None in texts:
-            parts.append(pa.nulls(len(rows), context.result_type.arrow))
-        else:
-            parts.append(compute(values.take(pa.array(order[-1])), *texts))
-    back = np.empty(length, np.int64)
-    back[np.concatenate(order) if order else []] = np.arange(length)
-    return (
-        pa.concat_arrays([p.cast(context.result_type.arrow) for p in parts]).take(pa.array(back)) if parts else values
-    )
+def _both(mask: Any, valid: Any) -> Any:
+    return mask if valid is None else mask & valid
 
 
 def _keep_nulls(texts: pa.Array, like: pa.Array) -> pa.Array:
@@ -98,7 +72,7 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
         shown = format_times(np.where(read.good, read.values, 0) * 1000, "us", text, Dialect.SIMPLE)
         return pc.if_else(pa.array(read.good), shown, None)
 
-    return _per_constant(context, of_texts if type_.is_character else of_times, value, pattern)
+    return per_constant(context, of_texts if type_.is_character else of_times, value, pattern)
 
 
 @FAMILY.scalar(
@@ -111,10 +85,13 @@ def date_format(context: EvalContext, value: Value, pattern: Value) -> Value:
 )
 def from_unixtime(context: EvalContext, seconds: Value, pattern: Value = text_constant(_DEFAULT)) -> Value:  # noqa: B008
     def write(values: pa.Array, text: str) -> pa.Array:
-        instants = np.where(np.abs(integers_of(values)) < 1 << 43, integers_of(values), 0) * 1_000_000
-        return _keep_nulls(format_times(instants, "us", text, Dialect.SIMPLE, context.time_zone, instants=True), values)
+        seconds, valid = integers_of(values), validity(values)
+        inside = (seconds >= _FIRST) & (seconds <= _LAST)
+        instants = np.where(inside, seconds, 0) * 1_000_000
+        shown = format_times(instants, "us", text, Dialect.SIMPLE, context.time_zone, instants=True)
+        return shown if inside.all() and valid is None else pc.if_else(pa.array(_both(inside, valid)), shown, None)
 
-    return _per_constant(context, write, seconds, pattern)
+    return per_constant(context, write, seconds, pattern)
 
 
 def _instants(context: EvalContext, texts: pa.Array, pattern: str, zone: str) -> tuple[Any, Any]:
@@ -142,10 +119,10 @@ def unix_timestamp(context: EvalContext, text: Value | None = None, pattern: Val
 
     def read(texts: pa.Array, given: str) -> pa.Array:
         millis, good = _instants(context, texts, given, context.time_zone)
-        seconds = np.sign(millis) * (np.abs(millis) // 1000)
+        seconds = millis // 1000
         return from_numpy(np.where(good, seconds, _UNREADABLE), validity(texts), pa.int64())
 
-    return _per_constant(context, read, text, pattern)
+    return per_constant(context, read, text, pattern)
 
 
 @FAMILY.scalar(
@@ -164,7 +141,7 @@ def to_date(context: EvalContext, text: Value, *pattern: Value) -> Value:
         millis, good = _instants(context, texts, given, "UTC")
         return from_numpy(millis // 86_400_000, good, pa.date32())
 
-    return _per_constant(context, by_pattern if pattern else plain, text, *pattern)
+    return per_constant(context, by_pattern if pattern else plain, text, *pattern)
 
 
 def _fraction_digits(pattern: Any) -> int:
@@ -194,7 +171,7 @@ def _read_local(context: EvalContext, texts: pa.Array, pattern: str | None, targ
         known = plain.is_valid().to_numpy(zero_copy_only=False)
         values, good = np.where(good, values, integers_of(plain)), good | known
     step = 10 ** (digits - target.precision)
-    return values // step * step, good
+    return values // step * step, good & ~outside(values, plain_type)
 
 
 @FAMILY.scalar(
@@ -210,7 +187,7 @@ def to_timestamp(context: EvalContext, text: Value, *pattern: Value) -> Value:
         values, good = _read_local(context, texts, given, context.result_type)
         return from_numpy(np.where(good, values, 0), good, context.result_type.arrow)
 
-    return _per_constant(context, read, text, *pattern)
+    return per_constant(context, read, text, *pattern)
 
 
 def _ltz_type(types: CallTypes) -> DataType:
@@ -242,7 +219,9 @@ def to_timestamp_ltz(context: EvalContext, value: Value, *rest: Value) -> Value:
     scale = np.power(10, np.where(inside, unit, 0))
     whole, part, valid = _epoch(context, value)
     seconds = np.floor_divide(whole, scale)
-    known = inside & (seconds >= _FIRST) & (seconds <= _LAST)
+    low, high = limits(context.result_type)
+    per_second = 10**6 if context.result_type.precision <= 6 else 10**9
+    known = inside & (seconds >= -(-low // per_second)) & (seconds < (high + 1) // per_second)
     for mask in (valid, valid_unit):
         known = known if mask is None else known & mask
     digits = 6 if context.result_type.precision <= 6 else 9
@@ -260,12 +239,13 @@ def _epoch(context: EvalContext, value: Value) -> tuple[Any, Any, Any]:
     type_ = context.arg_types[0]
     if type_.root is _R.DECIMAL:
         digits, valid = unscaled(value, context.num_rows)
-        return (digits // 10**type_.scale).astype(np.int64), 0, valid
+        return np.clip(digits // power_of_ten(type_.scale, digits), -(2**62), 2**62).astype(np.int64), 0, valid
     values, valid = numbers(value, context.num_rows)
     if not type_.is_approximate:
         return values.astype(np.int64), 0, valid
-    values = np.nan_to_num(np.clip(values.astype(np.float64), -9e18, 9e18))
-    return np.floor(values).astype(np.int64), values - np.floor(values), valid
+    number = ~np.isnan(values)
+    values = np.where(number, np.clip(values.astype(np.float64), -9e18, 9e18), 0)
+    return np.floor(values).astype(np.int64), values - np.floor(values), _both(number, valid)
 
 
 def _ltz_of_text(context: EvalContext, value: Value, *rest: Value) -> Value:
@@ -278,7 +258,7 @@ def _ltz_of_text(context: EvalContext, value: Value, *rest: Value) -> Value:
         instants = local_to_instant(np.ascontiguousarray(np.where(good, values, 0)), _zone_name(zone), unit_of(target))
         return from_numpy(instants, good, target.arrow)
 
-    return _per_constant(context, read, value, *rest)
+    return per_constant(context, read, value, *rest)
 
 
 def _zone_name(zone: str) -> str:
@@ -313,4 +293,4 @@ def convert_tz(context: EvalContext, text: Value, from_zone: Value, to_zone: Val
         shown = format_times(millis * 1000, "us", _DEFAULT, Dialect.SIMPLE, _zone_name(target), instants=True)
         return pc.if_else(pa.array(good), shown, None)
 
-    return _per_constant(context, convert, text, from_zone, to_zone)
+    return per_constant(context, convert, text, from_zone, to_zone)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runtime.core.types import BIGINT, DOUBLE, DataType, TypeRoot
 from runtime.expr.function import ArgumentType, Nulls, Signature, WindowFunction, optional
+from runtime.expr.nullability import cast_type
 
 __all__ = ["FUNCTIONS"]
 
@@ -17,7 +18,7 @@ _INTEGER = ArgumentType(
 
 def _shifted(types: Sequence[DataType]) -> DataType:
     """The argument's type; NULL outside the partition unless a default says otherwise."""
-    nullable = types[0].nullable or len(types) < 3 or types[2].nullable
+    nullable = types[0].nullable or len(types) < 3 or cast_type(types[2], types[0]).nullable
     return types[0].materialized().with_nullable(nullable)
 
 

@@ -4,6 +4,7 @@ answers."""
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 import zoneinfo
 
@@ -42,7 +43,7 @@ FIELDS = {
     "MINUTE": lambda m: m.minute,
     "SECOND": lambda m: m.second,
     "MILLISECOND": lambda m: m.microsecond // 1000,
-    "EPOCH": lambda m: int((m - EPOCH).total_seconds()),
+    "EPOCH": lambda m: (m - EPOCH) // dt.timedelta(seconds=1),
     "CENTURY": lambda m: (m.year + 99) // 100,
     "DECADE": lambda m: m.year // 10,
 }
@@ -59,9 +60,51 @@ def test_fields_of_local_time() -> None:
     assert got == [m.astimezone(BERLIN).hour for m in instants]
 
 
-def test_before_1970_the_clock_counts_towards_1970() -> None:
-    moment = column(dt.datetime(1969, 7, 20, 20, 17, 40), type_=timestamp(3))
-    assert [evaluate(f, moment)[0] for f in ("HOUR", "MINUTE", "SECOND")] == [-3, -42, -20]
+EARLY = [
+    dt.datetime(1969, 7, 20, 20, 17, 40),
+    dt.datetime(1, 1, 1),
+    *(dt.datetime(1, 1, 2) + dt.timedelta(milliseconds=RANDOM.randrange(9998 * 31_556_952_000)) for _ in range(300)),
+]
+
+
+@pytest.mark.parametrize("unit", FIELDS)
+def test_fields_at_any_time(unit: str) -> None:
+    assert evaluate("EXTRACT", unit, column(*EARLY, type_=timestamp(3))) == [FIELDS[unit](m) for m in EARLY]
+    if unit == "EPOCH":
+        return
+    # Before 1900 many zones were off by seconds, too.
+    for zone in ("America/New_York", "Asia/Kolkata", "Europe/Amsterdam"):
+        known = zoneinfo.ZoneInfo(zone)
+        instants = [m.replace(tzinfo=dt.UTC) for m in EARLY[2:]]
+        local = [m.astimezone(known) for m in instants]
+        assert evaluate("EXTRACT", unit, column(*instants, type_=timestamp_ltz(3)), zone=zone) == [
+            FIELDS[unit](m) for m in local
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("YEAR", "YEAR"),
+        ("QUARTER", "QUARTER"),
+        ("MONTH", "MONTH"),
+        ("WEEK", "WEEK"),
+        ("DAYOFYEAR", "DOY"),
+        ("DAYOFMONTH", "DAY"),
+        ("DAYOFWEEK", "DOW"),
+        ("HOUR", "HOUR"),
+        ("MINUTE", "MINUTE"),
+        ("SECOND", "SECOND"),
+    ],
+)
+def test_functions_of_fields(name: str, unit: str) -> None:
+    assert evaluate(name, column(*EARLY, type_=timestamp(3))) == [FIELDS[unit](m) for m in EARLY]
+
+
+def test_the_small_fields_before_1970_count_forward() -> None:
+    moment = column(dt.datetime(1969, 12, 31, 23, 59, 59, 250_000), type_=timestamp(3))
+    fields = [evaluate("EXTRACT", u, moment)[0] for u in ("MILLISECOND", "MICROSECOND", "NANOSECOND", "EPOCH")]
+    assert fields == [250, 250_000, 250_000_000, -1]
 
 
 def _floor(moment: dt.datetime, unit: str) -> dt.datetime:
@@ -87,15 +130,36 @@ def _floor(moment: dt.datetime, unit: str) -> dt.datetime:
 def test_floor_and_ceil(unit: str) -> None:
     floors = evaluate("FLOOR", TIMES, unit)
     assert floors == [_floor(m, unit) for m in MOMENTS]
-    # What is on the boundary stays, except that CEIL to a quarter moves every month but January, as in Flink.
-    if unit != "QUARTER":
-        assert evaluate("CEIL", column(*floors, type_=timestamp(3)), unit) == floors
+    # What is on the boundary stays; anything else becomes the next boundary.
+    assert evaluate("CEIL", column(*floors, type_=timestamp(3)), unit) == floors
+    ceils = evaluate("CEIL", TIMES, unit)
+    assert evaluate("FLOOR", column(*ceils, type_=timestamp(3)), unit) == ceils
+    assert all(f == m == c or f < m < c for f, m, c in zip(floors, MOMENTS, ceils, strict=True))
 
 
-def test_ceil_to_long_units_looks_at_the_date_only() -> None:
+@pytest.mark.parametrize("unit", ["DECADE", "CENTURY", "MILLENNIUM"])
+def test_floor_and_ceil_to_many_years(unit: str) -> None:
+    first = {"DECADE": (2020, 2030), "CENTURY": (2001, 2101), "MILLENNIUM": (2001, 3001)}[unit]
+    low, high = (dt.datetime(y, 1, 1) for y in first)
+    moments = column(low, low + dt.timedelta(milliseconds=1), high - dt.timedelta(milliseconds=1), type_=timestamp(3))
+    assert evaluate("FLOOR", moments, unit) == [low] * 3
+    assert evaluate("CEIL", moments, unit) == [low, high, high]
+
+
+def test_ceil_to_a_long_unit_sees_the_time_of_day() -> None:
     at_ten = column(dt.datetime(2024, 5, 1, 10), type_=timestamp(3))
-    assert evaluate("CEIL", at_ten, "MONTH") == [dt.datetime(2024, 5, 1)]
+    assert evaluate("CEIL", at_ten, "MONTH") == [dt.datetime(2024, 6, 1)]
     assert evaluate("CEIL", at_ten, "DAY") == [dt.datetime(2024, 5, 2)]
+
+
+def test_months_between_times_are_the_same_both_ways() -> None:
+    pairs = [(RANDOM.choice(EARLY), RANDOM.choice(EARLY)) for _ in range(200)]
+    near = [dt.datetime(2024, 1, 15, 10), dt.datetime(2024, 2, 15, 9), dt.datetime(2024, 2, 15, 10)]
+    pairs += list(itertools.product(near, repeat=2))
+    starts, ends = (column(*m, type_=timestamp(3)) for m in zip(*pairs, strict=True))
+    forth, back = evaluate("TIMESTAMPDIFF", "MONTH", starts, ends), evaluate("TIMESTAMPDIFF", "MONTH", ends, starts)
+    assert forth == [-m for m in back]
+    assert forth[-9:] == [0, 0, 1, 0, 0, 0, -1, 0, 0]
 
 
 PATTERNS = {
@@ -131,9 +195,19 @@ def test_weeks_of_the_us() -> None:
     assert evaluate("DATE_FORMAT", column(dt.datetime(2024, 12, 30), type_=timestamp(3)), "YYYY-ww-e") == ["2025-01-2"]
 
 
-def test_reading_is_lenient_or_smart() -> None:
-    assert value("TO_DATE", "2024-02-30", "yyyy-MM-dd") == dt.date(2024, 3, 1)
-    assert value("TO_TIMESTAMP", "2024-02-30 00:00:00", "yyyy-MM-dd HH:mm:ss") == dt.datetime(2024, 2, 29)
+def test_what_is_no_date_cannot_be_read() -> None:
+    for text in ("2024-02-30", "2023-02-29", "2024-13-01", "2024-00-10", "2024-04-31", "0000-01-01"):
+        assert value("TO_DATE", text) is None
+        assert value("TO_DATE", text, "yyyy-MM-dd") is None
+        assert value("TO_TIMESTAMP", f"{text} 00:00:00") is None
+        assert value("TO_TIMESTAMP", f"{text} 00:00:00", "yyyy-MM-dd HH:mm:ss") is None
+        assert value("UNIX_TIMESTAMP", f"{text} 00:00:00") == -(1 << 63)
+    assert value("TO_DATE", "2023-366", "yyyy-DDD") is None
+    assert value("TO_DATE", "2024-366", "yyyy-DDD") == dt.date(2024, 12, 31)
+    assert value("DATE_FORMAT", "2024-01-01 25:00:00", "HH") is None
+
+
+def test_reading() -> None:
     assert value("TO_TIMESTAMP", "1999-9-10", "yyyy-MM-dd HH:mm:ss") == dt.datetime(1999, 9, 10)
     assert value("UNIX_TIMESTAMP", "1970-01-02 00:00:00 and more") == 86400
     assert value("UNIX_TIMESTAMP", "bad") == -(1 << 63)
