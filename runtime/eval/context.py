@@ -40,12 +40,17 @@ class BatchContext:
     result_type: DataType = NULL
     arg_types: tuple[DataType, ...] = ()
     draws: _Draws = field(default_factory=_Draws)
+    lenient: bool = False
 
     @staticmethod
     def at(time: _Time, num_rows: int, time_zone: str) -> BatchContext:
         """The context of an operator's step: `time` is the `EpochTime`; the watermark is that before the epoch."""
         watermark = None if time.previous_watermark == MIN_WATERMARK else time.previous_watermark
         return BatchContext(num_rows, time_zone, time.processing_time, watermark, time.epoch)
+
+    def leniently(self) -> BatchContext:
+        """The same surroundings, in which a point in time that is out of range is NULL."""
+        return replace(self, lenient=True)
 
     @property
     def epoch_seed(self) -> int:
@@ -67,4 +72,5 @@ class BatchContext:
             result_type,
             arg_types,
             self.draws,
+            self.lenient,
         )

@@ -84,6 +84,11 @@ class EvalContext(Protocol):
         ...
 
     @property
+    def lenient(self) -> bool:
+        """Whether a point in time that is out of range is NULL, not an error: the watermark of a row then says nothing."""
+        ...
+
+    @property
     def result_type(self) -> DataType:
         """The SQL type of the call being evaluated; its Arrow type is what the evaluation must return."""
         ...

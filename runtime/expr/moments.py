@@ -16,7 +16,7 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.expr.cast.parse_times import days_of, last_day_of
 from runtime.expr.columns import combine_valid, from_numpy, numbers
 from runtime.expr.function import EvalContext, Value
-from runtime.expr.time_range import check_range, limits
+from runtime.expr.time_range import check_range, limits, outside
 from runtime.expr.zones import instant_to_local, local_to_instant
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "bounded",
     "day_and_rest",
     "difference",
+    "moments_of",
     "months_between",
     "plus_months",
     "ticks_per_day",
@@ -81,8 +82,15 @@ def add_to_moment(
         result = _add_months(values, type_, amount, context.time_zone)
     else:
         result = add_millis(values, type_, amount)
-    known = combine_valid(valid, valid_amount)
-    return from_numpy(check_range(result, known, type_), known, type_.arrow, context.num_rows)
+    return moments_of(context, result, combine_valid(valid, valid_amount), type_)
+
+
+def moments_of(context: EvalContext, values: Any, valid: Any, type_: DataType) -> pa.Array:
+    """Stored numbers as points in time; ExpressionError E2103 for one out of range, or NULL where that is asked for."""
+    if context.lenient:
+        valid = combine_valid(valid, np.broadcast_to(~outside(values, type_), (context.num_rows,)))
+        values = np.where(outside(values, type_), 0, values)
+    return from_numpy(check_range(values, valid, type_), valid, type_.arrow, context.num_rows)
 
 
 _FAR = 10**15

@@ -72,8 +72,12 @@ class WatermarkOperator(Operator):
         that must not pass. Changes nothing."""
         if batch.column(self._node.rowtime).null_count and self._node.null_handling != "SKIP_WATERMARK":
             return None
-        (marks,) = self._evaluator.evaluate(batch.rows, BatchContext.at(time, len(batch), self._context.time_zone))
-        return _greatest(marks)
+        return _greatest(self._watermarks_of(batch, time))
+
+    def _watermarks_of(self, batch: ChangelogBatch, time: EpochTime) -> pa.Array:
+        """The watermark of each row; NULL where it is out of range: five seconds before the first moment of the year 1."""
+        context = BatchContext.at(time, len(batch), self._context.time_zone).leniently()
+        return self._evaluator.evaluate(batch.rows, context)[0]
 
     def observe(self, marks: Sequence[tuple[str, int]], time: EpochTime) -> None:
         """An epoch whose rows were passed elsewhere: splits, and the greatest watermark of what each has given."""
@@ -119,8 +123,7 @@ class WatermarkOperator(Operator):
             pieces = _of_timed_rows(pieces, batch.column(self._node.rowtime))
         if not len(kept):
             return None
-        context = BatchContext.at(time, len(kept), self._context.time_zone)
-        (marks,) = self._evaluator.evaluate(kept.rows, context)
+        marks = self._watermarks_of(kept, time)
         if pieces is None:
             self._greatest = max(self._greatest, _greatest(marks))
             return kept

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import InternalError
 from runtime.core.types import DataType
+from runtime.expr.time_range import limits, out_of_range
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 from runtime.plan.windows import CumulateWindow, HopWindow, TumbleWindow, WindowSpec
 
@@ -80,9 +81,17 @@ def firing_times(ends: np.ndarray, zone: str | None) -> np.ndarray:
 
 
 def timestamps(wall: np.ndarray, type_: DataType) -> pa.Array:
-    """Wall-clock milliseconds as a column of a timestamp type."""
+    """Wall-clock milliseconds as a column of a timestamp type.
+
+    Raises:
+        ExpressionError: E2103 for the bound of a window that is out of range.
+    """
     arrow = type_.arrow
-    return fixed_array(wall * (1000 if arrow.unit == "us" else 1_000_000), arrow, None)
+    per_milli = 1000 if arrow.unit == "us" else 1_000_000
+    low, high = limits(type_)
+    if len(wall) and (wall.min() < low // per_milli or wall.max() > high // per_milli):
+        raise out_of_range(type_)
+    return fixed_array(wall * per_milli, arrow, None)
 
 
 def window_time_column(ends: np.ndarray, type_: DataType, zone: str | None) -> pa.Array:

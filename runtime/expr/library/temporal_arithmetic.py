@@ -19,8 +19,7 @@ from runtime.expr.columns import combine_valid, from_numpy, numbers
 from runtime.expr.function import CallTypes, EvalContext, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.library.temporal_fields import local_values, truncated
-from runtime.expr.moments import add_millis, add_to_moment, bounded, plus_months, ticks_per_day
-from runtime.expr.time_range import check_range
+from runtime.expr.moments import add_millis, add_to_moment, bounded, moments_of, plus_months, ticks_per_day
 
 __all__ = ["FAMILY"]
 
@@ -78,9 +77,8 @@ def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) 
         values, valid = numbers(point, context.num_rows)
         millis, rest = np.divmod(amount, _FINE[name])
         ticks = np.floor_divide(rest * (ticks_per_day(moved) // _DAY), _FINE[name])
-        known = combine_valid(valid, valid_amount)
-        found = check_range(add_millis(values, moved, bounded(millis), ticks), known, result)
-        return from_numpy(found, known, result.arrow, context.num_rows)
+        found = add_millis(values, moved, bounded(millis), ticks)
+        return moments_of(context, found, combine_valid(valid, valid_amount), result)
     unit, kind = (_MONTHS[name], INTERVAL_MONTH) if name in _MONTHS else (_MILLIS[name], INTERVAL_SECOND)
     # A product that does not fit leads out of range as the bound does.
     interval = np.clip(amount, -(_FAR // unit), _FAR // unit) * unit

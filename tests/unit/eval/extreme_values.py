@@ -99,7 +99,7 @@ UNITS = (
 )
 UNIT = {"EXTRACT": 0, "TIMESTAMPADD": 0, "TIMESTAMPDIFF": 0, "FLOOR": 1, "CEIL": 1, "CEILING": 1}
 """Where a function takes a unit of time, which is a literal."""
-ATTEMPTS = 24
+ATTEMPTS = 10
 """Calls tried of each function."""
 SCALARS = sorted((f for f in FUNCTIONS if isinstance(f, ScalarFunction)), key=lambda f: f.name)
 
