@@ -8,13 +8,15 @@ are nullable because SUBSTRING of a negative length is NULL.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.errors import TypeMismatchError
+from runtime.core.errors import ExpressionError, TypeMismatchError
 from runtime.core.types import INT, STRING, STRING_LENGTH, DataType, TypeRoot, varchar
+from runtime.expr.columns import numbers
 from runtime.expr.constants import text as text_constant
 from runtime.expr.distinct import all_constant, map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
@@ -136,8 +138,22 @@ def concat_ws(context: EvalContext, length: int, separator: pa.Array, *texts: pa
     return join_known(list(texts), separator, length)
 
 
+_LONGEST = 1 << 28
+"""The most characters that a text may be filled up to: a batch of texts is at most 2 GiB."""
+
+
+def _check_length(name: str, lengths: Any) -> None:
+    if lengths.size and int(lengths.max()) > _LONGEST:
+        raise ExpressionError(
+            f"{name} would make a text of {int(lengths.max())} characters", code="E2002", hint=f"{_LONGEST} is the most"
+        )
+
+
 @FAMILY.scalar("REPEAT", [CHARACTER, WHOLE_], STRING, "The text n times.", can_fail=True)
-def repeat(_: EvalContext, text: Value, times: Value) -> Value:
+def repeat(context: EvalContext, text: Value, times: Value) -> Value:
+    counts, known = numbers(times, context.num_rows)
+    sizes = np.maximum(counts, 0).astype(np.int64) * numbers(pc.fill_null(pc.binary_length(text), 0), 1)[0]
+    _check_length("REPEAT", sizes if known is None else np.where(known, sizes, 0))
     return pc.binary_repeat(text, pc.max_element_wise(times, pa.scalar(0, pa.int32()), skip_nulls=False))
 
 
@@ -218,6 +234,8 @@ def _padded(context: EvalContext, name: str, text: Value, length: Value, padding
     wanted, fill = (v.as_py() if isinstance(v, pa.Scalar) else ... for v in (length, padding))
     if wanted is None or fill is None:
         return pa.scalar(None, pa.string())
+    lengths, known = numbers(length, context.num_rows)
+    _check_length(name, lengths if known is None else np.where(known, lengths, 0))
     if fill == "" or (wanted is not ... and wanted < 0):
         return pa.scalar(None, pa.string())
     if wanted is not ... and fill is not ... and len(fill) == 1:

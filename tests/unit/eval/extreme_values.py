@@ -142,7 +142,11 @@ def row_by_row(
     values or the error. `constant`: arguments that are literals (of one row only)."""
     function = FUNCTIONS.scalar(name)
     literals = [a[0] if c else None for a, c in zip(args, constant, strict=True)]
-    wanted, result = resolve_call(function, [a[0].type for a in args], literals)
+    try:
+        wanted, result = resolve_call(function, [a[0].type for a in args], literals)
+    except ExpressionError:
+        # A constant pattern is read while binding, and may be wrong.
+        return
     parts: list[Expr] = []
     arrays: list[pa.Array] = []
     for values, is_constant, type_ in zip(args, constant, wanted, strict=True):
