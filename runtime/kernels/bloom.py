@@ -22,6 +22,8 @@ class BloomFilter:
     def __init__(self) -> None:
         self._parts = [np.zeros(_SMALLEST, np.uint64)]
         self._room = _SMALLEST * _KEYS_PER_WORD
+        self.count = 0
+        """How many hashes were new to it when they were added."""
 
     @property
     def nbytes(self) -> int:
@@ -30,6 +32,7 @@ class BloomFilter:
     def add(self, hashes: np.ndarray) -> None:
         """Hashes (uint64) are in the set from now on."""
         fresh = hashes[~self.may_contain(hashes)]
+        self.count += len(fresh)
         while len(fresh):
             some, fresh = fresh[: self._room], fresh[self._room :]
             words, bits = _places(some, self._parts[-1])

@@ -52,6 +52,8 @@ class SpillingOperator(PiecewiseOperator):
         return self.inner.tables
 
     def pieces(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> Iterator[ChangelogBatch]:
+        for _ in self._state.due(time.processing_time):
+            yield from self.inner.pieces([None] * len(inputs), time)
         given = [
             [batch.column(k) for k in keys]
             for batch, keys in zip(inputs, self._keys, strict=True)

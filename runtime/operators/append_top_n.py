@@ -15,13 +15,13 @@ from runtime.kernels.indexed import put_at
 from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.ranking import contenders, places_in_runs
 from runtime.kernels.sort import run_starts, sort_words
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.touched_table import touched_table
 from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
 from runtime.state.table import StateTable

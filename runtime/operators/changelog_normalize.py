@@ -35,7 +35,7 @@ class ChangelogNormalizeOperator(Operator):
         self._rows = RowStore(node.schema, Identity.KEYED, node.keys)
         self._ttl = node.ttl
         self._table = row_table(
-            self._rows, "rows", node.schema, node.keys, _one_key, of=self._rows.rows_at, written=bool(node.ttl)
+            self._rows, "rows", node.schema, node.keys, _one_key, of=self._rows.rows_at, ttl=node.ttl
         )
 
     @property

@@ -13,7 +13,6 @@ from runtime.kernels.grouping import greatest_rows
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import put_at, take_at
 from runtime.kernels.sorted_runs import SortedRuns
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
@@ -21,9 +20,10 @@ from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import DeduplicateExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
-from runtime.state.table import StateTable, every_row
+from runtime.state.table import TOUCHED, StateTable, every_row
 from runtime.state.timed import time_words
 
 __all__ = ["KeepFirstByTimeOperator", "KeepFirstOperator", "KeepLastOperator"]
@@ -50,6 +50,7 @@ class KeepFirstOperator(Operator):
             load=self._load,
             key=[names[k] for k in node.keys],
             of=every_row,
+            ttl=node.ttl,
         )
 
     @property
@@ -265,6 +266,7 @@ class KeepLastOperator(Operator):
             load=self._load,
             key=[names[k] for k in node.keys],
             of=every_row,
+            ttl=node.ttl,
             in_place=RowsInPlace(
                 self._rows, self._slots, lambda slots: _touched(self._idle, slots), lambda slots: self._row_of[slots]
             ),
@@ -374,7 +376,7 @@ class KeepLastOperator(Operator):
 
 
 def _touched_column(idle: IdleSlots | None) -> list[tuple[str, pa.DataType]]:
-    return [] if idle is None else [("$touched", pa.int64())]
+    return [] if idle is None else [(TOUCHED, pa.int64())]
 
 
 def _touched(idle: IdleSlots | None, slots: np.ndarray) -> list[pa.Array]:

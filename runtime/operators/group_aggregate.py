@@ -18,13 +18,13 @@ from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import GroupAggregateExec
 from runtime.plan.state import column_names
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed_state import KeyedState
-from runtime.state.table import StateTable, every_row, shared_value
+from runtime.state.table import TOUCHED, StateTable, every_row, shared_value
 
 __all__ = ["GroupAggregateOperator"]
 
@@ -63,13 +63,14 @@ class GroupAggregateOperator(Operator):
                 *((names[k], t) for k, t in zip(node.keys, arrow, strict=True)),
                 *self._aggregates.columns(),
                 *([] if self._live is None else [("$rows", pa.int64())]),
-                *([] if self._idle is None else [("$touched", pa.int64())]),
+                *([] if self._idle is None else [(TOUCHED, pa.int64())]),
             ],
             live=self._index.live_slots,
             read=self._saved,
             load=self._load,
             key=[names[k] for k in node.keys],
             of=every_row,
+            ttl=node.ttl,
         )
         self._tables = [
             self._groups,

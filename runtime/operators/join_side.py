@@ -78,7 +78,7 @@ class JoinSide:
             self._keys,
             lambda columns: self._key_slots(columns, index),
             of=self.rows.all,
-            written=bool(self._ttl),
+            ttl=self._ttl,
             extra=[matches] if self._counts_matches else [],
         )
 

@@ -55,7 +55,7 @@ class LookupJoinOperator(PiecewiseOperator):
         self._ttl = node.ttl
         self._kept: _Answers | None = None
         if node.input.mode.is_retract:
-            self._kept = _Answers(node.input.schema, node.table.schema, bool(node.ttl))
+            self._kept = _Answers(node.input.schema, node.table.schema, node.ttl)
             self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False, self._max_rows)
 
     @property
@@ -149,7 +149,7 @@ class LookupJoinOperator(PiecewiseOperator):
 class _Answers:
     """Rows with what was looked up for them."""
 
-    def __init__(self, left: Schema, right: Schema, expires: bool) -> None:
+    def __init__(self, left: Schema, right: Schema, ttl: int) -> None:
         types = [f.type.arrow for f in right]
         self.rows = RowStore(left, Identity.FULL)
         self._store = ColumnStore(types)
@@ -160,7 +160,7 @@ class _Answers:
         self._next_arrival = 0
         whole = range(len(left))
         rows = row_table(
-            self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64), written=expires
+            self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64), ttl=ttl
         )
         self._table = StateTable(
             "answers",

@@ -20,7 +20,6 @@ from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import count_at
 from runtime.kernels.sorted_runs import SortedRuns
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls
 from runtime.operators.window_assign import milliseconds
@@ -28,8 +27,9 @@ from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import OverAggregateExec
 from runtime.plan.over_state import carries_totals, keeps_past_rows, keeps_totals, time_bounds_rows
 from runtime.plan.state import column_names
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
-from runtime.state.table import StateTable
+from runtime.state.table import TOUCHED, StateTable
 from runtime.state.timed import time_words
 
 __all__ = ["OverTimeOperator"]
@@ -164,7 +164,7 @@ class OverTimeOperator(Operator):
             [
                 *keys,
                 *((f"{name} {column}", type_) for name, call in self._saved for column, type_ in call.carried()),
-                *([] if self._idle is None else [("$touched", pa.int64())]),
+                *([] if self._idle is None else [(TOUCHED, pa.int64())]),
             ],
             live=self._keys.live_slots,
             read=read,

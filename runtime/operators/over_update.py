@@ -21,12 +21,12 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.order_words import OrderEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.column_equality import equal_columns
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls, range_numbers
 from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import OverAggregateExec
 from runtime.plan.state import column_names
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 

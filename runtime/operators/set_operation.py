@@ -12,14 +12,14 @@ from runtime.core.errors import InternalError
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
-from runtime.state.table import StateTable, every_row
+from runtime.state.table import TOUCHED, StateTable, every_row
 
 __all__ = ["SetOperationOperator"]
 
@@ -58,7 +58,7 @@ class SetOperationOperator(Operator):
                 *zip(names, types, strict=True),
                 ("$left", pa.int64()),
                 ("$right", pa.int64()),
-                *([] if self._idle is None else [("$touched", pa.int64())]),
+                *([] if self._idle is None else [(TOUCHED, pa.int64())]),
             ],
             live=self._index.live_slots,
             read=lambda slots: [
@@ -69,6 +69,7 @@ class SetOperationOperator(Operator):
             load=self._load,
             key=names,
             of=every_row,
+            ttl=node.ttl,
         )
 
     @property

@@ -12,10 +12,10 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.kernels.grouping import distinct_rows
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.operators.touched_table import touched_table
 from runtime.plan.nodes import SortSpec
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
 from runtime.state.ordered import OrderedRows

@@ -12,12 +12,12 @@ from runtime.kernels.arrow_buffers import null_mask
 from runtime.kernels.cancel import consolidate
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.operators.idle_slots import IdleSlots
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.touched_table import touched_table
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import JoinKind, TemporalJoinExec
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.row_table import RowColumn
 from runtime.state.table import StateTable

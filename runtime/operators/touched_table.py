@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.schema import Schema
-from runtime.operators.idle_slots import IdleSlots
 from runtime.plan.state import column_names
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
-from runtime.state.table import StateTable, every_row
+from runtime.state.table import TOUCHED, StateTable, every_row
 
 __all__ = ["touched_table"]
 
@@ -34,10 +34,11 @@ def touched_table(keys: KeyIndex, idle: IdleSlots, schema: Schema, positions: Se
 
     return StateTable(
         "touched",
-        [*columns, ("$touched", pa.int64())],
+        [*columns, (TOUCHED, pa.int64())],
         live=keys.live_slots,
         read=read,
         load=load,
         key=[name for name, _ in columns],
         of=every_row,
+        ttl=idle.ttl,
     )

@@ -30,6 +30,8 @@ __all__ = ["RocksSettings", "RocksStore", "require_rocksdb"]
 _PREFIX = "sqlengine-state-"
 _SCANNED = 65_536
 _BITS_OF_FILTER = 10
+_DELETES_OF = 65_536
+"""Of so many entries in order half must be deletes for a file to be compacted for their sake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,14 @@ class RocksStore:
                 keys, values = zip(*piece, strict=True)
                 yield pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary())
 
+    def first(self, family: str, start: bytes, most: int) -> pa.Array:
+        """The keys from `start` on, ascending, so many at most."""
+        if self._database is None:
+            return pa.array([], pa.large_binary())
+        with self._failing("read"):
+            table, _ = self._family(family)
+            return pa.array(list(itertools.islice(table.keys(from_key=start), most)), pa.large_binary())
+
     @property
     def disk_bytes(self) -> int:
         """How much its files take, including what is replaced but not yet reclaimed."""
@@ -173,6 +183,8 @@ class RocksStore:
         # Keys that leave are mostly new ones: files are put together late, and seldom. Filters keep reads off most of
         # them.
         options.set_level_zero_file_num_compaction_trigger(16)
+        # But a file that mostly says what is gone gives back the room of that.
+        options.add_compact_on_deletion_collector_factory(_DELETES_OF, _DELETES_OF // 2, 0.5)
         options.set_level_zero_slowdown_writes_trigger(64)
         options.set_level_zero_stop_writes_trigger(128)
         return options

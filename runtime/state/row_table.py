@@ -12,13 +12,12 @@ from runtime.core.schema import Schema
 from runtime.plan.state import column_names
 from runtime.state.ordered import OrderedRows
 from runtime.state.rows import RowStore
-from runtime.state.table import Of, StateTable
+from runtime.state.table import WRITTEN, Of, StateTable
 
 __all__ = ["RowColumn", "row_table"]
 
 _COUNT = "$count"
 _ARRIVAL = "$arrival"
-_WRITTEN = "$written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def row_table(
     key_slots: Callable[[list[pa.Array]], np.ndarray],
     *,
     of: Of | None = None,
-    written: bool = False,
+    ttl: int = 0,
     extra: Sequence[RowColumn] = (),
 ) -> StateTable:
     """Makes the table of a store, in which the store notes its changes from now on.
@@ -54,7 +53,7 @@ def row_table(
         key: the positions of the columns that decide the key group.
         key_slots: the key slot under which each row goes, given its columns; adds keys that are new.
         of: the rows of keys, see `StateTable`.
-        written: whether the operator uses `write_times`.
+        ttl: the milliseconds after which rows expire, one by one, where the operator uses `write_times`; 0 where not.
     """
     names = column_names(schema)
     columns = [(n, f.type.arrow) for n, f in zip(names, schema, strict=True)]
@@ -65,8 +64,8 @@ def row_table(
         columns.append((_COUNT, pa.int64()))
     if ordered:
         columns.append((_ARRIVAL, pa.int64()))
-    if written:
-        columns.append((_WRITTEN, pa.int64()))
+    if ttl:
+        columns.append((WRITTEN, pa.int64()))
     columns += [(column.name, column.type) for column in extra]
 
     def read(slots: np.ndarray) -> list[pa.Array]:
@@ -78,7 +77,7 @@ def row_table(
             found.append(pa.array(store.count[slots]))
         if isinstance(store, OrderedRows):
             found.append(pa.array(store.arrivals(slots)))
-        if written:
+        if ttl:
             found.append(store.times_written(slots))
         return [*found, *(column.read(slots) for column in extra)]
 
@@ -97,7 +96,7 @@ def row_table(
             slots = store.restore_arrived(rows, key_slots(rows), counts, next(rest).to_numpy())
         else:
             slots = store.restore(rows, key_slots(rows), counts)
-        if written:
+        if ttl:
             store.restore_times(slots, next(rest))
         for column, values in zip(extra, rest, strict=True):
             column.load(slots, values)
@@ -113,6 +112,7 @@ def row_table(
         of=of,
         order=store.reading_order,
         in_place=store.in_place(rest_of),
+        ttl=ttl,
     )
     store.table = table
     return table

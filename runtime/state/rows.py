@@ -11,7 +11,6 @@ What tells rows apart is the identity:
 from __future__ import annotations
 
 import enum
-from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -28,13 +27,11 @@ from runtime.kernels.indexed import add_at
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.slots import SlotAllocator
 from runtime.state.held_rows import RowsInPlace
+from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import StateTable
 
-__all__ = ["Identity", "RowStore", "by_time", "equal_rows"]
-
-
-_NEVER = -(2**63)
+__all__ = ["Identity", "RowStore", "equal_rows"]
 
 
 class Identity(enum.Enum):
@@ -110,8 +107,7 @@ class RowStore:
         self.table: StateTable | None = None
         """Where changes are noted so that they can be saved: see `row_table`."""
         self._row_of = np.empty(0, np.int64)
-        self._written: np.ndarray | None = None
-        self._writes: deque[tuple[int, np.ndarray]] = deque()
+        self._written = IdleSlots(0)
 
     @property
     def rows(self) -> int:
@@ -270,41 +266,25 @@ class RowStore:
 
     def write_times(self, slots: np.ndarray, now: int) -> None:
         """Notes that rows were written at a time that never goes back, for `expired`."""
-        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
         live = slots[self.count[slots] > 0]
-        if len(live):
-            self._written[live] = now
-            self._writes.append((now, live))
-            if self.table is not None:
-                self.table.wrote(live)
+        self._written.touch(live, now)
+        if self.table is not None:
+            self.table.wrote(live)
 
     def times_written(self, slots: np.ndarray) -> pa.Array:
         """When live rows were last written, int64; NULL where that is not known."""
-        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
-        times = self._written[slots]
-        return pa.array(times, mask=times == _NEVER)
+        return self._written.times(slots)
 
     def restore_times(self, slots: np.ndarray, times: pa.Array) -> None:
         """Notes when restored rows were last written. Where that is NULL (state that was saved while nothing expired)
         they do not expire until they are written."""
-        self._written = grown(np.empty(0, np.int64) if self._written is None else self._written, self.capacity)
-        self._written[slots] = _NEVER
-        known = times.is_valid().to_numpy(zero_copy_only=False)
-        for when, chosen in by_time(slots[known], times.drop_null().to_numpy()):
-            self.write_times(chosen, when)
-        self._writes = deque(sorted(self._writes, key=lambda write: write[0]))
+        self._written.restore(slots, times)
 
     def expired(self, before: int) -> np.ndarray:
         """The live rows last written before a time, each once; they are not noted any more. Cost follows what was
         written then."""
-        found: list[np.ndarray] = []
-        while self._writes and self._writes[0][0] < before:
-            when, slots = self._writes.popleft()
-            if self._written is not None:
-                slots = slots[(self._written[slots] == when) & (self.count[slots] > 0)]
-                self._written[slots] = _NEVER
-                found.append(slots)
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        slots = self._written.expired(before)
+        return slots[self.count[slots] > 0]
 
     def _link(self, slots: np.ndarray, columns: Sequence[pa.Array], keys: np.ndarray) -> None:
         """New rows are there, with these columns."""
@@ -438,13 +418,6 @@ class RowStore:
         self.count = grown(self.count, size)
         self.delta = grown(self.delta, size)
         self.key = grown(self.key, size, -1)
-
-
-def by_time(slots: np.ndarray, times: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """The slots of each time, times ascending."""
-    order = np.argsort(times, kind="stable")
-    distinct, starts = np.unique(times[order], return_index=True)
-    return list(zip(distinct.tolist(), np.split(slots[order], starts[1:]), strict=True)) if len(slots) else []
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray:

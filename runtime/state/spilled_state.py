@@ -6,7 +6,7 @@ are more than the budget allows. Nothing is written before that: what stays in u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from runtime.kernels.arrow_buffers import null_mask, single_array
 from runtime.kernels.bloom import BloomFilter
 from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
+from runtime.state.deadlines import NO_DEADLINE, Deadlines
 from runtime.state.key_bytes import KeyBytes
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
@@ -27,6 +28,10 @@ __all__ = ["SpilledState", "Touched"]
 
 _KEPT = 7 / 8
 """When keys have to go, so many of those allowed stay: they go in batches."""
+_FEW = 1024
+"""Keys that expire come in so many at a time, or an eighth of those allowed."""
+_MANY_SEEN = 1 << 20
+"""A filter of fewer keys takes no memory worth the looking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,11 @@ class SpilledState:
         self._key_bytes = KeyBytes(keyed.types)
         self._hashes = KeyEncoder(keyed.types)
         self._seen = BloomFilter()
+        self._cold = 0
         self._touched_at = np.zeros(0, np.int64)
         self._stored = np.zeros(0, np.bool_)
         self._epoch = 0
+        self._deadlines = Deadlines(store) if keyed.expires else None
         by_table: dict[StateTable, SpilledTable] = {}
         for table in tables:
             owner = None if table.owner is None else by_table[table.owner]
@@ -102,6 +109,23 @@ class SpilledState:
                 columns if len(missing) == count else [c.take(pa.array(missing)) for c in columns]
             )
         return Touched(columns, count, stored)
+
+    def due(self, now: int) -> Iterator[None]:
+        """Brings in the keys of which something has expired before `now`, some at a time. The operator forgets what has
+        expired before the next are asked for, and what is left of them goes out first."""
+        while self._deadlines is not None:
+            most = max(_FEW, self._allowed(self._keyed.count()) // 8)
+            encoded = self._deadlines.take(now, most)
+            if not len(encoded):
+                return
+            self._bring_in(encoded.take(pa.array(self._key_bytes.order(encoded))))
+            yield
+            slots = self._keyed.find(self._key_bytes.decode(encoded), len(encoded))
+            slots = slots[slots >= 0]
+            self._grow(int(slots.max(initial=-1)) + 1)
+            self._touched_at[slots] = 0
+            self._stored[slots] = False
+            self.shrink()
 
     def settle(self, touched: Touched | None) -> None:
         """After the step: notes what was in use, and sends away what is too much."""
@@ -171,31 +195,39 @@ class SpilledState:
         keys, numbers = self._distinct([c.take(pa.array(candidates)) for c in columns])
         encoded = self._key_bytes.encode(keys)
         order = self._key_bytes.order(encoded)
-        encoded = encoded.take(pa.array(order))
+        present = self._bring_in(encoded.take(pa.array(order)))
+        if not self._keyed.expires:
+            of_keys = np.empty(len(encoded), np.bool_)
+            of_keys[order] = present
+            stored[candidates] = of_keys[numbers]
+        return stored
+
+    def _bring_in(self, encoded: pa.Array) -> np.ndarray:
+        """Brings in keys, ascending; returns which of them the store had."""
         found: dict[SpilledTable | None, np.ndarray] = {}
+        deadlines = np.full(len(encoded), NO_DEADLINE)
         self._mute(True)
         for table in self._tables:
             asked = encoded
             present = np.zeros(len(encoded), np.bool_)
             if table.owner is None:
-                present = table.fetch(asked)
+                present, times = table.fetch(asked)
+                deadlines = np.minimum(deadlines, times)
             else:
                 owned = found[table.owner]
                 if owned.any():
-                    present[owned] = table.fetch(asked if owned.all() else asked.filter(pa.array(owned)))
+                    present[owned], _ = table.fetch(asked if owned.all() else asked.filter(pa.array(owned)))
             found[table] = present
         self._mute(False)
         anywhere = np.logical_or.reduce(list(found.values()))
-        if self._keyed.expires:
+        self._cold -= int(np.count_nonzero(anywhere))
+        if self._deadlines is not None:
             # Such a key may go without a row that tells us.
+            self._deadlines.remove(encoded, deadlines)
             for table, present in found.items():
                 if table is not None and present.any():
                     table.forget(encoded if present.all() else encoded.filter(pa.array(present)))
-        else:
-            of_keys = np.empty(len(encoded), np.bool_)
-            of_keys[order] = anywhere
-            stored[candidates] = of_keys[numbers]
-        return stored
+        return anywhere
 
     def _send_away(self, slots: np.ndarray) -> None:
         columns = self._keyed.columns(slots)
@@ -203,18 +235,31 @@ class SpilledState:
         order = self._key_bytes.order(encoded)
         encoded, slots = encoded.take(pa.array(order)), slots[order]
         stored = self._stored[slots]
-        self._seen.add(self._hashes.stable_hash(columns, len(slots)))
+        self._note_seen(columns)
+        self._cold += len(slots)
+        deadlines = np.full(len(slots), NO_DEADLINE)
         for table in reversed(self._tables):
             index, rows = table.rows_of(slots)
             counts = np.bincount(index, minlength=len(slots)).astype(np.int64)
             old = stored & (counts == 0)
             if old.any():
                 table.forget(encoded.filter(pa.array(old)))
-            table.send_away(rows, counts, encoded)
+            deadlines = np.minimum(deadlines, table.send_away(rows, counts, encoded))
+        if self._deadlines is not None:
+            self._deadlines.add(encoded, deadlines)
         self._mute(True)
         self._keyed.drop(slots)
         self._mute(False)
         self._stored[slots] = False
+
+    def _note_seen(self, columns: list[pa.Array]) -> None:
+        """Keys go to the store. Of a filter that mostly knows keys which have expired since a new one is made."""
+        if self._deadlines is not None and self._seen.count > _MANY_SEEN and self._seen.count > 4 * self._cold:
+            self._seen = BloomFilter()
+            for table in self._tables:
+                for keys, _ in self._store.scan(table.name):
+                    self._seen.add(self._hashes.stable_hash(self._key_bytes.decode(keys), len(keys)))
+        self._seen.add(self._hashes.stable_hash(columns, len(columns[0])))
 
     def _mute(self, muted: bool) -> None:
         for table in self._tables:

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from runtime.kernels.grow import grown
 from runtime.kernels.slots import SlotAllocator
+from runtime.state.deadlines import NO_DEADLINE, earliest
 from runtime.state.key_bytes import KeyBytes
 from runtime.state.rocksdb import RocksStore
 from runtime.state.row_codec import RowCodec
-from runtime.state.table import SLOT, StateTable, TableChanges
+from runtime.state.table import SLOT, TOUCHED, WRITTEN, StateTable, TableChanges
 
 __all__ = ["SpilledTable"]
 
@@ -50,6 +51,8 @@ class SpilledTable:
         self._numbers = SlotAllocator()
         self._number_of = np.empty(0, np.int64)
         self._came = (np.empty(0, np.int64), np.empty(0, np.int64))
+        last_use = [i for i, name in enumerate(table.schema.names) if name in (TOUCHED, WRITTEN)]
+        self._last_use = last_use[0] if last_use and table.ttl else None
         self._muted = False
         # Since the last save: which slots were written, what was written and has left since, which numbers are gone.
         self._dirty: np.ndarray | None = None
@@ -106,8 +109,9 @@ class SpilledTable:
             index, slots = index[order], slots[order]
         return index, slots
 
-    def send_away(self, slots: np.ndarray, counts: np.ndarray, keys: pa.Array) -> None:
-        """Writes rows to the store, `counts` of them for each key, none for some.
+    def send_away(self, slots: np.ndarray, counts: np.ndarray, keys: pa.Array) -> np.ndarray:
+        """Writes rows to the store, `counts` of them for each key, none for some; returns when the first row of each key
+        expires (`NO_DEADLINE` for never).
 
         The caller then drops them from the structures, with all tables muted. Rows that belong to others go before
         their owners.
@@ -126,19 +130,22 @@ class SpilledTable:
                 self._left.append(self._table.saved_rows(numbers, columns).filter(pa.array(dirty)))
                 self._dirty[slots] = False
         self._number_of[slots] = -1
+        return self._deadlines(columns, counts)
 
-    def fetch(self, keys: pa.Array) -> np.ndarray:
-        """Reads the rows of keys from the store into the structures; returns which keys had any. Owners are fetched
-        before what belongs to them."""
+    def fetch(self, keys: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Reads the rows of keys from the store into the structures; returns which keys had any, and what `send_away`
+        had returned for them. Owners are fetched before what belongs to them."""
+        deadlines = np.full(len(keys), NO_DEADLINE)
         values = self._store.get(self.name, keys)
         found = values.is_valid().to_numpy(zero_copy_only=False)
         if not found.any():
             self._came = np.empty(0, np.int64), np.empty(0, np.int64)
-            return found
+            return found, deadlines
         if not found.all():
             values = values.drop_null()
-        (ids, *columns), _ = self._codec.decode(values)
+        (ids, *columns), counts = self._codec.decode(values)
         numbers = ids.to_numpy()
+        deadlines[found] = self._deadlines(columns, counts)
         self.rows -= len(numbers)
         self.bytes -= values.nbytes
         if self._owner is not None:
@@ -153,7 +160,7 @@ class SpilledTable:
             self._number_of[slots] = numbers
         order = np.argsort(numbers)
         self._came = numbers[order], slots[order]
-        return found
+        return found, deadlines
 
     def where_came(self, numbers: np.ndarray) -> np.ndarray:
         """The slots of rows that the last `fetch` brought."""
@@ -212,6 +219,14 @@ class SpilledTable:
         if self._owner is not None:
             columns[0] = pa.array(self._owner._number(columns[0].to_numpy()))
         return columns
+
+    def _deadlines(self, columns: list[pa.Array], counts: np.ndarray) -> np.ndarray:
+        """When the first row of each key expires, of rows by key."""
+        if self._last_use is None:
+            return np.full(len(counts), NO_DEADLINE)
+        times = columns[self._last_use]
+        known = times.is_valid().to_numpy(zero_copy_only=False)
+        return earliest(np.where(known, times.fill_null(0).to_numpy() + self._table.ttl, NO_DEADLINE), counts)
 
     def _retire(self, numbers: np.ndarray) -> None:
         if not len(numbers):

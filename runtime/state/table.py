@@ -23,17 +23,31 @@ from runtime.kernels.grow import grown
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.state.held_rows import MANY_ROWS, CopiedRows, HeldRows, RowsInPlace
 
-__all__ = ["OWNER", "SLOT", "Of", "OutsideRows", "StateTable", "TableChanges", "every_row", "shared_value"]
+__all__ = [
+    "OWNER",
+    "SLOT",
+    "TOUCHED",
+    "WRITTEN",
+    "Of",
+    "OutsideRows",
+    "StateTable",
+    "TableChanges",
+    "every_row",
+    "shared_value",
+]
 
 SLOT = "$slot"
 """The column of saved rows that tells them apart: where they stood when they were saved."""
 OWNER = "$owner"
 """The first column of a table with an owner: the slot of the row of the owner to which the row belongs."""
+TOUCHED = "$touched"
+WRITTEN = "$written"
+"""The columns that say when a key, or a row, was last used: milliseconds of processing time, int64, NULL if not known."""
 
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _NARROW_BYTES = 1 << 31
 
-_SAME, _WRITTEN, _FREED = 0, 1, 2
+_SAME, _CHANGED, _FREED = 0, 1, 2
 
 Read = Callable[[np.ndarray], Sequence[pa.Array]]
 Load = Callable[[list[pa.Array]], np.ndarray]
@@ -103,6 +117,8 @@ class StateTable:
             slots)`. None: rows cannot be found by key.
         shared: the table is no keyed state but a figure of the whole operator, which every task keeps; `load` is then
             called with the figures of all tasks there were.
+        ttl: the milliseconds after which a row goes, counted from its last use, which is in the column `TOUCHED` (of a
+            key) or `WRITTEN` (of a row); 0: it stays.
     """
 
     def __init__(
@@ -119,12 +135,14 @@ class StateTable:
         order: Callable[[np.ndarray], np.ndarray] | None = None,
         in_place: RowsInPlace | None = None,
         shared: bool = False,
+        ttl: int = 0,
     ) -> None:
         self.name = name
         self.schema = pa.schema([pa.field(n, t) for n, t in columns])
         self.key = tuple(key)
         self.owner = owner
         self.shared = shared
+        self.ttl = ttl
         self.live = live
         self.read = read
         self.load = load
@@ -142,7 +160,7 @@ class StateTable:
         if self.outside is not None:
             self.outside.wrote(slots)
         elif self._marks is not None and len(slots):
-            self._mark(slots, _WRITTEN)
+            self._mark(slots, _CHANGED)
 
     def freed(self, slots: np.ndarray) -> None:
         """There is nothing at these slots any more."""
@@ -163,7 +181,7 @@ class StateTable:
         marks = self._marks
         self._marks = np.zeros(0 if marks is None else len(marks), np.int8)
         complete = marks is None or complete or self.shared
-        slots = self.live() if marks is None or complete else np.flatnonzero(marks == _WRITTEN)
+        slots = self.live() if marks is None or complete else np.flatnonzero(marks == _CHANGED)
         removed = np.empty(0, np.int64) if marks is None or complete else np.flatnonzero(marks == _FREED)
         if hold and len(slots) >= MANY_ROWS:
             held = (

@@ -67,6 +67,9 @@ class Twins:
         if not self._ordered:
             wanted, found = sorted(wanted), sorted(found)
         assert found == wanted
+        # Also what has left memory goes when its time to live is over.
+        kept, left = ([t.contents().num_rows for t in o.tables] for o in (self._steady, self._restarted))
+        assert left == kept
         self.rows += len(found)
         self._read_held()
         self._held = _saved([self._restarted], hold=True)

@@ -63,11 +63,18 @@ def rows(first: int, number: int) -> ChangelogBatch:
     return ChangelogBatch.of([pa.array(ids), pa.array(ids % 7), times], ROW)
 
 
+IN_MEMORY: dict[str, str] = {}
+ON_DISK = {"state.backend.type": "rocksdb", "sqlengine.state.keys-in-memory": "500"}
+
+
+def flow_of(node: PhysicalNode, options: dict[str, str]) -> Dataflow:
+    return Dataflow([node], Options(options), builtin_functions(), "UTC", RejectedRows().for_job("job", "UTC"))
+
+
+@pytest.mark.parametrize("options", [IN_MEMORY, ON_DISK], ids=["memory", "rocksdb"])
 @pytest.mark.parametrize("name", NODES)
-def test_idle_state_is_gone(name: str) -> None:
-    node = NODES[name]
-    rejected = RejectedRows().for_job("job", "UTC")
-    flow = Dataflow([node], Options(), builtin_functions(), "UTC", rejected)
+def test_idle_state_is_gone(name: str, options: dict[str, str]) -> None:
+    flow = flow_of(NODES[name], options)
     inputs = flow.sources
     for epoch in range(20):
         flow.step({s: SourceInput(rows(epoch * KEYS, KEYS), watermark=0) for s in inputs}, epoch)
@@ -76,5 +83,6 @@ def test_idle_state_is_gone(name: str) -> None:
     for epoch in range(100):
         flow.step({s: SourceInput(rows(10**6, 1), watermark=0) for s in inputs}, 10 * TTL + epoch)
     assert flow.state_rows <= 400
-    assert flow.state_bytes < full / 4
+    # With rocksdb memory is what admitting and sending away takes, which is little from the start.
+    assert flow.state_bytes < full / (4 if options is IN_MEMORY else 2)
     flow.abort()
