@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
+from runtime.core.cancellation import Stopped
 from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.spark.frame import FrameSource, is_frame, sample_of
@@ -276,6 +277,10 @@ class TableFactory(CatalogMethods):
             result = execute(statement, self.__session)
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
+        except Stopped:
+            raise UnsupportedError(
+                "the statement was stopped before its end", code="E1633", hint="nothing has changed; run it again"
+            ) from None
         except RecursionError:
             raise SqlSyntaxError(
                 "the statement is nested too deeply",

@@ -9,9 +9,11 @@ there when it is called.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
+from runtime.core.cancellation import Stopped
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
@@ -164,7 +166,8 @@ class Views:
             moved = False
             for view in list(self._views.values()):
                 if view.outside:
-                    with self.lock:
+                    # An epoch that was given up ends its view alone.
+                    with self.lock, suppress(Stopped):
                         if view.advance():
                             moved = True
                             self.propagate()
@@ -176,6 +179,8 @@ class Views:
 
     def close(self) -> None:
         self._stop.set()
+        for view in self.jobs():
+            view.job.cancel()
         if self._thread is not None:
             self._thread.join()
         for path in list(self._views):

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 
-__all__ = ["every_change"]
+__all__ = ["every_change", "in_pieces", "inverse"]
+
+
+def in_pieces(batches: Sequence[ChangelogBatch], rows: int) -> Iterator[ChangelogBatch]:
+    """The batches put together, or cut, to pieces of about so many rows."""
+    waiting: list[ChangelogBatch] = []
+    for batch in batches:
+        for at in range(0, len(batch), rows):
+            waiting.append(batch if len(batch) <= rows else batch.slice(at, min(rows, len(batch) - at)))
+            if sum(map(len, waiting)) >= rows:
+                yield ChangelogBatch.concat(waiting)
+                waiting = []
+    if waiting:
+        yield ChangelogBatch.concat(waiting)
+
+
+def inverse(changes: ChangelogBatch) -> ChangelogBatch:
+    """What takes changes of the contents back, the last one first: new rows go, old rows are put in again."""
+    kinds = changes.kinds_or_inserts()
+    back = np.flatnonzero(kinds != UPDATE_AFTER)[::-1]
+    undone = np.array([DELETE, UPDATE_AFTER, UPDATE_AFTER, INSERT], np.int8)
+    return ChangelogBatch(changes.rows, undone[kinds]).take(back)
 
 
 def every_change(

@@ -35,7 +35,7 @@ class MemorySink:
         return self.table.accepts(requested)
 
     def open_writer(self, job: str) -> _MemoryWriter:
-        return _MemoryWriter(self.table, self._live, job)
+        return _MemoryWriter(self.table, True, job) if self._live else _WholeWriter(self.table, False, job)
 
     def describe(self) -> dict[str, Any]:
         return self.table.describe()
@@ -60,16 +60,16 @@ class _MemoryWriter:
     def flush(self, epoch: int) -> None:
         if self._live:
             staged = self._take()
-            if staged is not None:
-                self._table.write_outside(staged)
+            if staged:
+                self._table.write_outside(*staged)
 
-    def _take(self) -> ChangelogBatch | None:
+    def _take(self) -> list[ChangelogBatch]:
         staged, self._staged = self._staged, []
-        return ChangelogBatch.concat(staged) if staged else None
+        return staged
 
     def prepare(self) -> Any:
         staged = self._take()
-        if staged is not None:
+        if staged:
             self._unpublished.append(self._table.prepare(self._job, staged))
         return {"table": self._table.token, "changes": list(self._unpublished)} if self._wrote else None
 
@@ -101,3 +101,10 @@ class _MemoryWriter:
 
     def close(self) -> None:
         self._staged = []
+
+
+class _WholeWriter(_MemoryWriter):
+    """Nothing of what it has written is seen when the statement is stopped (`runtime.spi.table.ShowsAtEnd`)."""
+
+    def complete(self) -> None:
+        """Rows are applied by `publish` alone, which comes after this."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory.history import every_change
+from connectors.memory.history import every_change, in_pieces, inverse
 from connectors.memory.snapshot import TableSnapshot, cannot_be_read_again
+from runtime.core.cancellation import look, whole
 from runtime.core.changelog import (
     APPEND,
     DELETE,
@@ -40,6 +41,7 @@ from runtime.state.keyed import KeyIndex
 
 __all__ = ["MemoryReader", "MemoryTable"]
 
+_PIECE_ROWS = 1 << 18
 _MERGED_ROWS = 1 << 16
 """Batches of appended rows that are at least as large are left as they came."""
 
@@ -86,7 +88,7 @@ class MemoryTable:
         """Changes of others than the session, which wait for the end of its epoch."""
         self.token = os.urandom(8).hex()
         """Tells this table, with its rows, from one of the same name in another process."""
-        self._prepared: dict[str, ChangelogBatch] = {}
+        self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
         self._prepared_so_far = 0
 
     @property
@@ -106,8 +108,10 @@ class MemoryTable:
     # --- changing
     # ---------------------------------------------------------------------------------------------------------
 
-    def apply(self, batch: ChangelogBatch) -> None:
-        """Change the contents; followers hear of it with the next `publish`.
+    def apply(self, *batches: ChangelogBatch) -> None:
+        """Change the contents by batches in their order; followers hear of it with the next `publish`.
+
+        Many rows are applied piece by piece, and taken back when that is stopped or fails in between.
 
         Raises PlanningError E1710 for updates and deletes of an append-only table.
         """
@@ -116,27 +120,54 @@ class MemoryTable:
         self._read = None
         self.changed += 1
         if self.append_only:
-            if not batch.is_append_only:
+            if not all(batch.is_append_only for batch in batches):
                 raise PlanningError(
                     f"{self.name} is append-only: its rows cannot be updated or deleted",
                     code="E1710",
                     hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
                 )
-            self._append(batch.rows)
-            self._unpublished.append(batch)
-        elif self.primary_key:
+            with whole():
+                for batch in batches:
+                    self._append(batch.rows)
+                self._unpublished += batches
+        elif self.primary_key or all(batch.is_append_only for batch in batches):
+            self._apply_pieces(in_pieces(batches, _PIECE_ROWS))
+        else:
+            # A bag may take a row back before it comes: what is between is not looked at.
+            self._apply_pieces([ChangelogBatch.concat(batches)])
+
+    def _apply_pieces(self, pieces: Iterable[ChangelogBatch]) -> None:
+        known, was_empty = len(self._unpublished), len(self._index) == 0
+        try:
+            for piece in pieces:
+                look()
+                with whole():
+                    self._apply_piece(piece)
+        except BaseException:
+            with whole():
+                changes, self._unpublished = self._unpublished[known:], self._unpublished[:known]
+                if was_empty:
+                    self._clear()
+                else:
+                    for change in reversed(changes):
+                        self._apply_piece(inverse(change))
+                    del self._unpublished[known:]
+            raise
+
+    def _apply_piece(self, batch: ChangelogBatch) -> None:
+        if self.primary_key:
             self._unpublished.append(self._apply_upserts(batch))
         else:
             self._apply_bag(batch)
             self._unpublished.append(batch)
 
-    def write_outside(self, batch: ChangelogBatch) -> None:
+    def write_outside(self, *batches: ChangelogBatch) -> None:
         """A step of changes that is no statement of the session: published at once, or behind its open epoch, so that
         it is no part of that."""
         if self._in_epoch:
-            self._outside.append(batch)
+            self._outside += batches
         else:
-            self.apply(batch)
+            self.apply(*batches)
             self.publish()
 
     def _append(self, rows: pa.RecordBatch) -> None:
@@ -241,16 +272,21 @@ class MemoryTable:
 
     def publish(self) -> bool:
         """The changes since the last time become one epoch for every follower; tells whether there were any."""
-        steps = self.unpublished(lambda changes: [changes])
-        for step in steps:
-            self.deliver(step)
-        return bool(steps)
+        with whole():
+            changes = self._take_unpublished()
+            if changes and self._readers:
+                self.deliver(ChangelogBatch.concat(changes))
+        return bool(changes)
 
     def unpublished(self, cut: Callable[[ChangelogBatch], list[ChangelogBatch]]) -> list[ChangelogBatch]:
         """Take the changes since the last time, cut into steps that the caller delivers."""
+        changes = self._take_unpublished()
+        return cut(ChangelogBatch.concat(changes)) if changes else []
+
+    def _take_unpublished(self) -> list[ChangelogBatch]:
         self._end_epoch()
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
-        return cut(ChangelogBatch.concat(changes)) if changes else []
+        return changes
 
     def pending(self) -> list[ChangelogBatch]:
         """The changes since the last time that are still held back."""
@@ -264,21 +300,21 @@ class MemoryTable:
     # --- in two steps, for sinks
     # ------------------------------------------------------------------------------------------------
 
-    def prepare(self, writer: str, batch: ChangelogBatch) -> str:
+    def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
         """Keep changes until `apply_prepared`; gives the name under which they are kept."""
         self._prepared_so_far += 1
         key = f"{writer} {self._prepared_so_far}"
-        self._prepared[key] = batch
+        self._prepared[key] = batches
         return key
 
     def apply_prepared(self, key: str, *, outside: bool = False) -> None:
         """Apply what was kept; nothing happens when it is not there any more. `outside`: see `write_outside`."""
-        batch = self._prepared.get(key)
-        if batch is not None:
+        batches = self._prepared.get(key)
+        if batches is not None:
             if outside and self._in_epoch:
-                self.write_outside(batch)
+                self.write_outside(*batches)
             else:
-                self.apply(batch)
+                self.apply(*batches)
             del self._prepared[key]
 
     def forget_prepared(self, writer: str) -> None:

@@ -1,11 +1,38 @@
-"""A request to stop that a signal handler may make."""
+"""A request to stop, and the places where work looks at it.
+
+Whoever asks does not know what the work is doing, and work that is deep inside an epoch knows nobody who might ask. So a
+`Cancellation` governs what a thread does for a time (`governing`), and the work calls `look` between its pieces: it raises
+`Stopped` there once somebody has asked. A piece is what takes well under a second, whatever the input.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import signal
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import ParamSpec, TypeVar
 
-__all__ = ["Cancellation"]
+__all__ = ["Cancellation", "Stopped", "governed", "look", "whole"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+# What makes enums of numbers and handlers is ten times as slow, and small statements do this several times.
+_handle: Callable[..., object] = inspect.unwrap(signal.signal)
+_handler_of: Callable[[int], object] = inspect.unwrap(signal.getsignal)
+
+
+class Stopped(BaseException):
+    """Somebody has asked to stop, and the work at hand was given up in the middle.
+
+    Not an `Exception`: nothing on the way may take it for a failure, try something else and go on.
+    """
 
 
 class Cancellation:
@@ -14,10 +41,17 @@ class Cancellation:
     `threading.Event` would do but for Ctrl-C: a handler runs in the thread it interrupts, and when that is just inside
     `Event.wait`, `Event.set` waits for ever for the lock that this very thread holds. Here nobody waits for a lock but
     to be asked. (`queue.SimpleQueue` may be filled by a handler, but in CPython 3.11 its `get` forgets the shortest timeouts.)
+
+    Args:
+        patience: for so many seconds after the request `look` lets the work go on, so that what is short ends whole.
+        clock: seconds, for `patience`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.patience = patience
+        self._clock = clock
         self._requested = False
+        self._requested_at = 0.0
         self._closed = threading.Lock()
         self._closed.acquire()
 
@@ -28,7 +62,9 @@ class Cancellation:
 
     def request(self) -> None:
         """Ask; harmless when repeated."""
-        self._requested = True
+        if not self._requested:
+            self._requested_at = self._clock()
+            self._requested = True
         self._open()
 
     def wait(self, seconds: float) -> bool:
@@ -38,7 +74,71 @@ class Cancellation:
             self._open()
         return self._requested
 
+    def look(self) -> None:
+        """Raise `Stopped` when somebody has asked, and the patience is over."""
+        if self._requested and self._clock() - self._requested_at >= self.patience:
+            raise Stopped
+
+    @contextmanager
+    def governing(self) -> Generator[None]:
+        """Within the block `look` in this thread looks here."""
+        before, _at_hand.cancellation = _at_hand.cancellation, self
+        try:
+            yield
+        finally:
+            _at_hand.cancellation = before
+
     def _open(self) -> None:
         # Open already: asked before, or by a handler just now.
         with suppress(RuntimeError):
             self._closed.release()
+
+
+class _AtHand(threading.local):
+    """What governs the work of a thread."""
+
+    cancellation: Cancellation | None = None
+
+
+_at_hand = _AtHand()
+
+
+def look() -> None:
+    """Between two pieces of work: raises `Stopped` when it is to end. Costs a tenth of a microsecond."""
+    cancellation = _at_hand.cancellation
+    if cancellation is not None:
+        cancellation.look()
+
+
+def governed(call: Callable[P, T]) -> Callable[P, T]:
+    """A call for another thread, governed there by what governs this one."""
+    cancellation = _at_hand.cancellation
+    if cancellation is None:
+        return call
+
+    @functools.wraps(call)
+    def governed_call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with cancellation.governing():
+            return call(*args, **kwargs)
+
+    return governed_call
+
+
+@contextmanager
+def whole() -> Generator[None]:
+    """A short block that is carried out to its end, because what it changes cannot be left in between: `look` lets it go
+    on, and Ctrl-C counts when the block is over."""
+    governing, _at_hand.cancellation = _at_hand.cancellation, None
+    in_main = threading.get_ident() == threading.main_thread().ident
+    handler = _handler_of(signal.SIGINT) if in_main else None
+    waiting: list[tuple[int, FrameType | None]] = []
+    if callable(handler):
+        _handle(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
+    try:
+        yield
+    finally:
+        _at_hand.cancellation = governing
+        if callable(handler):
+            _handle(signal.SIGINT, handler)
+            if waiting:
+                handler(*waiting[0])

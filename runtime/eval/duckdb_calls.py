@@ -1,4 +1,4 @@
-"""Functions that DuckDB computes: one SELECT for all of them over the batch.
+"""Functions that DuckDB computes: one SELECT for all of them over the batch, a large one in slices.
 
 One in-memory connection per thread, opened when the first such function is called; `import duckdb` is left until then
 because it is the slowest import of the engine.
@@ -7,13 +7,15 @@ because it is the slowest import of the engine.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.cancellation import look
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.columns import as_array
@@ -22,6 +24,10 @@ from runtime.expr.function import Value
 __all__ = ["DuckCall", "evaluate_in_duckdb"]
 
 _local = threading.local()
+_FIRST_ROWS = 1 << 14
+_FIRST_BYTES = 1 << 19
+_SLICE_SECONDS = 0.1
+_GROWTH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,6 @@ def evaluate_in_duckdb(calls: Sequence[DuckCall], num_rows: int, time_zone: str)
     length."""
     if num_rows == 0:
         return [pa.nulls(0, c.result.arrow) for c in calls]
-    connection = _connection(time_zone)
     columns: list[pa.Array] = []
     positions: dict[int, int] = {}
     selected: list[str] = []
@@ -50,16 +55,38 @@ def evaluate_in_duckdb(calls: Sequence[DuckCall], num_rows: int, time_zone: str)
     if not columns:
         columns.append(pa.nulls(num_rows, pa.int8()))
     table = pa.table(columns, names=[f"c{i}" for i in range(len(columns))])
-    connection.register("batch", table)
+    query = "SELECT " + ", ".join(f"{text} AS r{i}" for i, text in enumerate(selected)) + " FROM batch"
+    answers: list[pa.Table] = []
     try:
-        names = ", ".join(f"{text} AS r{i}" for i, text in enumerate(selected))
-        answer = connection.sql(f"SELECT {names} FROM batch").to_arrow_table()
+        for part in _slices(table):
+            answers.append(_answer(query, part, time_zone))
     except Exception as error:
         functions = ", ".join(dict.fromkeys(c.function for c in calls))
         raise ExpressionError(f"{functions} failed: {str(error).splitlines()[0]}", code="E2001") from error
+    answer = answers[0] if len(answers) == 1 else pa.concat_tables(answers)
+    return [_exact(answer.column(i), c.result.arrow) for i, c in enumerate(calls)]
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in slices, a small one first, each of those that follow of so many rows as take a tenth of a second:
+    nobody can stop DuckDB in the middle of one, and what a row costs depends on its function and its texts."""
+    height = max(1, min(_FIRST_ROWS, _FIRST_BYTES * table.num_rows // max(1, table.nbytes)))
+    at = 0
+    while at < table.num_rows:
+        look()
+        started = time.perf_counter()
+        yield table.slice(at, height)
+        at += height
+        height = max(1, int(height * min(_GROWTH, _SLICE_SECONDS / max(time.perf_counter() - started, 1e-6))))
+
+
+def _answer(query: str, batch: pa.Table, time_zone: str) -> pa.Table:
+    connection = _connection(time_zone)
+    connection.register("batch", batch)
+    try:
+        return connection.sql(query).to_arrow_table()
     finally:
         connection.unregister("batch")
-    return [_exact(answer.column(i), c.result.arrow) for i, c in enumerate(calls)]
 
 
 def _connection(time_zone: str) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import plain_column
 from runtime.core.errors import ExpressionError, InternalError
 from runtime.eval import guarded
@@ -197,6 +198,7 @@ class _Compiled:
                 return known
 
     def _compute(self, expr: Expr, frame: Frame) -> Value:
+        look()
         if guarded.is_guard(expr, self):
             return guarded.evaluate(expr, frame, self)
         match expr:

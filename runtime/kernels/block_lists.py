@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.core.errors import InternalError
 from runtime.kernels.grouping import group_ids
 from runtime.kernels.grow import expand_ranges, grow, grown, kept_bytes
@@ -157,6 +158,7 @@ class BlockLists:
         ends = np.cumsum(self._known(keys)[1])
         start = 0
         while start < len(keys):
+            look()
             done = int(ends[start - 1]) if start else 0
             end = int(np.searchsorted(ends, done + max_pairs, side="right"))
             if end > start:
@@ -167,6 +169,7 @@ class BlockLists:
                 continue
             block = self._arena[self._start[keys[start]] :][: int(ends[start]) - done]
             for at in range(0, len(block), max_pairs):
+                look()
                 values = block[at : at + max_pairs]
                 values = values[values != _DEAD]
                 if len(values):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.kernels.native import kernel
 
 __all__ = ["distinct_rows", "greatest_rows", "group_ids"]
@@ -19,6 +20,7 @@ def group_ids(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Groups are numbered 0, 1, 2, ... in order of first occurrence. Width 0 makes one group of all rows.
     """
+    look()
     count, width = words.shape
     if count == 0 or width == 0:
         return np.zeros(min(count, 1), dtype=np.int64), np.zeros(count, dtype=np.int64)

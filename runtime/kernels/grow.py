@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.kernels.native import kernel
 
 __all__ = ["expand_ranges", "grow", "grown", "kept_bytes"]
@@ -70,6 +71,7 @@ def expand_ranges(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, n
 
     Returns `(range_index int64, element int64)`, in range order.
     """
+    look()
     total = int(counts.sum())
     if total == 0:
         empty = np.empty(0, np.int64)

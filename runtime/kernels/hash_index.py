@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grow, grown, kept_bytes
 from runtime.kernels.hashing import hash_row, hash_words
@@ -94,6 +95,7 @@ class HashIndex:
         is_new = np.zeros(count, dtype=np.bool_)
         start = 0
         while start < count:
+            look()
             # Chunks, so that the table is sized for keys that exist, not for the worst case of a batch of duplicates.
             end = min(count, start + max(_CHUNK, len(self._table) >> 2))
             self._insert_chunk(words[start:end], slots[start:end], is_new[start:end])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.native import Kernel, kernel
 
@@ -30,6 +31,7 @@ _mark_at = kernel("mark_at", "BibI")
 
 def put_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray | float) -> None:
     """`target[slots] = values`, values of the target's own type or one for all; of equal slots the last one stays."""
+    look()
     if _put_at is None or _fill_at is None or len(slots) < _FEW or not _suit(target, slots):
         target[slots] = values
         return
@@ -49,6 +51,7 @@ def add_at(target: np.ndarray, slots: np.ndarray, values: np.ndarray) -> None:
         target: int64 or float64 (m,).
         values: of the same type; or int8, the signs of changes, for int64.
     """
+    look()
     add: Kernel | None = None
     if len(slots) >= _FEW and _suit(target, slots) and values.shape == slots.shape:
         if target.dtype == np.int64:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.errors import InternalError
 from runtime.kernels.arrow_buffers import coded_array
 from runtime.kernels.hashing import hash_words
@@ -122,7 +123,10 @@ class KeyEncoder:
 
     def _encode(self, columns: Sequence[pa.Array | pa.ChunkedArray], count: int | None, *, intern: bool) -> np.ndarray:
         arrays = self._arrays(columns)
-        pieces = [p for codec, array in zip(self._codecs, arrays, strict=True) for p in codec.encode(array, intern)]
+        pieces: list[np.ndarray] = []
+        for codec, array in zip(self._codecs, arrays, strict=True):
+            look()
+            pieces += codec.encode(array, intern)
         return self._layout.pack(pieces, _row_count(arrays, count))
 
 

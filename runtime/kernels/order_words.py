@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from runtime.core.cancellation import look
 from runtime.core.errors import InternalError, UnsupportedError
 from runtime.kernels.arrow_buffers import (
     byte_lengths,
@@ -91,7 +92,10 @@ class OrderEncoder:
             leaves.extend(_leaves(single_array(column, type_)))
         if not leaves:
             raise InternalError("order words need at least one column")
-        parts = [codec.encode(leaf) for codec, leaf in zip(self._codecs, leaves, strict=True)]
+        parts: list[np.ndarray] = []
+        for codec, leaf in zip(self._codecs, leaves, strict=True):
+            look()
+            parts.append(codec.encode(leaf))
         self._layouts.setdefault(self.width, self._layout())
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 

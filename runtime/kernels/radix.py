@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.kernels.native import kernel
 
 __all__ = ["radix_argsort"]
@@ -26,10 +27,12 @@ def radix_argsort(columns: Sequence[np.ndarray]) -> np.ndarray:
     if _radix_sort is not None:
         sorted_rows = np.arange(count, dtype=np.int64)
         for column in reversed(columns):
+            look()
             _radix_sort(column.view(np.uint64), sorted_rows)
         return sorted_rows
     order: np.ndarray | None = None
     for column in reversed(columns):
+        look()
         if count == 0:
             break
         words = column.view(np.uint64)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from runtime.core.cancellation import look
 from runtime.core.errors import InternalError
 from runtime.kernels.grow import grown
 from runtime.kernels.radix import radix_argsort
@@ -152,6 +153,7 @@ class SortedRuns:
         ends = np.cumsum(sum(np.maximum(high - low, 0) for _, low, high in bounds))
         start = 0
         while start < len(partitions):
+            look()
             done = int(ends[start - 1]) if start else 0
             end = max(start + 1, int(np.searchsorted(ends, done + max_pairs, side="right")))
             part = [(run, low[start:end], high[start:end]) for run, low, high in bounds]
@@ -362,6 +364,7 @@ def _merge(runs: list[SortedRun]) -> SortedRun:
     """One run of all live entries. The stable sort takes sorted stretches as they are, so this is linear."""
     if len(runs) == 1:
         return runs[0]
+    look()
     parts = [run.living() for run in runs]
     keys = np.concatenate([part[0] for part in parts])
     order = np.argsort(keys, kind="stable")

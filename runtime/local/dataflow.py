@@ -10,11 +10,10 @@ taken together with the other inputs' changes, and with the time of the epoch.
 
 from __future__ import annotations
 
-import time as wall_clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from runtime.local.shrinking import Shrinking
 from runtime.local.sliced import SlicedOperator, may_be_sliced
 from runtime.local.spilling import spilling
 from runtime.local.split_progress import Reached
+from runtime.local.vertex import Vertex, in_parts, timed_pieces
 from runtime.operators.build import build_operator
 from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
@@ -61,25 +61,6 @@ class SourceInput:
     reached: Reached | None = None
     seconds: float = 0.0
     refused: tuple[RejectedRow, ...] = ()
-
-
-@dataclass(slots=True)
-class Vertex:
-    """An operator in the running dataflow, with the figures that are shown of it. `operator` is None for a source."""
-
-    node: PhysicalNode
-    name: str
-    operator: Operator | None
-    inputs: tuple[int, ...]
-    watermark: int = MIN_WATERMARK
-    idle: bool = False
-    input_watermark: int = MIN_WATERMARK
-    rows_in: int = 0
-    rows_out: int = 0
-    busy_seconds: float = 0.0
-    output: ChangelogBatch | None = field(default=None, repr=False)
-    early: dict[int, list[ChangelogBatch]] = field(default_factory=dict, repr=False)
-    """Parts of the inputs, by position, that came before the operator's turn and wait for it."""
 
 
 class Dataflow:
@@ -333,7 +314,7 @@ class Dataflow:
         batches = [_together(found, coded=operator.takes_codes) for found in parts]
         time = self._time(vertex, processing_time)
         output: ChangelogBatch | None = None
-        for piece in _timed(vertex, operator.pieces(batches, time)):
+        for piece in timed_pieces(vertex, in_parts(operator, batches, time)):
             if output is not None:
                 self._hand_on(number, output, processing_time)
             output = piece
@@ -368,7 +349,7 @@ class Dataflow:
             inputs[position] = piece if operator.takes_codes else piece.decoded()
             time = EpochTime(self._epoch, vertex.input_watermark, vertex.input_watermark, processing_time)
             vertex.rows_in += len(piece)
-            for output in _timed(vertex, operator.part_pieces(inputs, time)):
+            for output in timed_pieces(vertex, operator.part_pieces(inputs, time)):
                 self._hand_on(self._index[vertex.node], output, processing_time)
 
     def _splits_of(self, node: PhysicalNode) -> SplitRows | None:
@@ -433,6 +414,11 @@ class Dataflow:
         for sink in self.sinks():
             sink.all_written()
 
+    @property
+    def has_half_epoch(self) -> bool:
+        """Whether a sink has taken a part of an epoch that is not complete."""
+        return any(sink.has_half_epoch for sink in self.sinks())
+
     def finish(self) -> None:
         """Publish what the sinks have staged and close all operators. When a sink cannot, it and those after it are
         aborted."""
@@ -474,19 +460,6 @@ def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> Changel
     found = [part for part in parts if part is not None]
     whole = ChangelogBatch.concat(found) if found else None
     return whole if coded or whole is None else whole.decoded()
-
-
-def _timed(vertex: Vertex, pieces: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
-    """The pieces of a vertex's output that have rows, counted, with the time that it takes to make them."""
-    while True:
-        started = wall_clock.perf_counter()
-        piece = next(pieces, None)
-        vertex.busy_seconds += wall_clock.perf_counter() - started
-        if piece is None:
-            return
-        if len(piece):
-            vertex.rows_out += len(piece)
-            yield piece
 
 
 def _source_below(node: WatermarkExec) -> tuple[SourceExec | None, bool]:

@@ -14,7 +14,7 @@ from typing import Any
 from runtime.checkpoint.compatibility import resume
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.store import write_savepoint
-from runtime.core.cancellation import Cancellation
+from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError, SqlEngineError
@@ -28,21 +28,24 @@ from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.json import plan_json
-from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 
 __all__ = ["Job"]
 
 FIRST_WAIT_SECONDS = 0.0005
 IDLE_WAIT_SECONDS = 0.01
 """Without input a job waits briefly first, then twice as long each time, up to so long."""
+PATIENCE_SECONDS = 0.5
+"""So long a job that writes goes on with its epoch when it is asked to stop, so that one that is short counts."""
 
 
 class Job:
     """Runs plans until their input ends or somebody stops it.
 
     `epochs` yields after each epoch the changes of every root; `run` drains it. A failed job has aborted its sinks; a
-    finished or cancelled one has committed them. With checkpoints it goes on from the newest one, and after a failure
-    that may pass it starts again from there, as its restart strategy says.
+    finished or cancelled one has committed them, unless an epoch was given up that takes long. With checkpoints it
+    goes on from the newest one, and after a failure that may pass it starts again from there, as its restart strategy
+    says.
 
     Args:
         name: the job's name for people (`job-1`).
@@ -78,7 +81,10 @@ class Job:
         self._savepoint = savepoint
         self._plan = ""
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
-        self._cancelled = Cancellation()
+        self.cancellation = Cancellation(PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0)
+        """The request to stop. Tests put another in its place, before the job runs."""
+        self.gave_up = False
+        """Whether it was stopped within an epoch, which is as if it had not begun."""
         self._ended = False
         self._published = False
         self._saved_positions: list[Any] = []
@@ -164,8 +170,8 @@ class Job:
         return all(s.finished for s in self._sources)
 
     def cancel(self) -> None:
-        """Stop after the epoch at hand."""
-        self._cancelled.request()
+        """Stop after the epoch at hand, or, when that takes long, within it: then it is given up."""
+        self.cancellation.request()
 
     def savepoint(self, path: str, *, stop: bool = False, drain: bool = False) -> Future[CheckpointInfo]:
         """Write a savepoint at the end of the epoch at hand. `stop`: the job ends with it; `drain`: time goes to its
@@ -197,9 +203,7 @@ class Job:
         return any(s.waiting for s in self._sources)
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
-        if self._profile is None:
-            return self._advance(waiting_only=waiting_only)
-        with self._profile.running():
+        with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
             return self._advance(waiting_only=waiting_only)
 
     def _advance(self, *, waiting_only: bool) -> tuple[list[ChangelogBatch | None], bool]:
@@ -272,9 +276,12 @@ class Job:
         self.status = "RUNNING"
         idle_wait = FIRST_WAIT_SECONDS
         try:
-            while not self._cancelled.requested and not self.resumed_finished:
+            while not self.cancellation.requested and not self.resumed_finished:
                 try:
                     outputs, moved = self._one_epoch()
+                except Stopped:
+                    self.gave_up = True
+                    break
                 except Exception as error:
                     with pause():
                         self._start_again(error)
@@ -288,7 +295,7 @@ class Job:
                     if moved:
                         idle_wait = FIRST_WAIT_SECONDS
                     else:
-                        self._cancelled.wait(idle_wait)
+                        self.cancellation.wait(idle_wait)
                         idle_wait = min(2 * idle_wait, IDLE_WAIT_SECONDS)
         except GeneratorExit:
             self.close()
@@ -308,12 +315,19 @@ class Job:
         if self._ended:
             return
         self._ended = True
-        over = self.resumed_finished or self.finished or self.dataflow.complete
-        if over and not self.resumed_finished and not self._cancelled.requested:
+        over = not self.gave_up and (self.resumed_finished or self.finished or self.dataflow.complete)
+        if over and not self.resumed_finished and not self.cancellation.requested:
             self.dataflow.all_written()
         try:
-            self._save_last(over)
-            self.dataflow.finish()
+            if self.gave_up:
+                self._leave_epoch()
+            else:
+                self._save_last(over)
+                with self.cancellation.governing():
+                    self.dataflow.finish()
+        except Stopped:
+            # A sink has taken back what it was about to show.
+            self.gave_up = True
         except BaseException as error:
             self._note_failure(error)
             raise
@@ -321,10 +335,22 @@ class Job:
             self._refuse_requests()
             if self.checkpoints is not None:
                 self.checkpoints.close()
-        self.status = "FINISHED" if over and not self._cancelled.requested else "CANCELED"
+        self.status = "FINISHED" if over and not self.cancellation.requested else "CANCELED"
         if self._profile is not None:
             say = self.on_note or partial(print, file=sys.stderr)
             say(self._profile.report(self.name, self.dataflow.vertices))
+
+    def _leave_epoch(self) -> None:
+        """After an epoch that was given up: operators and sources stand somewhere within it, so nothing is saved. With
+        checkpoints the next run goes on from the newest one. Without, sinks show what they have, but not when one of
+        them has got a part of this epoch: what it has shown so far stays, the rest of all is dropped."""
+        self._close_sources()
+        if self.checkpoints is not None:
+            self.checkpoints.give_up(self)
+        if self.checkpoints is not None or self.dataflow.has_half_epoch:
+            self.dataflow.abort()
+        else:
+            self.dataflow.finish()
 
     def _save_last(self, over: bool) -> None:
         """What the job leaves for the next run. When that fails its sinks publish nothing."""
@@ -382,7 +408,7 @@ class Job:
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
         info = write_savepoint(path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name)
         if stop:
-            self._cancelled.request()
+            self.cancellation.request()
         return info
 
     def _answer_requests(self) -> None:
@@ -407,7 +433,7 @@ class Job:
         has no more attempts, or when another one could only repeat it or what was published."""
         while True:
             pause = self._strategy.pause(self._settings.clock.now()) if self._may_start_again(error) else None
-            if pause is None or self._cancelled.requested:
+            if pause is None or self.cancellation.requested:
                 raise error
             self.attempts += 1
             self._note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
@@ -421,7 +447,7 @@ class Job:
                 self.dataflow.abort()
             self.watch = None
             self.status = "RESTARTING"
-            if self._cancelled.wait(pause / 1000):
+            if self.cancellation.wait(pause / 1000):
                 raise error
             try:
                 self._open()

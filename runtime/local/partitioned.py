@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from runtime.core.cancellation import governed
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.key_group import key_group, key_group_range
 from runtime.kernels.key_encoding import KeyEncoder
@@ -55,7 +56,7 @@ class PartitionedOperator(PiecewiseOperator):
                 found = [_next(pieces) for pieces in work]
             else:
                 # The last task runs here: a thread less to wake.
-                waiting = [self._workers.submit(_next, pieces) for pieces in work[:-1]]
+                waiting = [self._workers.submit(governed(_next), pieces) for pieces in work[:-1]]
                 last = _next(work[-1])
                 found = [*(w.result() for w in waiting), last]
             outputs = [output for output, _ in found if output is not None]

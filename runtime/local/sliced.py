@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from runtime.core.cancellation import governed
 from runtime.core.changelog import ChangelogBatch
 from runtime.expr.analysis import is_deterministic
 from runtime.expr.function import FunctionRegistry, made_by_program
@@ -58,7 +59,7 @@ class SlicedOperator(Operator):
             return self._inner.step(inputs, time)
         size = -(-len(batch) // self._slices)
         *others, last = [batch.slice(start, size) for start in range(0, len(batch), size)]
-        waiting = [self._workers.submit(self._inner.step, [part], time) for part in others]
+        waiting = [self._workers.submit(governed(self._inner.step), [part], time) for part in others]
         try:
             found = self._inner.step([last], time)
         finally:

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runtime.core.cancellation import governed, look
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from runtime.local.dataflow import SourceInput
@@ -192,7 +193,7 @@ class SourceInputs:
     def read_ahead(self, max_rows: int, worker: ThreadPoolExecutor) -> None:
         """Have the worker read what the next `poll` will give."""
         if self._may_read_ahead and not self._finished and self._ahead is None:
-            self._ahead = worker.submit(self._read, max_rows, MAX_WATERMARK)
+            self._ahead = worker.submit(governed(self._read), max_rows, MAX_WATERMARK)
 
     @property
     def wants_read_ahead(self) -> bool:
@@ -368,6 +369,7 @@ class SourceInputs:
         """Read a split until it has nothing now, or has given so many rows, or there is no room for more."""
         reader, batches, over = open_split.reader, list[ChangelogBatch](), False
         while wanted > 0 and room.rows > 0 and not over:
+            look()
             batch = reader.poll(wanted)
             if batch is not None and len(batch):
                 batches.append(batch)

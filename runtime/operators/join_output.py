@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import (
     DELETE,
     INSERT,
@@ -148,6 +149,7 @@ class PairOutput:
             ends = np.cumsum(weights[chosen] * sign)
             rows = int(ends[-1]) if len(ends) else 0
             for at in range(0, rows, self._max_rows):
+                look()
                 places = np.arange(at, min(at + self._max_rows, rows))
                 pairs = chosen[np.searchsorted(ends, places, side="right")]
                 batch = self._batch(left[pairs], right[pairs], np.ones(len(pairs), np.int64), kind)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from runtime.core.cancellation import look
 from runtime.core.errors import UnsupportedError
 from runtime.eval.frames.frame_call import FrameCall, Frames
 from runtime.eval.frames.layout import FrameLayout, frame_bounds
@@ -88,13 +89,18 @@ class OverCalls:
 
     def values(self, frames: Frames) -> list[pa.Array]:
         """One column per call, a value for each frame."""
-        return [_typed(call, call.values(frames, _kept(call, frames))) for call in self.calls]
+        results: list[pa.Array] = []
+        for call in self.calls:
+            look()
+            results.append(_typed(call, call.values(frames, _kept(call, frames))))
+        return results
 
     def run(self, frames: Frames, slots: np.ndarray, first: np.ndarray, carries: bool) -> list[pa.Array]:
         """The same with what partitions carry over: all calls if `carries` (then frames begin at `first`), else only
         those that count positions, because the rows past may be gone."""
         results: list[pa.Array] = []
         for call in self.calls:
+            look()
             kept = _kept(call, frames)
             if carries or isinstance(call, PositionCall):
                 values = call.run(frames, kept, slots, first)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
@@ -234,6 +235,7 @@ class OverUpdateOperator(Operator):
         values = self._values(segment, rows, slots, low) if len(rows) else []
         old = [c.slice(0, 0) for c in values]
         changed = np.zeros(len(rows), np.bool_)
+        look()
         if values:
             known = np.flatnonzero(~new)
             take = pa.array(known)
@@ -243,6 +245,7 @@ class OverUpdateOperator(Operator):
             written = np.flatnonzero(changed | new)
             self._sent.put(rows[written], [v.take(pa.array(written)) for v in values])
             self._table.wrote(rows[written])
+        look()
         parts: list[tuple[list[pa.Array], np.ndarray]] = []
         if gone_count:
             parts.append((gone, np.full(gone_count, DELETE, np.int8)))
@@ -281,6 +284,7 @@ class OverUpdateOperator(Operator):
         if self._order is not None:
             words = self._sorted.order_words_of(rows)
             new_peer[1:] = (words[1:] != words[:-1]).any(axis=1)
+        look()
         layout = lay_out(segment, new_peer)
         numbers = missing = None
         frame = self._calls.frame

@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime, ReplacesAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
+from runtime.spi.table import FollowsTime, ShowsAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
 
 __all__ = ["SinkOperator"]
 
@@ -31,8 +31,10 @@ class SinkOperator(Operator):
         self._context = context
         self._writer = node.table.open_writer(f"{context.job} {context.name}")
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
-        self._replaces = False
+        self._complete = False
         self.rows_written = 0
+        self.has_half_epoch = False
+        """Whether the writer has rows of an epoch that is not complete."""
 
     @property
     def takes_codes(self) -> bool:
@@ -41,6 +43,7 @@ class SinkOperator(Operator):
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._write(inputs, time)
         self._writer.flush(time.epoch)
+        self.has_half_epoch = False
         return None
 
     def takes_parts(self, position: int) -> bool:
@@ -58,6 +61,7 @@ class SinkOperator(Operator):
         if batch is not None and len(batch):
             batch = self._enforce_not_null(batch)
         if batch is not None and len(batch):
+            self.has_half_epoch = True
             self._writer.write(batch)
             self.rows_written += len(batch)
 
@@ -93,15 +97,15 @@ class SinkOperator(Operator):
         return self._writer.take_back(history) if isinstance(self._writer, TakesBack) else 0
 
     def all_written(self) -> None:
-        """The input has ended: rows that take the place of others may do so. Called before the last `prepare`."""
-        if isinstance(self._writer, ReplacesAtEnd):
+        """The input has ended: rows that wait for that may be shown. Called before the last `prepare`."""
+        if isinstance(self._writer, ShowsAtEnd):
             self._writer.complete()
-            self._replaces = True
+            self._complete = True
 
     def finish(self) -> None:
         """The input ended or the job stops cleanly: publish all that is not yet. When it cannot be, nothing of it stays.
-        Rows that were to take the place of others are dropped when they are not complete."""
-        if isinstance(self._writer, ReplacesAtEnd) and not self._replaces:
+        Rows that are shown only when they are complete are dropped when they are not."""
+        if isinstance(self._writer, ShowsAtEnd) and not self._complete:
             self.abort()
             return
         committable = self._writer.prepare()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.operators.append_top_n import AppendTopNOperator, keeps_few
 from runtime.operators.operator import Operator, OperatorContext
@@ -73,7 +74,9 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         if not self._append_only or self._node.end is None:
             return changed
         candidates = np.unique(np.concatenate((changed, before.slot)))
+        look()
         beyond = np.setdiff1d(candidates, after.slot)
+        look()
         self._rows.take_away(beyond)
         return np.union1d(changed, beyond)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.types import TypeRoot
 from runtime.eval.evaluator import BatchContext, Evaluator
@@ -40,6 +41,7 @@ class UnnestOperator(PiecewiseOperator):
         (collection,) = self._evaluator.evaluate(batch.rows, BatchContext.at(time, len(batch), self._time_zone))
         starts, lengths = _extent(collection)
         counts = np.maximum(lengths, 1) if self._node.outer else lengths
+        look()
         rows = np.repeat(np.arange(len(batch)), counts)
         firsts = np.cumsum(counts) - counts
         ordinal = np.arange(len(rows)) - np.repeat(firsts, counts)

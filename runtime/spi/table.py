@@ -344,12 +344,13 @@ class SinkWriter(Protocol):
 
 
 @runtime_checkable
-class ReplacesAtEnd(Protocol):
-    """A writer whose rows take the place of those that are there (`SupportsOverwrite`): nothing is visible before all
-    are written. Until `complete`, what `publish` is given stays hidden, and is part of what is prepared next."""
+class ShowsAtEnd(Protocol):
+    """A writer of which nothing is visible before all rows are written: they take the place of those that are there
+    (`SupportsOverwrite`), or are one change. Until `complete`, what `publish` is given stays hidden, and is part of what is
+    prepared next."""
 
     def complete(self) -> None:
-        """All rows are written: what is prepared from now on replaces what is there."""
+        """All rows are written: what is prepared from now on is shown."""
         ...
 
 
@@ -439,7 +440,7 @@ class SinkTable(Protocol):
 
 @runtime_checkable
 class SupportsOverwrite(Protocol):
-    """The sink can put rows in the place of those that are there. Its writers are `ReplacesAtEnd`."""
+    """The sink can put rows in the place of those that are there. Its writers are `ShowsAtEnd`."""
 
     def with_overwrite(self, partition: Mapping[str, Any]) -> SinkTable:
         """The sink for INSERT OVERWRITE; `partition` holds the values of the partition columns that the statement gives,
@@ -462,4 +463,4 @@ class LookupTable(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-__all__ += ["ReplacesAtEnd", "SupportsFilters", "SupportsLimit", "SupportsOverwrite", "SupportsProjection"]
+__all__ += ["ShowsAtEnd", "SupportsFilters", "SupportsLimit", "SupportsOverwrite", "SupportsProjection"]

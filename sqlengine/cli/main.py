@@ -325,6 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_OK
     except KeyboardInterrupt:
+        _complain("interrupted")
         return EXIT_INTERRUPTED
     except Exception as error:
         if args.traceback:

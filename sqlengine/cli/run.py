@@ -21,6 +21,7 @@ __all__ = ["run_command"]
 SHOWN_REASONS = 10
 SLOW_SECONDS = 0.5
 STOPPED = "E1620"
+INSERT_STOPPED = "E1633"
 
 
 def run_command(
@@ -35,6 +36,12 @@ def run_command(
                 if run.interrupted(source, text):
                     break
             run.wait_for_jobs()
+        except KeyboardInterrupt:
+            run.say("interrupted")
+        except UnsupportedError as error:
+            if error.code != INSERT_STOPPED or not interrupt.seen:
+                raise
+            run.say(f"interrupted: {error.message}")
         finally:
             run.finish()
         return interrupt.exit_status if interrupt.seen else 0
@@ -55,11 +62,11 @@ class _Run:
     def _watch(self, job: Job) -> None:
         self._progress.watch(job)
         self._interrupt.watch(job)
-        job.on_note = self._say
+        job.on_note = self.say
         for problem in job.restored.problems if job.restored is not None else ():
-            self._say(problem)
+            self.say(problem)
         if job.restored is not None and not job.resumed_finished:
-            self._say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
+            self.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
 
     def interrupted(self, source: str | None, text: str) -> bool:
         """Run a script; tells whether the user stopped it."""
@@ -75,9 +82,9 @@ class _Run:
 
     def _show(self, source: str | None, result: Result, seconds: float) -> None:
         for warning in result.warnings:
-            self._say(f"warning: {warning}")
+            self.say(f"warning: {warning}")
         if result.summary is not None:
-            self._say(result.summary + (f" in {seconds:.1f} s" if result.bounded and seconds >= SLOW_SECONDS else ""))
+            self.say(result.summary + (f" in {seconds:.1f} s" if result.bounded and seconds >= SLOW_SECONDS else ""))
             if not result.bounded:
                 self._background.append((source, result))
         elif result.is_query:
@@ -96,7 +103,7 @@ class _Run:
         except UnsupportedError as error:
             if error.code != STOPPED:
                 raise
-            self._say("interrupted before all rows were there; --format changelog shows rows as they come")
+            self.say("interrupted before all rows were there; --format changelog shows rows as they come")
         finally:
             self._interrupt.at_hand = None
             self._progress.done()
@@ -105,7 +112,7 @@ class _Run:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         with self._progress.wiped():
             print(text, file=sys.stderr, flush=True)
 
@@ -134,11 +141,11 @@ class _Run:
             job = result.job
             if job is not None and job.status != "FAILED":
                 rows = sum(s.rows_written for s in job.dataflow.sinks())
-                self._say(f"{job.name} has {'ended' if job.status == 'FINISHED' else 'stopped'}: {rows:,} rows written")
+                self.say(f"{job.name} has {'ended' if job.status == 'FINISHED' else 'stopped'}: {rows:,} rows written")
         rejected = self._environment.session.rejected.counts.most_common()
         for (job_name, operator, reason), count in rejected[:SHOWN_REASONS]:
-            self._say(f"{count:,} row{'' if count == 1 else 's'} rejected by {operator} of {job_name}: {reason}")
+            self.say(f"{count:,} row{'' if count == 1 else 's'} rejected by {operator} of {job_name}: {reason}")
         if len(rejected) > SHOWN_REASONS:
-            self._say(f"... and {len(rejected) - SHOWN_REASONS} other reasons")
+            self.say(f"... and {len(rejected) - SHOWN_REASONS} other reasons")
         if rejected:
-            self._say("SELECT * FROM system.rejected, as the last statement, shows such rows")
+            self.say("SELECT * FROM system.rejected, as the last statement, shows such rows")

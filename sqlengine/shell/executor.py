@@ -17,6 +17,7 @@ from runtime.plan.nodes import SinkExec
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.progress import Progress
 from sqlengine.cli.render import render_result
+from sqlengine.cli.run import INSERT_STOPPED
 from sqlengine.cli.scripts import named, scripts
 from sqlengine.client_options import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
 from sqlengine.environment import TableEnvironment
@@ -149,6 +150,10 @@ class Executor:
                     self.screen.say(f"warning: {warning}", "warning")
                 self._interrupt.result = result
                 self._show(result, piece, source, started)
+            except UnsupportedError as error:
+                if error.code != INSERT_STOPPED or not self._interrupt.seen:
+                    raise
+                self.screen.say(f"interrupted: {error.message}", "warning")
             finally:
                 self._progress = None
 

@@ -167,6 +167,8 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     if job.bounded:
         with _pointing_at_target(target):
             session.jobs.run(name, text, job)
+        if job.status == "CANCELED":
+            raise _stopped(job, inserts)
         session.publish(dict.fromkeys(into_memory))
         return _written(job, inserts)
     if into_memory:
@@ -238,6 +240,23 @@ def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
     return Result.table(
         Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows], job=job, summary=summary
     )
+
+
+def _stopped(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> UnsupportedError:
+    """What has become of an INSERT that was stopped before its input ended."""
+    hint = "run it again when it may go on to its end"
+    if job.checkpoints is not None:
+        what = "its newest checkpoint counts"
+        hint = "run it again: it goes on from there"
+    elif all(table.connector is None for _, table in inserts):
+        names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
+        what = f"nothing was written to {names}"
+    elif job.gave_up:
+        what = "the epoch at hand was given up, and what was not published before is dropped"
+    else:
+        rows = zip(job.dataflow.sinks(), inserts, strict=True)
+        what = ", ".join(f"{_counted(s.rows_written)} written to {table.path.name}" for s, (_, table) in rows)
+    return UnsupportedError(f"the INSERT was stopped before its end: {what}", code="E1633", hint=hint)
 
 
 def _counted(rows: int) -> str:

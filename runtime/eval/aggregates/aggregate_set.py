@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator
@@ -62,6 +63,7 @@ class AggregateSet:
             if call.filter is not None and call.filter not in masks:
                 masks[call.filter] = columns[call.filter].fill_null(False).to_numpy(zero_copy_only=False)
         for call in self._plain:
+            look()
             inputs = [columns[i] for i in (*call.args, *(o.index for o in call.order_by))]
             mask = None if call.filter is None else masks[call.filter]
             state = self._states[call]
@@ -76,6 +78,7 @@ class AggregateSet:
                     slots[mask], None if signs is None else signs[mask], [c.filter(chosen) for c in inputs], seqs[mask]
                 )
         for sharing, values in self._distinct:
+            look()
             if _retracts(sharing):
                 weight = np.ones(len(slots), np.int64) if signs is None else signs.astype(np.int64)
                 weights = [
@@ -115,7 +118,10 @@ class AggregateSet:
 
     def results(self, slots: np.ndarray) -> list[pa.Array]:
         """One column per call, a value per slot."""
-        made = {call: state.result(slots) for call, state in self._states.items()}
+        made: dict[AggregateSpec, pa.Array] = {}
+        for call, state in self._states.items():
+            look()
+            made[call] = state.result(slots)
         return [made[call] for call in self._calls]
 
     def release(self, slots: np.ndarray) -> None:

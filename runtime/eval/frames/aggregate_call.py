@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.cancellation import look
 from runtime.core.types import DataType
 from runtime.eval.aggregates.aggregate_set import AggregateSet
 from runtime.eval.aggregates.distinct import DistinctValues
@@ -185,6 +186,7 @@ class ExpandedCall(FrameCall):
         ends = np.cumsum(sizes)
         start = 0
         while start < len(sizes):
+            look()
             done = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
             owner, element = expand_ranges(frames.low[start:stop], sizes[start:stop])
