@@ -119,6 +119,8 @@ class TableEnvironment(TableFactory):
         for running in active:
             running.stop()
         self._session.views.close()
+        for table in self._session.inputs.values():
+            table.close("the environment was closed: push before that")
 
     def __enter__(self) -> TableEnvironment:
         return self

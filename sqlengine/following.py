@@ -1,12 +1,12 @@
-"""Results for programs that do other things meanwhile: callbacks on a thread, and iteration in asyncio."""
+"""Results for programs that do other things meanwhile: callbacks on a thread, iterators that any thread may close."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Listener", "iterate_async"]
+__all__ = ["Listener", "Turns"]
 
 T = TypeVar("T")
 _END: Any = object()
@@ -66,30 +66,50 @@ class Listener(Generic[T]):
             raise self._error
 
 
-async def iterate_async(items: Iterator[T], stop_items: Callable[[], None]) -> AsyncGenerator[T]:
-    """The items of an iterator that blocks, for asyncio: each is awaited on a worker thread. Whoever leaves the
-    iteration, or cancels its task, stops the query."""
-    # Loaded here: whoever only imports the engine shall not wait for it.
-    import asyncio
+class Turns(Generic[T]):
+    """An iterator that several threads may read, one item at a time, and any thread may close at any moment.
 
-    ended = False
-    try:
-        while True:
-            pending = asyncio.ensure_future(asyncio.to_thread(next, items, _END))
+    A generator may do neither: whoever calls it while it runs gets "generator already executing". Here a reader waits for
+    the one before it, and when somebody closes what is being read, the reader does it once it comes out.
+
+    Args:
+        items: what is read.
+        stop_items: makes a reader come out soon.
+    """
+
+    def __init__(self, items: Iterator[T], stop_items: Callable[[], None]) -> None:
+        self._items = items
+        self._stop_items = stop_items
+        self._reading = threading.RLock()
+        self._runs = False
+        self._closed = False
+
+    def next(self, default: Any = _END) -> Any:
+        """The next item, `default` at the end and when it is closed. Raises what the iterator raises."""
+        with self._reading:
+            if self._closed:
+                return default
+            self._runs = True
             try:
-                item = await asyncio.shield(pending)
-            except asyncio.CancelledError:
-                # The worker is inside the iterator: it has to come out before anybody may close that.
-                stop_items()
-                await asyncio.wait([pending])
-                raise
-            if item is _END:
-                ended = True
-                return
-            yield item
-    finally:
-        if not ended:
-            stop_items()
-            close = getattr(items, "close", None)
-            if close is not None:
-                close()
+                return next(self._items, default)
+            finally:
+                self._runs = False
+                if self._closed:
+                    self._finish()
+
+    def close(self) -> None:
+        """No further item; harmless when repeated."""
+        self._closed = True
+        self._stop_items()
+        if self._reading.acquire(blocking=False):
+            try:
+                # It may be this very thread that reads: a signal handler, a function of the query.
+                if not self._runs:
+                    self._finish()
+            finally:
+                self._reading.release()
+
+    def _finish(self) -> None:
+        close = getattr(self._items, "close", None)
+        if close is not None:
+            close()

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.pushed import PushedTable
+from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import KIND_NAMES, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import TypeMismatchError, UnsupportedError
 from runtime.core.schema import Schema
@@ -60,10 +61,13 @@ class Input:
             TypeMismatchError: E1325 rows do not fit the columns; E1326 NULL in a NOT NULL column; E1327 row kinds.
             UnsupportedError: E1625 a row kind that the input does not take.
             ConnectorError: E3120 it is closed; E3121 there is no room.
+            SqlEngineError: what made the query fail that read it.
         """
         batch = self._batch(rows, kind)
         if len(batch):
             self._table.push(batch, timeout)
+        else:
+            self._table.check_open()
 
     def update(self, before: Any, after: Any, *, timeout: float | None = None) -> None:
         """Rows as they were and as they are now, in pairs: for an input that takes 'retract'."""
@@ -91,14 +95,24 @@ class Input:
     async def push_async(
         self, rows: Any, kind: str | Sequence[str] | np.ndarray = "+I", *, timeout: float | None = None
     ) -> None:
-        """`push` for asyncio: while there is no room, others run."""
-        if self._table.has_room():
-            self.push(rows, kind, timeout=timeout)
+        """`push` for asyncio: while there is no room, others run. A push whose task is cancelled while it waits pushes
+        nothing."""
+        batch = self._batch(rows, kind)
+        if not len(batch):
+            self._table.check_open()
+        elif self._table.has_room():
+            self._table.push(batch, timeout)
         else:
             # Loaded here: whoever only imports the engine shall not wait for it.
             import asyncio
 
-            await asyncio.to_thread(self.push, rows, kind, timeout=timeout)
+            stopped = Cancellation()
+            try:
+                await asyncio.to_thread(self._table.push, batch, timeout, stopped)
+            except asyncio.CancelledError:
+                stopped.request()
+                self._table.wake()
+                raise
 
     def advance_watermark(self, time: dt.datetime | int) -> None:
         """Event time has come so far: a datetime (without a zone: as in the column), or milliseconds since 1970.

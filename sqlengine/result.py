@@ -7,10 +7,9 @@ import html
 import importlib
 import sys
 import weakref
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Generator, Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +26,15 @@ from runtime.plan.nodes import SortSpec
 from runtime.spark.frame import frame_of
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result
-from sqlengine.following import Listener, iterate_async
+from sqlengine.following import Listener, Turns
 from sqlengine.job_client import JobClient
 from sqlengine.notebook import LiveTable, batch_html, show_live, shows_in_place
 from sqlengine.rows import Row, python_values
 
-__all__ = ["Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
+if TYPE_CHECKING:
+    from sqlengine.async_items import AsyncItems
+
+__all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
 
 
 class SqlEngineWarning(UserWarning):
@@ -73,6 +75,8 @@ class Result:
         self._visible = len(schema) if visible is None else visible
         self._batches = batches if is_query else list(batches)
         self._read_to_end = False
+        self._reader: object = None
+        """Who reads the rows of a query now."""
         self._begun: list[bool] = []
         """Not empty when somebody has begun to read."""
         self._kept_rows: pa.RecordBatch | None = None
@@ -122,43 +126,56 @@ class Result:
         """ORDER BY over bounded input: rows come in order, once, when the input has ended."""
         return bool(self.order)
 
-    def _read(self) -> Iterator[ChangelogBatch]:
-        if self._read_to_end:
+    def _read(self, reader: object = None) -> Iterator[ChangelogBatch]:
+        if self._read_to_end or self._reader is not None:
             raise UnsupportedError(
-                "the rows of this result have been read already",
+                "the rows of this result have been read already"
+                if self._read_to_end
+                else "the rows of this result are being read already",
                 code="E1612",
                 hint="keep what you read, or run the statement again",
             )
         self._begun.append(True)
+        if self.is_query:
+            self._reader = reader or object()
         try:
             yield from self._batches
         except SqlEngineError as error:
             raise self.locate(error) from error.__cause__
+        finally:
+            self._reader = None
         self._read_to_end = self.is_query
 
     def changes(self) -> Iterator[ChangelogBatch]:
         """The changelog, a batch per epoch that changed something."""
+        return self._changes()
+
+    def _changes(self, reader: object = None) -> Iterator[ChangelogBatch]:
         if self.order:
             rows = self.folded()
             if rows.num_rows:
                 yield ChangelogBatch(rows)
             return
-        for batch in self._read():
+        for batch in self._read(reader):
             if len(batch):
                 yield batch.select(range(self._visible)) if self._visible < len(self._full_schema) else batch
 
     def collect(self) -> RowIterator:
         """The changes as rows; a changelog's `-U` and `-D` rows take back equal earlier ones. It is a context manager:
         leaving it stops the query."""
-        return RowIterator(row for rows in self.rows() for row in rows)
+        reader = object()
+        return RowIterator((row for rows in self._rows(reader) for row in rows), lambda: self._stop(reader))
 
     __iter__ = collect
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Generator[list[Row]]:
         """The changes as rows, all of an epoch together: between two lists the answer is whole."""
+        return self._rows()
+
+    def _rows(self, reader: object = None) -> Generator[list[Row]]:
         names = self.schema.names
         types = self.schema.types
-        for batch in self.changes():
+        for batch in self._changes(reader):
             columns = [python_values(column, type_) for column, type_ in zip(batch.columns, types, strict=True)]
             kinds = batch.kinds_or_inserts().tolist()
             yield [Row.of(values, KIND_NAMES[kind], names) for kind, *values in zip(kinds, *columns, strict=True)]
@@ -170,20 +187,24 @@ class Result:
         ...
         listener.stop()
         """
-        return Listener(self.rows(), call, self.cancel)
+        reader = object()
+        return Listener(self._rows(reader), call, lambda: self._stop(reader))
 
-    async def rows_async(self) -> AsyncGenerator[list[Row]]:
+    def rows_async(self) -> AsyncItems[list[Row]]:
         """`rows` for asyncio. Leaving the loop stops the query."""
-        async with aclosing(iterate_async(self.rows(), self.cancel)) as lists:
-            async for rows in lists:
-                yield rows
+        # Loaded here: whoever only imports the engine shall not wait for asyncio.
+        items: type[AsyncItems[list[Row]]] = importlib.import_module("sqlengine.async_items").AsyncItems
+        reader = object()
+        return items(self._rows(reader), lambda: self._stop(reader))
 
-    async def __aiter__(self) -> AsyncGenerator[Row]:
-        """`collect` for asyncio: `async for row in result`."""
-        async with aclosing(self.rows_async()) as lists:
-            async for rows in lists:
-                for row in rows:
-                    yield row
+    def __aiter__(self) -> AsyncRows:
+        """`collect` for asyncio: `async for row in result`. Leaving the loop stops the query."""
+        return AsyncRows(self.rows_async())
+
+    def _stop(self, reader: object) -> None:
+        """Somebody reads no more: the query ends, unless somebody else reads it."""
+        if self._reader in (None, reader):
+            self.cancel()
 
     def to_arrow(self) -> pa.Table:
         """The changes folded to the rows that are left, in ORDER BY order where there is one.
@@ -343,20 +364,24 @@ class ResultKind(StrEnum):
 
 
 class RowIterator(Iterator[Row]):
-    """The rows of a result, one by one; `close`, or the end of a `with` block, stops the query."""
+    """The rows of a result, one by one; `close`, or the end of a `with` block, stops the query. Safe to use from several
+    threads: each row is given once."""
 
-    def __init__(self, rows: Generator[Row]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Generator[Row], stop: Callable[[], None]) -> None:
+        self._rows = Turns(rows, stop)
 
     def __next__(self) -> Row:
-        return next(self._rows)
+        row = self._rows.next(None)
+        if row is None:
+            raise StopIteration
+        return row
 
     def next(self) -> Row:
         """The next row. Raises StopIteration when there is none."""
-        return next(self._rows)
+        return next(self)
 
     def close(self) -> None:
-        """Stop the query. Harmless when called again."""
+        """Stop the query, also from another thread than the one that reads. Harmless when called again."""
         self._rows.close()
 
     def __enter__(self) -> RowIterator:
@@ -364,6 +389,34 @@ class RowIterator(Iterator[Row]):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+class AsyncRows:
+    """The rows of a result, one by one, for asyncio; `aclose`, or the end of an `async with` block, stops the query."""
+
+    def __init__(self, lists: AsyncItems[list[Row]]) -> None:
+        self._lists = lists
+        self._rows: Iterator[Row] = iter(())
+
+    def __aiter__(self) -> AsyncRows:
+        return self
+
+    async def __anext__(self) -> Row:
+        while True:
+            for row in self._rows:
+                return row
+            self._rows = iter(await anext(self._lists))
+
+    async def aclose(self) -> None:
+        """Stop the query, and wait for its end."""
+        self._rows = iter(())
+        await self._lists.aclose()
+
+    async def __aenter__(self) -> AsyncRows:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
 
 
 def _give_back(job: Job, begun: list[bool]) -> None:

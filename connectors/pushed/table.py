@@ -5,6 +5,9 @@ reader ever sees half of it. A reader begins with the first push there is: until
 `keep` all are kept, and every reader gets all of them. A later reader of a stream that is not kept gets what comes from
 then on.
 
+Nothing that is pushed is lost in silence: while no query reads, rows wait for the next one, a push into a stream that is
+closed fails, and so does one after the failure of the query that read it.
+
 Back pressure: a push waits while the slowest reader has `capacity` rows or more before it.
 """
 
@@ -16,6 +19,7 @@ import weakref
 from collections import deque
 from typing import Any
 
+from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
@@ -51,11 +55,13 @@ class PushedTable:
         self.watermark = MIN_WATERMARK
         self.idle = False
         self._closed = False
+        self._why_closed = "create another input, or push before close()"
+        self._failure: BaseException | None = None
+        """What made the last query fail that read it."""
         self._changed = threading.Condition()
         self._steps: list[_Step] = []
         self._waiting_rows = 0
         self._readers: weakref.WeakSet[PushReader] = weakref.WeakSet()
-        self._was_read = False
 
     @property
     def bounded(self) -> bool:
@@ -64,26 +70,39 @@ class PushedTable:
 
     # --- pushing
 
-    def push(self, batch: ChangelogBatch, timeout: float | None = None) -> None:
-        """Rows as one step; waits while there is no room.
+    def push(self, batch: ChangelogBatch, timeout: float | None = None, stopped: Cancellation | None = None) -> None:
+        """Rows as one step; waits while there is no room. What it gives back without an error will be read, by the
+        queries that read now or else by the next one. Nothing is pushed once `stopped` is requested (see `wake`).
 
         Raises:
+            SqlEngineError: of the query that read the stream and has failed, until another one reads it.
             ConnectorError: E3120 the stream is closed; E3121 there is no room, and nobody reads, or nobody has read for
             `timeout` seconds.
         """
         with self._changed:
-            self._check_open()
+            self.check_open()
             if not self._readers and self._waiting_rows >= self.capacity and not self.keep:
                 raise _full(self, "and no query reads them")
-            if not self._changed.wait_for(self._ready, _patience(timeout)):
+
+            def ready() -> bool:
+                return self._ready() or (stopped is not None and stopped.requested)
+
+            if not self._changed.wait_for(ready, _patience(timeout)):
                 # A query that nobody has any more must not hold up pushes.
                 gc.collect()
-            if not self._changed.wait_for(self._ready, None if timeout is None else timeout - _patience(timeout)):
+            if not self._changed.wait_for(ready, None if timeout is None else timeout - _patience(timeout)):
                 raise _full(self, f"and no query has read them for {timeout:g} s")
-            self._check_open()
+            self.check_open()
+            if stopped is not None and stopped.requested:
+                return
             if self.idle:
                 self.idle = False
             self._give((batch, self.watermark, False))
+
+    def wake(self) -> None:
+        """Have pushes that wait look whether they were stopped."""
+        with self._changed:
+            self._changed.notify_all()
 
     def has_room(self) -> bool:
         """Whether a push would not wait."""
@@ -93,7 +112,7 @@ class PushedTable:
     def advance(self, watermark: int) -> None:
         """The watermark behind all that was pushed, milliseconds; one that is not greater changes nothing."""
         with self._changed:
-            self._check_open()
+            self.check_open()
             if watermark > self.watermark or self.idle:
                 self.watermark = max(watermark, self.watermark)
                 self.idle = False
@@ -102,25 +121,29 @@ class PushedTable:
     def rest(self) -> None:
         """Nothing comes for a while: nobody waits for the watermark until the next push."""
         with self._changed:
-            self._check_open()
+            self.check_open()
             if not self.idle:
                 self.idle = True
                 self._give((None, self.watermark, True))
 
-    def close(self) -> None:
-        """Nothing comes any more; queries end when they have read what there is. Harmless when called again."""
+    def close(self, why: str | None = None) -> None:
+        """Nothing comes any more; queries end when they have read what there is. Harmless when called again. `why`: what
+        whoever pushes then should do."""
         with self._changed:
-            self._closed = True
+            if not self._closed:
+                self._closed = True
+                self._why_closed = why or self._why_closed
             self._changed.notify_all()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise what `push` would for a stream that takes nothing more."""
+        if self._failure is not None and not self._readers:
+            raise self._failure
         if self._closed:
-            raise ConnectorError(
-                f"the input {self.name} is closed", code="E3120", hint="create another input, or push before close()"
-            )
+            raise ConnectorError(f"the input {self.name} is closed", code="E3120", hint=self._why_closed)
 
     def _ready(self) -> bool:
-        return self._closed or self._room()
+        return self._closed or (self._failure is not None and not self._readers) or self._room()
 
     def _room(self) -> bool:
         if self._readers:
@@ -130,7 +153,7 @@ class PushedTable:
     def _give(self, step: _Step) -> None:
         for reader in self._readers:
             reader.take(step)
-        if self.keep or not self._was_read:
+        if self.keep or not self._readers:
             self._steps.append(step)
             self._waiting_rows += 0 if step[0] is None else len(step[0])
         self._changed.notify_all()
@@ -148,14 +171,17 @@ class PushedTable:
                 if not reader.rows_before:
                     # A later reader knows the time, although it does not see the rows that brought it.
                     reader.take((None, self.watermark, self.idle))
-            self._was_read = True
+            self._failure = None
             self._readers.add(reader)
             self._changed.notify_all()
             return reader
 
-    def forget(self, reader: PushReader) -> None:
+    def forget(self, reader: PushReader, failure: BaseException | None = None) -> None:
+        """A reader reads no more; `failure`: because its query has failed."""
         with self._changed:
-            self._readers.discard(reader)
+            if reader in self._readers:
+                self._readers.discard(reader)
+                self._failure = failure
             self._changed.notify_all()
 
 
@@ -278,6 +304,9 @@ class PushReader:
                 batch, self._watermark, self._idle = self._steps.popleft()
                 self._taken += 1
                 self.rows_before -= 0 if batch is None else len(batch)
+
+    def failed(self, error: BaseException) -> None:
+        self._table.forget(self, error)
 
     def close(self) -> None:
         self._table.forget(self)

@@ -471,6 +471,8 @@ class Job:
             return
         self._ended = True
         self._note_failure(error)
+        for source in self._sources if isinstance(error, Exception) else ():
+            source.failed(error)
         ends: list[Callable[[], None]] = [self._close_sources]
         if self.checkpoints is not None:
             checkpoints = self.checkpoints

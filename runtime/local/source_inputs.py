@@ -22,6 +22,7 @@ from runtime.spi.table import (
     GivesCodes,
     GrowsInParts,
     HearsCheckpoints,
+    HearsFailure,
     LooksAtEnd,
     RejectedRow,
     SourceReader,
@@ -265,6 +266,12 @@ class SourceInputs:
 
     # --- reading
     # -------------------------------------------------------------------------------------------------------------
+
+    def failed(self, error: BaseException) -> None:
+        """Tell the readers that the job has failed."""
+        for opened in self._open:
+            if isinstance(opened.reader, HearsFailure):
+                opened.reader.failed(error)
 
     def close(self) -> None:
         """Close the readers, after what is being read ahead; its rows and errors are dropped."""

@@ -344,6 +344,15 @@ class SinkWriter(Protocol):
 
 
 @runtime_checkable
+class HearsFailure(Protocol):
+    """A reader that is told why its job reads no more."""
+
+    def failed(self, error: BaseException) -> None:
+        """The job has failed; `close` follows."""
+        ...
+
+
+@runtime_checkable
 class ShowsAtEnd(Protocol):
     """A writer of which nothing is visible before all rows are written: they take the place of those that are there
     (`SupportsOverwrite`), or are one change. Until `complete`, what `publish` is given stays hidden, and is part of what is
@@ -463,4 +472,4 @@ class LookupTable(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-__all__ += ["ShowsAtEnd", "SupportsFilters", "SupportsLimit", "SupportsOverwrite", "SupportsProjection"]
+__all__ += ["HearsFailure", "ShowsAtEnd", "SupportsFilters", "SupportsLimit", "SupportsOverwrite", "SupportsProjection"]
