@@ -83,6 +83,7 @@ class Job:
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
         self.cancellation = Cancellation(PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0)
         """The request to stop. Tests put another in its place, before the job runs."""
+        self.stopped_with_savepoint = False
         self.gave_up = False
         """Whether it was stopped within an epoch, which is as if it had not begun."""
         self._ended = False
@@ -408,6 +409,7 @@ class Job:
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
         info = write_savepoint(path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name)
         if stop:
+            self.stopped_with_savepoint = True
             self.cancellation.request()
         return info
 
@@ -424,7 +426,8 @@ class Job:
     def _refuse_requests(self) -> None:
         with suppress(Empty):
             while True:
-                self._requests.get_nowait()[-1].set_exception(_ended(self))
+                ended = PlanningError(f"{self.name} has ended", code="E1416", hint="SHOW JOBS lists the jobs that run")
+                self._requests.get_nowait()[-1].set_exception(ended)
 
     # --- failures
 
@@ -495,7 +498,3 @@ class Job:
         with ExitStack() as closing:
             for source in self._sources:
                 closing.callback(source.close)
-
-
-def _ended(job: Job) -> PlanningError:
-    return PlanningError(f"{job.name} has ended", code="E1416", hint="SHOW JOBS lists the jobs that run")

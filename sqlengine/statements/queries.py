@@ -167,7 +167,7 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     if job.bounded:
         with _pointing_at_target(target):
             session.jobs.run(name, text, job)
-        if job.status == "CANCELED":
+        if job.status == "CANCELED" and not job.stopped_with_savepoint:
             raise _stopped(job, inserts)
         session.publish(dict.fromkeys(into_memory))
         return _written(job, inserts)
