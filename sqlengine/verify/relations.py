@@ -24,7 +24,19 @@ from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.function import FunctionRegistry
-from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, Frame, FrameBound, Literal, SortKey, WindowCall
+from runtime.expr.nodes import (
+    AggregateCall,
+    Column,
+    ColumnRef,
+    Expr,
+    Frame,
+    FrameBound,
+    Literal,
+    SortKey,
+    SubqueryExpr,
+    SubqueryKind,
+    WindowCall,
+)
 from runtime.plan.parts import JoinKind
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow
 from sqlengine.verify.logs import Logs, lookup_join
@@ -143,12 +155,15 @@ class Relations:
 
     def _passed(self, column: Column, value: Expr) -> str:
         """An item of a select list. What has parts in any order may be passed on as it is."""
-        known = self._texts.unordered.get(value.id) if isinstance(value, ColumnRef) else None
-        if known is None:
+        if isinstance(value, ColumnRef):
+            source, text = value.id, name_of(value.id)
+        elif isinstance(value, SubqueryExpr) and value.kind is SubqueryKind.SCALAR:
+            text, source = self._texts.subquery(value), value.plan.columns[0].id
+        else:
             return self._texts.of(value)
-        self._texts.unordered[column.id] = known
-        assert isinstance(value, ColumnRef)
-        return name_of(value.id)
+        if source in self._texts.unordered:
+            self._texts.unordered[column.id] = self._texts.unordered[source]
+        return text
 
     def _unnest(self, plan: n.Unnest) -> str:
         root = plan.collection.type.root
@@ -247,8 +262,11 @@ class Relations:
                 raise CannotVerify("LISTAGG with a separator that is NULL")
             self._texts.unordered[column.id] = Unordered(separator=between)
             return f"string_agg({distinct}{value}, {_literal(between)}){rest}"
-        self._texts.unordered[column.id] = Unordered(counted=call.function == "COLLECT")
-        return f"list({distinct}{value}){rest}"
+        counted = call.function == "COLLECT"
+        self._texts.unordered[column.id] = Unordered(counted=counted)
+        text = f"list({distinct}{value}){rest}"
+        # Over no values a multiset is empty, an array NULL.
+        return f"COALESCE({text}, [])" if counted else text
 
     def _by_arrival(self, call: AggregateCall) -> str | None:
         """FIRST_VALUE and LAST_VALUE over a log: they pass over NULL."""

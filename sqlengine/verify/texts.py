@@ -102,8 +102,7 @@ class Texts:
         """The text of an expression. Raises CannotVerify."""
         match expr:
             case ColumnRef(id=number) | OuterRef(id=number):
-                if number in self.unordered:
-                    raise CannotVerify("what is computed from the parts of LISTAGG, ARRAY_AGG or COLLECT")
+                self._check_order(number)
                 return name_of(number)
             case Literal():
                 return self._literal(expr)
@@ -114,14 +113,22 @@ class Texts:
                 return f"({self.of(value)} IN ({', '.join(map(self.of, items))}))"
             case Cast(value=value, type=type_) if _same_values(value.type, type_):
                 return f"CAST({self.of(value)} AS {duck_type(type_)})"
-            case SubqueryExpr():
-                return self._subquery(expr)
+            case SubqueryExpr(plan=plan):
+                text = self.subquery(expr)
+                if isinstance(plan, LogicalNode) and expr.kind is not SubqueryKind.EXISTS:
+                    for column in plan.columns:
+                        self._check_order(column.id)
+                return text
             case Call():
                 return self._call(expr)
             case Cast(value=value):
                 return self._called(expr.with_(value=InputRef(0, value.type)), (value,))
             case _:
                 raise CannotVerify("a lambda")
+
+    def _check_order(self, column_id: int) -> None:
+        if column_id in self.unordered:
+            raise CannotVerify("what is computed from the parts of LISTAGG, ARRAY_AGG or COLLECT")
 
     def _call(self, call: Call) -> str:
         name, args = call.function, call.args
@@ -153,7 +160,8 @@ class Texts:
         name = self._own(expr, tuple(a.type for a in args))
         return f"{name}({', '.join(map(self.of, args)) or '0'})"
 
-    def _subquery(self, subquery: SubqueryExpr) -> str:
+    def subquery(self, subquery: SubqueryExpr) -> str:
+        """The text of a subquery, whose values may hold parts in any order. Raises CannotVerify."""
         plan = subquery.plan
         assert isinstance(plan, LogicalNode)
         # An aggregate over all rows has an answer also where there are none.

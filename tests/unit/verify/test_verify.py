@@ -158,6 +158,11 @@ LISTS = "CREATE TABLE posts (id INT PRIMARY KEY NOT ENFORCED, who STRING, tags A
 QUERIES = {
     "listagg": "SELECT who, LISTAGG(CAST(id AS STRING), '; ') AS ids, COUNT(*) AS n FROM posts GROUP BY who",
     "gathered": "SELECT who, ARRAY_AGG(id) AS ids, COLLECT(CARDINALITY(tags)) AS sizes FROM posts GROUP BY who",
+    "correlated": "SELECT id, (SELECT LISTAGG(p.who) FROM posts AS p WHERE p.id < posts.id) AS before, "
+    "(SELECT COLLECT(p.id) FROM posts AS p WHERE p.who = posts.who AND p.id <> posts.id) AS others, "
+    "(SELECT ARRAY_AGG(DISTINCT p.who) FILTER (WHERE p.id > 1) FROM posts AS p WHERE p.id > posts.id) AS later FROM posts",
+    "lateral": "SELECT id, w, n FROM posts, LATERAL (SELECT LISTAGG(p.who) AS w, COUNT(*) AS n FROM posts AS p "
+    "WHERE p.who = posts.who AND p.id > posts.id)",
     "kept": "SELECT ids FROM (SELECT who, LISTAGG(DISTINCT who) AS ids, COUNT(*) AS n FROM posts GROUP BY who) WHERE n > 1",
     "nested": "SELECT ARRAY[id, 1] AS l, tags, parts[1].b AS b, ROW(id, tags) AS r FROM posts",
     "unnest": "SELECT id, tag, place FROM posts CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u (tag, place)",
