@@ -7,17 +7,20 @@
 
     %sql SELECT * FROM t
 
-A cell runs all its statements and shows the result of the last one, and of every query before it. The environment is
-the variable `t_env` of the notebook, which is made when there is none. `%%sql name` keeps the last result under a name:
-an Arrow table where the rows end.
+A cell runs all its statements and gives the result of the last one, which the notebook shows when the magic is the last
+line; queries before it are shown, too. `df = %sql SELECT ...` keeps the result: `df.to_pandas()`, `df.to_arrow()`. The
+environment is the variable `t_env` of the notebook, which is made when there is none. `%%sql name` (or `name <<`) keeps the
+last result under a name: an Arrow table where the rows end.
+
+A statement that fails makes its cell fail, with the error alone: its place in the SQL, and no stack trace.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, TypeVar
 
-from runtime.core.errors import SqlEngineError, render
+from runtime.core.errors import SqlEngineError, SqlSyntaxError, render
 from sqlengine.environment import TableEnvironment
 from sqlengine.result import Result
 
@@ -40,26 +43,23 @@ class _Magic:
         self._shell = shell
 
     def __call__(self, line: str, cell: str | None = None) -> Any:
-        """Run a line, or the statements of a cell; `line` of a cell is the name that keeps the last result."""
-        name = line.strip() if cell is not None else ""
-        script = line if cell is None else cell
-        if name and not name.isidentifier():
-            raise _usage(f"{name!r} is no name for the result: write %%sql, or %%sql name")
-        last: Result | None = None
+        """Run a line, or the statements of a cell, whose `line` is the name that keeps the last result."""
+        name, script = _named(line) if cell is None else (line.strip().removesuffix("<<").strip(), cell)
         try:
+            if name and not name.isidentifier():
+                raise SqlSyntaxError(f"{name!r} is no name for the result", hint="write %%sql, or %%sql name")
+            last: Result | None = None
             for result in self._environment().run_script(script):
                 if last is not None and last.is_query:
                     _show(last)
-                last = result
-            if last is None:
-                return None
-            if not name:
-                _show(last)
-                return None
-            kept = last.to_arrow() if last.is_query and last.bounded else last
+                last = result.keep() if result.is_query and result.bounded else result
         except SqlEngineError as error:
-            raise _usage(render(error)) from None
-        self._shell.user_ns[name] = kept
+            raise _alone(error, render(error)) from None
+        except KeyboardInterrupt as interrupt:
+            raise _alone(interrupt, "interrupted") from None
+        if last is None or not name:
+            return last
+        self._shell.user_ns[name] = last.to_arrow() if last.is_query and last.bounded else last
         return None
 
     def _environment(self) -> TableEnvironment:
@@ -73,6 +73,16 @@ def _show(result: Result) -> None:
     importlib.import_module("IPython.display").display(result)
 
 
-def _usage(text: str) -> Exception:
-    """An error that IPython shows as its text alone, without a stack trace."""
-    return importlib.import_module("IPython.core.error").UsageError(text)
+def _named(line: str) -> tuple[str, str]:
+    """`name << SELECT ...`, as other SQL magics have it: the name, and the statement."""
+    name, arrows, statement = line.partition("<<")
+    return (name.strip(), statement) if arrows and name.strip().isidentifier() else ("", line)
+
+
+Raised = TypeVar("Raised", bound=BaseException)
+
+
+def _alone(error: Raised, text: str) -> Raised:
+    """The error as IPython shall show it: as its text, without a stack trace of ours."""
+    setattr(error, "_render_traceback_", text.splitlines)  # noqa: B010
+    return error

@@ -15,27 +15,38 @@ import pyarrow as pa
 from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
+from sqlengine.cli.render import ends_of
 from sqlengine.following import Listener
 from sqlengine.rows import python_values
 from sqlengine.table_api.html import rows_html
 
-__all__ = ["LiveTable", "batch_html", "show_live", "shows_in_place"]
+__all__ = ["SHOWN_ROWS", "LiveTable", "batch_html", "show_live", "shows_in_place"]
 
 SHOWN_ROWS = 50
 UPDATE_SECONDS = 0.25
 
 
 def batch_html(rows: pa.RecordBatch | pa.Table, schema: Schema, note: str = "") -> str:
-    """The first rows, and how many there are."""
-    first = rows.slice(0, SHOWN_ROWS)
+    """The first and the last rows, how many are between, and how many there are."""
+    first, last, left_out = ends_of(rows, SHOWN_ROWS)
+    count = f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
+    cut = f", {SHOWN_ROWS} shown" if left_out else ""
+    return rows_html(
+        schema.names,
+        [str(t) for t in schema.types],
+        _cells(first, schema),
+        ", ".join(filter(None, [count + cut, note])),
+        _cells(last, schema),
+        left_out,
+    )
+
+
+def _cells(rows: pa.RecordBatch | pa.Table, schema: Schema) -> list[tuple[Any, ...]]:
     columns = [
         python_values(c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c, f.type)
-        for c, f in zip(first.columns, schema, strict=True)
+        for c, f in zip(rows.columns, schema, strict=True)
     ]
-    count = f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
-    cut = f", the first {SHOWN_ROWS} shown" if rows.num_rows > SHOWN_ROWS else ""
-    shown = zip(*columns, strict=True)
-    return rows_html(schema.names, [str(t) for t in schema.types], shown, ", ".join(filter(None, [count + cut, note])))
+    return list(zip(*columns, strict=True))
 
 
 class _Display(Protocol):

@@ -25,10 +25,10 @@ from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from runtime.spark.frame import frame_of
 from sqlengine.cli.colours import Paint
-from sqlengine.cli.render import render_result
+from sqlengine.cli.render import render_result, table_text
 from sqlengine.following import Listener, Turns
 from sqlengine.job_client import JobClient
-from sqlengine.notebook import LiveTable, batch_html, show_live, shows_in_place
+from sqlengine.notebook import SHOWN_ROWS, LiveTable, batch_html, show_live, shows_in_place
 from sqlengine.rows import Row, python_values
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Result:
         return self._changes()
 
     def _changes(self, reader: object = None) -> Iterator[ChangelogBatch]:
-        if self.order:
+        if self.order or self._kept_rows is not None:
             rows = self.folded()
             if rows.num_rows:
                 yield ChangelogBatch(rows)
@@ -270,8 +270,15 @@ class Result:
         if text is not None:
             return f"<pre>{html.escape(text)}</pre>"
         if self.is_query and self.bounded:
-            self._kept_rows = self.folded()
+            self.keep()
         return batch_html(self.folded(), self.schema)
+
+    def keep(self) -> Result:
+        """Read the rows of a query whose input ends, and keep them: from now on they may be read again and again. Raises
+        what `to_arrow` raises."""
+        if self.is_query:
+            self._kept_rows = self.folded()
+        return self
 
     def _text_alone(self) -> str | None:
         """What a statement says that gives no rows: its summary, OK, a plan."""
@@ -294,7 +301,9 @@ class Result:
             return
         display = importlib.import_module("IPython.display").display
         shown = self._repr_html_()
-        text = self._text_alone() or "".join(render_result(self, "table", Paint(None))).rstrip("\n")
+        text = self._text_alone()
+        if text is None:
+            text = "".join(table_text(self.folded(), self.schema, self.time_zone, SHOWN_ROWS)).rstrip("\n")
         display({"text/html": shown, "text/plain": text}, raw=True)
 
     def get_result_kind(self) -> ResultKind:

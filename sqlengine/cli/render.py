@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,12 @@ from sqlengine.display import cell_texts
 if TYPE_CHECKING:
     from sqlengine.result import Result
 
-__all__ = ["FORMATS", "render_result"]
+__all__ = ["FORMATS", "ends_of", "render_result", "table_text"]
 
 FORMATS = ("table", "csv", "json", "changelog")
 MAX_CELL = 120
 LINES_AT_ONCE = 10_000
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 _NUMBERS = (
     TypeRoot.TINYINT,
     TypeRoot.SMALLINT,
@@ -75,10 +76,15 @@ def _in_pieces(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _table(result: Result) -> Iterator[str]:
-    """An aligned table with a header and the number of rows below; numbers to the right."""
-    schema = result.schema
-    rows = result.folded()
-    columns = [[_one_line(cell) for cell in column] for column in _texts(rows.columns, schema, result.time_zone)]
+    return table_text(result.folded(), result.schema, result.time_zone)
+
+
+def table_text(rows: pa.RecordBatch, schema: Schema, time_zone: str, most: int | None = None) -> Iterator[str]:
+    """An aligned table with a header and the number of rows below; numbers to the right. Of more than `most` rows the
+    first and the last, and between them how many there are more."""
+    first, last, left_out = ends_of(rows, most)
+    shown = first if left_out == 0 else pa.concat_batches([first, last])
+    columns = [[_one_line(cell) for cell in column] for column in _texts(shown.columns, schema, time_zone)]
     widths = [
         max(display_width(name), *(map(display_width, cells)), 0)
         for name, cells in zip(schema.names, columns, strict=True)
@@ -88,13 +94,24 @@ def _table(result: Result) -> Iterator[str]:
 
     def lines() -> Iterator[str]:
         yield from (rule, _line(schema.names, widths), rule)
-        for cells in zip(*columns, strict=True):
+        for number, cells in enumerate(zip(*columns, strict=True)):
+            if left_out and number == first.num_rows:
+                yield f"… {left_out:,} more row{'' if left_out == 1 else 's'}"
             yield _line(cells, widths, right)
         if rows.num_rows:
             yield rule
         yield f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
 
     yield from _in_pieces(lines())
+
+
+def ends_of(rows: Rows, most: int | None) -> tuple[Rows, Rows, int]:
+    """The first and the last of more than `most` rows, together as many as those, and how many are between; or all rows,
+    none, and 0."""
+    if most is None or rows.num_rows <= most:
+        return rows, rows.slice(rows.num_rows), 0
+    tail = most // 2
+    return rows.slice(0, most - tail), rows.slice(rows.num_rows - tail), rows.num_rows - most
 
 
 def _rule(widths: Sequence[int]) -> str:
