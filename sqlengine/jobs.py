@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from runtime.core.errors import CatalogError, did_you_mean
+from runtime.core.errors import CatalogError, SqlEngineError, did_you_mean
 from runtime.core.schema import Schema
-from runtime.core.types import BIGINT, STRING
+from runtime.core.types import BIGINT, STRING, timestamp_ltz
 from runtime.local.job import Job
 
-__all__ = ["Jobs", "RunningJob"]
+__all__ = ["Jobs", "RunningJob", "log_failure"]
 
 ENDED_JOBS_KEPT = 50
 
@@ -32,10 +33,13 @@ class RunningJob:
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
+    awaited: bool = False
+    """Whether somebody has waited for its end, and so hears of it."""
     done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self, timeout: float | None = None) -> None:
         """Until it has ended; raises what made it fail, TimeoutError when it still runs after so many seconds."""
+        self.awaited = True
         if not self.done.wait(timeout):
             raise TimeoutError(f"{self.id} still runs after {timeout} s")
         if self.failure is not None:
@@ -61,14 +65,19 @@ class Jobs:
         ("rows_out", BIGINT),
         ("state_rows", BIGINT),
         ("state_bytes", BIGINT),
+        ("restarts", BIGINT),
+        ("error_code", STRING),
+        ("error", STRING),
+        ("failed_at", timestamp_ltz(3)),
     )
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self.jobs: dict[str, RunningJob] = {}
         self._changed = threading.Condition()
-        self.on_ended: Callable[[RunningJob], None] | None = None
-        """Called when a job in the background has ended, by its thread."""
+        self.on_ended: Callable[[RunningJob], None] = _log_failure
+        """Called when a job in the background has ended, by its thread. Where nobody says otherwise, a failure of which
+        nobody hears is logged: Python writes it to stderr unless the program has set up logging."""
 
     def next_id(self) -> str:
         return f"job-{next(self._ids)}"
@@ -107,8 +116,7 @@ class Jobs:
                 running.done.set()
                 with self._changed:
                     self._changed.notify_all()
-                if self.on_ended is not None:
-                    self.on_ended(running)
+                self.on_ended(running)
 
         running.thread = threading.Thread(target=drain, name=name, daemon=True)
         running.thread.start()
@@ -135,13 +143,15 @@ class Jobs:
         return [j for j in self.jobs.values() if not j.done.is_set()]
 
     def rows(self, views: Iterable[Job] = ()) -> pa.Table:
-        """`system.jobs`: the jobs of statements, and those that keep `views`."""
+        """`system.jobs`: the jobs of statements, and those that keep `views`. `error` is why a job has failed, or has
+        started again the last time."""
         columns: list[list[object]] = [[] for _ in self.SCHEMA]
-        shown: list[tuple[str, str | None, Job]] = [
-            (running.id, running.statement, running.job) for running in self.jobs.values()
+        shown: list[tuple[str, str | None, Job, BaseException | None]] = [
+            (running.id, running.statement, running.job, running.failure or running.job.error)
+            for running in self.jobs.values()
         ]
-        shown += [(job.name, None, job) for job in views]
-        for name, statement, job in shown:
+        shown += [(job.name, None, job, job.error) for job in views]
+        for name, statement, job, failure in shown:
             flow = job.dataflow
             sources = [v for v in flow.vertices if v.operator is None]
             figures = (
@@ -153,9 +163,33 @@ class Jobs:
                 sum(s.rows_written for s in flow.sinks()),
                 flow.state_rows,
                 flow.state_bytes,
+                job.attempts,
+                *_told(failure),
+                None if failure is None or job.failed_at is None else job.failed_at * 1000,
             )
             for column, value in zip(columns, figures, strict=True):
                 column.append(value)
         return pa.Table.from_arrays(
             [pa.array(c, f.type.arrow) for c, f in zip(columns, self.SCHEMA, strict=True)], schema=self.SCHEMA.arrow
         )
+
+
+def _told(failure: BaseException | None) -> tuple[str | None, str | None]:
+    """The code and the text of a failure."""
+    if failure is None:
+        return None, None
+    if isinstance(failure, SqlEngineError):
+        return failure.code, failure.message
+    return "E9100", f"{type(failure).__name__}: {failure}"
+
+
+def log_failure(text: str) -> None:
+    """Tell of a failure that no caller can be told of."""
+    logging.getLogger("sqlengine").error(text)
+
+
+def _log_failure(running: RunningJob) -> None:
+    if running.failure is not None and not running.awaited:
+        running.told = True
+        code, text = _told(running.failure)
+        log_failure(f"{running.id} has failed: {code} {text}")

@@ -9,6 +9,7 @@ there when it is called.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from runtime.core.cancellation import Stopped
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.jobs import log_failure
 from sqlengine.turns import TurnLock
 
 __all__ = ["MaintainedView", "Views", "reads_outside"]
@@ -74,6 +76,8 @@ class Views:
     def __init__(self) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
+        self.on_failed: Callable[[PlanningError], object] = lambda error: log_failure(f"{error.code} {error.message}")
+        """Called by the thread that follows connectors when a view of it has failed."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -171,6 +175,8 @@ class Views:
                         if view.advance():
                             moved = True
                             self.propagate()
+            for error in self.new_failures() if not self._stop.is_set() else ():
+                self.on_failed(error)
             if not moved:
                 self._stop.wait(IDLE_WAIT_SECONDS)
 

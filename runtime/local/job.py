@@ -17,7 +17,7 @@ from runtime.checkpoint.store import write_savepoint
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.errors import PlanningError, SqlEngineError
+from runtime.core.errors import PlanningError
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints
@@ -66,7 +66,8 @@ class Job:
         self.name = name
         self.checkpoints = checkpoints
         self.status = "CREATED"
-        self.error: SqlEngineError | None = None
+        self.error: BaseException | None = None
+        self.failed_at: int | None = None
         self.attempts = 0
         """How often it has started again after a failure."""
         self.on_epoch: Callable[[Job], None] | None = None
@@ -439,7 +440,9 @@ class Job:
             if pause is None or self.cancellation.requested:
                 raise error
             self.attempts += 1
-            self._note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
+            self._note_failure(error)
+            if self.on_note is not None:
+                self.on_note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
             # What cannot be closed cleanly now is no reason not to go on: it is the failure, seen once more.
             with suppress(Exception):
                 self._close_sources()
@@ -464,10 +467,6 @@ class Job:
             return False
         return self.checkpoints is not None or not self._published
 
-    def _note(self, text: str) -> None:
-        if self.on_note is not None:
-            self.on_note(text)
-
     def _fail(self, error: BaseException) -> None:
         """Give up because of an error: sinks are aborted. What goes wrong meanwhile is noted on the error."""
         if self._ended:
@@ -487,8 +486,8 @@ class Job:
                 error.add_note(f"then, while the job was given up: {later}")
 
     def _note_failure(self, error: BaseException) -> None:
-        self.status = "FAILED"
-        self.error = error if isinstance(error, SqlEngineError) else None
+        self.status, self.failed_at = "FAILED", self._settings.clock.now()
+        self.error = error
 
     def _close_sources(self) -> None:
         """Close all readers, once nobody reads any more."""

@@ -58,6 +58,9 @@ class _Run:
         self._progress = progress
         self._background: list[tuple[str | None, Result]] = []
         environment.session.on_job = self._watch
+        # Whoever waits for the jobs raises what made them fail.
+        environment.session.jobs.on_ended = lambda running: None
+        environment.session.views.on_failed = lambda error: self.say(f"{error.code} {error.message}")
 
     def _watch(self, job: Job) -> None:
         self._progress.watch(job)

@@ -108,6 +108,7 @@ class Executor:
         self.session.on_job = self._on_job
         self.notes: Callable[[str], None] = screen.say
         """How to say what happens in the background."""
+        self.session.views.on_failed = lambda error: self.notes(screen.paint(f"{error.code} {error.message}", "error"))
         self._interrupt = StatementInterrupt()
         self._progress: Progress | None = None
         self._told = threading.Lock()
