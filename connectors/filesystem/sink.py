@@ -172,6 +172,9 @@ class FileWriter:
             self._partitions.restore(committables[-1].get("waiting", {}))
         self._files.remove_leftovers()
 
+    def claim(self, place: str, history: Any, take_over: bool) -> None:
+        self._files.claim(place, history, take_over)
+
     def history(self) -> Any:
         return self._files.history()
 

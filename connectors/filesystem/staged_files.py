@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from io import BufferedWriter
 from typing import Any
 
+from connectors.filesystem.line_owner import LineOwner
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import ConnectorError
+from runtime.core.errors import ConnectorError, FencedError
 from runtime.spi.format import Encoder
 
 __all__ = ["RollingPolicy", "StagedFiles", "remove_file", "sync_folder"]
@@ -91,6 +92,8 @@ class StagedFiles:
         self._made_folders: list[str] = []
         self._unsynced: set[str] = set()
         self._adopts = False
+        self._owner: LineOwner | None = None
+        self._shown_of_run = 0
         if os.path.exists(root) and not os.path.isdir(root):
             raise ConnectorError(
                 f"cannot write to {root}: it is a file", code="E3110", hint="the option 'path' of a sink names a folder"
@@ -116,6 +119,14 @@ class StagedFiles:
             raise ConnectorError(
                 f"cannot write to {folder}: {error.strerror}", code="E3110", hint=_PERMISSION_HINT
             ) from error
+
+    def claim(self, place: str, history: Mapping[str, Any] | None, take_over: bool) -> None:
+        """Becomes the owner of its line of runs: see `LineOwner.claim`. Called before anything else."""
+        if history is not None:
+            self._line = history["line"]
+        owner = LineOwner(self._root, self._line, self._run, place)
+        owner.claim(history, take_over)
+        self._owner = owner
 
     # --- writing
 
@@ -236,8 +247,13 @@ class StagedFiles:
 
         Raises:
             ConnectorError: E3112 a file cannot be renamed, E3113 it is gone.
+            FencedError: E3413 another run has taken over.
         """
+        if self._owner is not None and files:
+            self._owner.check()
+            self._owner.shown(max(self._shown_of_run, *(self._number_of(final) for _, final in files)))
         folders: set[str] = set()
+        shown_now: list[str] = []
         for staged, final in files:
             if staged not in self._prepared and os.path.basename(staged).startswith(self._prefix + self._run):
                 continue  # published before, and no longer ours: a reader may have taken it away
@@ -254,6 +270,7 @@ class StagedFiles:
             except OSError as error:
                 raise ConnectorError(f"cannot publish {shown}: {error.strerror}", code="E3112") from error
             self._prepared.pop(staged, None)
+            shown_now.append(shown)
             folders.add(os.path.dirname(shown))
         try:
             for folder in sorted(folders):
@@ -261,6 +278,23 @@ class StagedFiles:
         except OSError as error:
             raise ConnectorError(f"cannot publish in {self._root}: {error.strerror}", code="E3112") from error
         self._made_folders = []
+        if self._owner is not None and shown_now:
+            try:
+                self._owner.check()
+            except FencedError:
+                # Taken over meanwhile: the other run has these rows, too.
+                for shown in shown_now:
+                    with suppress(OSError):
+                        os.rename(shown, os.path.join(os.path.dirname(shown), TAKEN_BACK + os.path.basename(shown)))
+                raise
+
+    def _number_of(self, final: str) -> int:
+        """How many files of this run there are up to that one; 0 when it is of another run."""
+        found = re.fullmatch(rf"part-.*-{self._run}-(\d+)\..*", os.path.basename(final))
+        if found is None:
+            return 0
+        self._shown_of_run = max(self._shown_of_run, int(found[1]) + 1)
+        return self._shown_of_run
 
     def remove_leftovers(self) -> None:
         """Remove the hidden files of earlier runs: after what a checkpoint knows of them has been published or adopted."""
@@ -275,7 +309,11 @@ class StagedFiles:
 
     def history(self) -> dict[str, Any]:
         """Which files of the line there can be, to be saved with a checkpoint: a JSON value for `take_back`."""
-        return {"line": self._line, "runs": {**self._runs, **({self._run: self._count} if self._count else {})}}
+        return {
+            "line": self._line,
+            "run": self._run,
+            "runs": {**self._runs, **({self._run: self._count} if self._count else {})},
+        }
 
     def take_back(self, history: Mapping[str, Any]) -> int:
         """The run goes on from the checkpoint that this was saved with. Files that were published after it are hidden

@@ -37,6 +37,7 @@ __all__ = [
     "IGNORE_UNCLAIMED",
     "RESTORE_OPTIONS",
     "Comparison",
+    "TAKE_OVER",
     "RestoredPart",
     "Verdict",
     "compare",
@@ -58,7 +59,12 @@ ALLOW_INCOMPLETE = bool_option(
     False,
     "whether operators that missed rows, and another query into the same table, may go on from saved state",
 )
-RESTORE_OPTIONS = (IGNORE_UNCLAIMED, IGNORE_UNCLAIMED_OLD, ALLOW_INCOMPLETE)
+TAKE_OVER = bool_option(
+    "sqlengine.restore.take-over",
+    False,
+    "whether a job may go on from checkpoints behind which another run has written to its sinks",
+)
+RESTORE_OPTIONS = (IGNORE_UNCLAIMED, IGNORE_UNCLAIMED_OLD, ALLOW_INCOMPLETE, TAKE_OVER)
 
 WATERMARK = "watermark"
 """The table of an operator of watermarks: how far they have come, which is no row."""

@@ -169,6 +169,12 @@ class CheckpointError(ExternalError):
     code = "E3400"
 
 
+class FencedError(CheckpointError):
+    """Another run has taken the place of this one: what this one would show is shown by the other."""
+
+    code = "E3413"
+
+
 class StateBackendError(ExternalError):
     """State that is not in memory cannot be written or read."""
 

@@ -21,7 +21,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
+from runtime.checkpoint.compatibility import TAKE_OVER
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.store import CheckpointStore
 from runtime.core.clock import Clock
@@ -54,6 +56,10 @@ none of it. (Much less, and a thread that holds the interpreter's lock would wai
 CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES)
 
 
+_WRITING: WeakValueDictionary[str, Checkpoints] = WeakValueDictionary()
+"""The jobs of this process that save, by their folder. (That no other process does the storage knows.)"""
+
+
 class Checkpointed(Protocol):
     """What of a job takes part in its checkpoints."""
 
@@ -63,6 +69,14 @@ class Checkpointed(Protocol):
 
     def publish(self, committables: Mapping[str, Any]) -> None:
         """Sinks make visible what they prepared; once more changes nothing."""
+        ...
+
+
+class Fenceable(Protocol):
+    """A sink that may know which run writes to it."""
+
+    def claim(self, place: str, history: Any, take_over: bool) -> None:
+        """See `runtime.spi.table.Fenced`."""
         ...
 
 
@@ -86,6 +100,7 @@ class Checkpoints:
         self.store = store
         self._interval = options.get(INTERVAL)
         self._min_pause = options.get(MIN_PAUSE)
+        self._take_over = options.get(TAKE_OVER)
         self._tolerable = options.get(TOLERABLE_FAILURES)
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints", initializer=_give_way)
@@ -100,9 +115,29 @@ class Checkpoints:
     def latest(self) -> Restored | None:
         """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here."""
         self.store.claim()
+        other = _WRITING.setdefault(self.store.path, self)
+        if other is not self:
+            raise CheckpointError(
+                f"another job of this process writes checkpoints to {self.store.path}",
+                code="E3405",
+                hint="stop it, or give this job another name or execution.checkpointing.dir",
+            )
         self._complete = True
         self._unpublished = {}
         return self.store.latest()
+
+    @property
+    def place(self) -> str:
+        """Where the checkpoints are, of a folder with its number in the file system: another one's than a copy's."""
+        with suppress(OSError):
+            return f"{self.store.path}#{os.stat(self.store.path).st_ino}"
+        return self.store.path
+
+    def fence(self, sinks: Mapping[str, Fenceable], written: Mapping[str, Any]) -> None:
+        """Before the job does anything: it is the one that writes to these sinks. `written` is what the checkpoint from
+        which it goes on says of each (`SinkOperator.history`). FencedError when another run has written more since."""
+        for name, sink in sinks.items():
+            sink.claim(self.place, written.get(name), self._take_over)
 
     def after_epoch(self, job: Checkpointed) -> None:
         """Publish what has become durable, and begin a checkpoint when one is due.
@@ -131,6 +166,8 @@ class Checkpoints:
             self._settle(job)
 
     def close(self) -> None:
+        if _WRITING.get(self.store.path) is self:
+            del _WRITING[self.store.path]
         self._writer.shutdown()
         self.store.close()
 

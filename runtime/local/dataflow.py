@@ -372,7 +372,7 @@ class Dataflow:
         found = [v.operator for v in self.vertices if isinstance(v.node, SinkExec)]
         return [getattr(s, "inner", s) for s in found]  # type: ignore[misc]
 
-    def _named_sinks(self) -> dict[str, SinkOperator]:
+    def named_sinks(self) -> dict[str, SinkOperator]:
         """The sinks by the name of their table; a second one of a table has a number."""
         found: dict[str, SinkOperator] = {}
         for vertex in self.vertices:
@@ -384,30 +384,33 @@ class Dataflow:
 
     def prepare(self) -> dict[str, list[Any]]:
         """Everything that was written so far is made durable but stays hidden: what has to be published, by sink."""
-        prepared = {name: sink.prepare() for name, sink in self._named_sinks().items()}
+        prepared = {name: sink.prepare() for name, sink in self.named_sinks().items()}
         return {name: [committable] for name, committable in prepared.items() if committable is not None}
 
     def publish(self, committables: Mapping[str, Sequence[Any]]) -> None:
         """Publish what was prepared; what has been published already stays as it is."""
-        sinks = self._named_sinks()
+        sinks = self.named_sinks()
         for name, prepared in committables.items():
             for committable in prepared:
                 sinks[name].publish(committable)
 
     def recover(self, committables: Mapping[str, Sequence[Any]]) -> None:
         """Before the first epoch: publish what the checkpoint had prepared, and remove what no checkpoint knows."""
-        for name, sink in self._named_sinks().items():
+        for name, sink in self.named_sinks().items():
             sink.recover(committables.get(name, ()))
 
     def histories(self) -> dict[str, Any]:
         """What each sink has written so far, by its name, of those that can take it back; after `prepare`."""
-        found = {name: sink.history() for name, sink in self._named_sinks().items()}
+        found = {name: sink.history() for name, sink in self.named_sinks().items()}
         return {name: history for name, history in found.items() if history is not None}
 
-    def take_back(self, histories: Mapping[str, Any]) -> int:
-        """After `recover`, from a checkpoint: hide what was published after it. Gives the number of files."""
-        sinks = self._named_sinks()
-        return sum(sinks[name].take_back(history) for name, history in histories.items() if name in sinks)
+    def take_back(self, histories: Mapping[str, Any], checkpoint: int) -> str | None:
+        """After `recover`, from a checkpoint: hide what was published after it. Gives what a person should know of it."""
+        sinks = self.named_sinks()
+        count = sum(sinks[name].take_back(history) for name, history in histories.items() if name in sinks)
+        files = "1 file" if count == 1 else f"{count} files"
+        again = "taken back (named .undone-... now): the rows come again"
+        return f"{files} published after checkpoint {checkpoint} {again}" if count else None
 
     def all_written(self) -> None:
         """The input has ended, and nobody has stopped the job: rows that wait for that may be shown."""

@@ -127,15 +127,14 @@ class Job:
         self._times: dict[int, tuple[frozenset[str], int]] = {}
         self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
         try:
+            if self.checkpoints is not None:
+                self.checkpoints.fence(self.dataflow.named_sinks(), {} if own is None else counts.get("written", {}))
             if restored is not None:
                 self.dataflow.restore(restored.epoch, restored.operators)
                 self.dataflow.restore_row_counts(counts.get("rows", {}))
                 self.dataflow.recover(restored.sinks)
-                if own is not None and (files := self.dataflow.take_back(counts.get("written", {}))):
-                    restored.problems.append(
-                        f"{files} {'file' if files == 1 else 'files'} published after checkpoint {own.id} taken back (named "
-                        ".undone-... now): the rows come again"
-                    )
+                if own is not None and (note := self.dataflow.take_back(counts.get("written", {}), own.id)):
+                    restored.problems.append(note)
             elif self.checkpoints is not None:
                 self.dataflow.recover({})
             for vertex in self.dataflow.vertices:

@@ -10,7 +10,7 @@ import random
 from collections import deque
 from typing import Protocol
 
-from runtime.core.errors import CheckpointError, ConnectorError
+from runtime.core.errors import CheckpointError, ConnectorError, FencedError
 from runtime.core.options import Option, Options, duration_option, float_option, int_option, text_option
 
 __all__ = ["RESTART_OPTIONS", "RestartStrategy", "may_pass", "restart_strategy"]
@@ -61,7 +61,7 @@ class RestartStrategy(Protocol):
 
 def may_pass(error: BaseException) -> bool:
     """Whether another attempt may succeed with the same input."""
-    return isinstance(error, ConnectorError | CheckpointError | OSError)
+    return isinstance(error, ConnectorError | CheckpointError | OSError) and not isinstance(error, FencedError)
 
 
 def restart_strategy(options: Options, *, checkpointed: bool) -> RestartStrategy:

@@ -12,7 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import FollowsTime, ShowsAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
+from runtime.spi.table import Fenced, FollowsTime, ShowsAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
 
 __all__ = ["SinkOperator"]
 
@@ -82,6 +82,11 @@ class SinkOperator(Operator):
     def publish(self, committable: Any) -> None:
         """Make visible what was prepared; once more changes nothing."""
         self._writer.publish(committable)
+
+    def claim(self, place: str, history: Any, take_over: bool) -> None:
+        """Before all else, with checkpoints: this run is the one that writes. See `Fenced`."""
+        if isinstance(self._writer, Fenced):
+            self._writer.claim(place, history, take_over)
 
     def recover(self, committables: Sequence[Any]) -> None:
         """Before the first epoch of a job that goes on from a checkpoint: publish what that had prepared, and remove

@@ -419,6 +419,26 @@ class TakesBack(Protocol):
 
 
 @runtime_checkable
+class Fenced(Protocol):
+    """A writer whose system remembers which run writes, by a token: so that of two runs that go on from the same
+    checkpoint, one of them from a copy, only one shows rows. Writers without this show them twice."""
+
+    def claim(self, place: str, history: Any, take_over: bool) -> None:
+        """The run becomes the one that writes: called before all else. From then on `publish` of any other run fails.
+
+        Args:
+            place: names the checkpoints of the job, and no copy of them.
+            history: what `TakesBack.history` gave for the checkpoint from which the job goes on, None when it begins
+                anew. Another run that has shown rows since then is the newest one, unless it had the same place: then
+                the job goes back, and takes back what was shown.
+            take_over: go on although another run is the newest one.
+
+        Raises FencedError when another run is the newest one; `publish` raises it when another one has become it.
+        """
+        ...
+
+
+@runtime_checkable
 class SinkTable(Protocol):
     """A table that can be written. `schema` holds the columns to write, in order."""
 

@@ -1,0 +1,170 @@
+"""Who may write into a folder for a line of runs: the fencing token of its files.
+
+    .owner-<line>-<number>    {"run": ..., "place": ..., "files": ...}
+
+A run that goes on with the line makes the token of the next number; of two that try at once one gets it. Whoever finds a
+token of a higher number than his own is no longer the owner, and shows nothing any more. `files` says how many files of
+the run were shown, so that a copy of the checkpoints can be told from the checkpoints: what it goes on from is older.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from runtime.core.errors import CheckpointError, ConnectorError, FencedError
+
+__all__ = ["LineOwner"]
+
+_ROOM = 4096
+"""A token is written over in place by one call, so it has room."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    number: int
+    run: str
+    place: str
+    files: int
+
+
+class LineOwner:
+    """The token of one run.
+
+    Args:
+        root: the folder of the table.
+        line: the line of runs.
+        run: this run.
+        place: the checkpoints of this run, which are not those of a copy.
+
+    Raises:
+        CheckpointError: E3402 `line` is no name of a line; it is part of a path.
+    """
+
+    def __init__(self, root: str, line: str, run: str, place: str) -> None:
+        if not re.fullmatch("[0-9a-f]{1,40}", line):
+            raise CheckpointError(f"the checkpoint is of a line of runs that cannot be: {line!r}", code="E3402")
+        self._root = root
+        self._line = line
+        self._run = run
+        self._place = place
+        self._number = 0
+
+    def claim(self, history: Mapping[str, Any] | None, take_over: bool) -> None:
+        """Becomes the owner; the run goes on from a checkpoint that was saved with this history (None: from nothing).
+
+        Raises:
+            FencedError: E3413 somebody else has written since that checkpoint, and `take_over` does not allow that.
+            ConnectorError: E3110 the token cannot be written.
+        """
+        while True:
+            newest = self._newest()
+            if newest is not None and not take_over and not self._follows(newest, history):
+                raise FencedError(
+                    f"{self._root} was written by another run since this checkpoint: the newest one goes on from the "
+                    f"checkpoints in {_folder(newest.place)}, this one from those in {_folder(self._place)}",
+                    hint="go on there; or write to another folder; or SET 'sqlengine.restore.take-over' = 'true', which"
+                    " hides what was written since the checkpoint, and ends the other run when it shows more",
+                )
+            self._number = 1 if newest is None else newest.number + 1
+            try:
+                made = self._make()
+            except OSError as error:
+                raise ConnectorError(f"cannot write to {self._root}: {error.strerror}", code="E3110") from error
+            if made:
+                break
+        for number, name in self._tokens():
+            if number < self._number:
+                with suppress(OSError):
+                    os.remove(os.path.join(self._root, name))
+
+    def check(self) -> None:
+        """Raises FencedError E3413 when another run has become the owner."""
+        if os.path.exists(self._path) and not os.path.exists(self._path_of(self._number + 1)):
+            return
+        newest = self._newest()
+        if newest is not None and newest.number > self._number:
+            raise FencedError(
+                f"{self._root} belongs to another run now, which goes on from the checkpoints in {_folder(newest.place)}:"
+                " this one shows nothing any more",
+                hint="end one of the two; each needs a folder of its own",
+            )
+
+    def shown(self, files: int) -> None:
+        """So many files of the run have been shown, or are about to be."""
+        with suppress(FileNotFoundError):
+            descriptor = os.open(self._path, os.O_WRONLY)
+            try:
+                os.pwrite(descriptor, self._content(files), 0)
+            finally:
+                os.close(descriptor)
+
+    @property
+    def _path(self) -> str:
+        return self._path_of(self._number)
+
+    def _path_of(self, number: int) -> str:
+        return os.path.join(self._root, f".owner-{self._line}-{number:06d}")
+
+    def _follows(self, newest: _Token, history: Mapping[str, Any] | None) -> bool:
+        """Whether a run that goes on from there goes on from all that was shown, or can know what else was."""
+        if history is None or newest.place == self._place:
+            return True
+        return history.get("run") == newest.run and newest.files <= history["runs"].get(newest.run, 0)
+
+    def _content(self, files: int) -> bytes:
+        text = json.dumps({"run": self._run, "place": self._place, "files": files})
+        return text.encode().ljust(_ROOM)
+
+    def _make(self) -> bool:
+        """Makes the token, with all that it says at once; False when it is there already."""
+        hidden = os.path.join(self._root, f".owner-{self._run}")
+        with open(hidden, "wb") as file:
+            file.write(self._content(0))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(hidden, self._path)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A file system without links: there the token may be seen for a moment before it says anything.
+            with suppress(FileExistsError), open(self._path, "xb") as file:
+                file.write(self._content(0))
+                return True
+            return False
+        finally:
+            os.remove(hidden)
+        return True
+
+    def _tokens(self) -> list[tuple[int, str]]:
+        pattern = re.compile(rf"\.owner-{re.escape(self._line)}-(\d+)")
+        with os.scandir(self._root) as entries:
+            return sorted((int(m[1]), e.name) for e in entries if (m := pattern.fullmatch(e.name)))
+
+    def _newest(self) -> _Token | None:
+        try:
+            for number, name in reversed(self._tokens()):
+                with suppress(FileNotFoundError), open(os.path.join(self._root, name), "rb") as file:
+                    return _read(number, file.read())
+        except OSError as error:
+            raise ConnectorError(f"{self._root} cannot be read: {error.strerror}", code="E3110") from error
+        return None
+
+
+def _read(number: int, data: bytes) -> _Token:
+    """A token that is damaged is nobody's, so that only who takes over goes on."""
+    try:
+        said = json.loads(data)
+        return _Token(number, str(said["run"]), str(said["place"]), int(said["files"]))
+    except (ValueError, TypeError, KeyError):
+        return _Token(number, "", "a place that cannot be read", 0)
+
+
+def _folder(place: str) -> str:
+    return place.partition("#")[0]
