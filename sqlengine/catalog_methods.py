@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from runtime.core.rooms import Room
 from sqlengine.result import Result
-from sqlengine.table_api.code import name_sql, path_sql, value_sql
-from sqlengine.table_api.table import Table
-from sqlengine.table_api.table_descriptor import TableDescriptor
+
+if TYPE_CHECKING:
+    from sqlengine.table_api.table import Table
+    from sqlengine.table_api.table_descriptor import TableDescriptor
 
 __all__ = ["CatalogMethods"]
+
+_code = Room("sqlengine.table_api.code")
+_table = Room("sqlengine.table_api.table")
+_table_descriptor = Room("sqlengine.table_api.table_descriptor")
 
 
 class CatalogMethods(ABC):
@@ -60,18 +67,18 @@ class CatalogMethods(ABC):
 
     def use_catalog(self, name: str) -> None:
         """USE CATALOG: names without a catalog are looked up there. CatalogError E1402 for one that is none."""
-        self.execute_sql(f"USE CATALOG {name_sql(name)}")
+        self.execute_sql(f"USE CATALOG {_code.name_sql(name)}")
 
     def use_database(self, name: str) -> None:
         """USE: names without a database are looked up there. CatalogError E1403 for one that is none."""
-        self.execute_sql(f"USE {path_sql(name)}")
+        self.execute_sql(f"USE {_code.path_sql(name)}")
 
     # --- what is made
 
     def create_catalog(self, name: str, options: Mapping[str, str]) -> None:
         """CREATE CATALOG WITH these options, of which 'type' says what kind of catalog it is."""
-        written = ", ".join(f"{value_sql(k)} = {value_sql(v)}" for k, v in options.items())
-        self.execute_sql(f"CREATE CATALOG {name_sql(name)} WITH ({written})")
+        written = ", ".join(f"{_code.value_sql(k)} = {_code.value_sql(v)}" for k, v in options.items())
+        self.execute_sql(f"CREATE CATALOG {_code.name_sql(name)} WITH ({written})")
 
     def create_table(self, path: str, descriptor: TableDescriptor, ignore_if_exists: bool = False) -> None:
         """CREATE TABLE as a descriptor says. CatalogError E1401 for a name that is taken."""
@@ -94,7 +101,7 @@ class CatalogMethods(ABC):
         self._drop("VIEW", path, ignore_if_not_exists)
 
     def _drop(self, kind: str, path: str, ignore: bool) -> None:
-        self.execute_sql(f"DROP {kind} {'IF EXISTS ' if ignore else ''}{path_sql(path)}")
+        self.execute_sql(f"DROP {kind} {'IF EXISTS ' if ignore else ''}{_code.path_sql(path)}")
 
     def _names(self, statement: str) -> list[str]:
         return [row[0] for row in self.execute_sql(statement)]

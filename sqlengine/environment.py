@@ -5,22 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import functools
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.core.clock import Clock
+from runtime.core.rooms import Room
 from sqlengine.information_schema import InformationSchema
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.spark_catalog import SparkCatalog
-from sqlengine.statements.settings import set_value
-from sqlengine.table_api.sql_words import ExplainDetail
 from sqlengine.table_factory import TableFactory, located
-from sqlengine.targets import TARGET
+from sqlengine.target_options import TARGET
+
+if TYPE_CHECKING:
+    from sqlengine.spark_catalog import SparkCatalog
+    from sqlengine.table_api.sql_words import ExplainDetail
 
 __all__ = ["Config", "TableEnvironment"]
+
+_settings = Room("sqlengine.statements.settings")
 
 
 class TableEnvironment(TableFactory):
@@ -61,9 +65,9 @@ class TableEnvironment(TableFactory):
         session.fresh = fresh
         if spark is not None:
             session.target.spark = spark
-            set_value(session, TARGET.key, "spark")
+            _settings.set_value(session, TARGET.key, "spark")
         for key, value in (config or {}).items():
-            set_value(session, key, str(value))
+            _settings.set_value(session, key, str(value))
         return TableEnvironment(session)
 
     def execute_sql(self, statement: str) -> Result:
@@ -137,7 +141,7 @@ class Config:
 
     def set(self, key: str, value: str) -> Config:
         """SET: give an option a value. Raises OptionError for one that it cannot have."""
-        set_value(self._session, key, str(value))
+        _settings.set_value(self._session, key, str(value))
         return self
 
     def get_local_timezone(self) -> str:

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
-from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.checkpoint.epoch_state import Restored
-from runtime.checkpoint.store import CheckpointStore, jobs_at, read_savepoint
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, text_option
+from runtime.core.rooms import Room
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
@@ -29,9 +28,12 @@ __all__ = [
     "counted_when_begun",
     "job_checkpoints",
     "job_folder",
+    "savepoint_named",
     "savepoint_to_restore",
     "state_to_restore",
 ]
+
+_store = Room("runtime.checkpoint.store")
 
 CHECKPOINT_DIR = text_option(
     "execution.checkpointing.dir", "", "the folder (or URI of an object store) where jobs save their state"
@@ -40,7 +42,7 @@ SAVEPOINT_PATH = text_option("execution.savepoint.path", "", "the savepoint from
 RECOVERY_PATH = text_option("execution.state-recovery.path", "", "Flink's newer name of execution.savepoint.path")
 _NUMBER = re.compile(r"-\d+$")
 PIPELINE_NAME = text_option("pipeline.name", "", "the name of the jobs that follow, also that of their checkpoints")
-RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME, *RESTORE_OPTIONS)
+RECOVERY_OPTIONS = (CHECKPOINT_DIR, SAVEPOINT_DIR, SAVEPOINT_PATH, RECOVERY_PATH, PIPELINE_NAME)
 
 
 def job_folder(session: Session, roots: Sequence[PhysicalNode]) -> str:
@@ -57,7 +59,7 @@ def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoi
     if not where or _in_memory(roots):
         return None
     job = job_folder(session, roots)
-    store = CheckpointStore(where, job, session.options.get(RETAINED))
+    store = _store.CheckpointStore(where, job, session.options.get(RETAINED))
     if session.fresh:
         store.clear()
     elif not session.options.get(PIPELINE_NAME) and not store.list() and savepoint_to_restore(session) is None:
@@ -72,7 +74,7 @@ def _refuse_to_repeat(session: Session, where: str, roots: Sequence[PhysicalNode
     tables, and write again what stands in those that it wrote before. Raises CheckpointError E3412."""
     written = {r.name for r in roots if isinstance(r, SinkExec)}
     mine = {_numbered(name, n) for name, count in session.job_names.items() for n in range(1, count + 1)}
-    for name, folder in sorted(jobs_at(where).items()):
+    for name, folder in sorted(_store.jobs_at(where).items()):
         before = set(_NUMBER.sub("", name).split("+"))
         if name in mine or before == written or not before & written:
             continue
@@ -102,7 +104,7 @@ def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restore
     if where and not session.fresh and not _in_memory(roots):
         name = _job_name(session, roots)
         job = _numbered(name, session.job_names[name] + 1)
-        found = CheckpointStore(where, job, session.options.get(RETAINED)).latest()
+        found = _store.CheckpointStore(where, job, session.options.get(RETAINED)).latest()
         if found is not None:
             return found
     return savepoint_to_restore(session)
@@ -110,8 +112,13 @@ def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restore
 
 def savepoint_to_restore(session: Session) -> Restored | None:
     """The savepoint that the options name."""
-    path = session.options.get(RECOVERY_PATH) or session.options.get(SAVEPOINT_PATH)
-    return read_savepoint(path) if path else None
+    path = savepoint_named(session)
+    return _store.read_savepoint(path) if path else None
+
+
+def savepoint_named(session: Session) -> str:
+    """The path of the savepoint from which INSERTs go on; empty when none is named."""
+    return session.options.get(RECOVERY_PATH) or session.options.get(SAVEPOINT_PATH)
 
 
 def _job_name(session: Session, roots: Sequence[PhysicalNode]) -> str:

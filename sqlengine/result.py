@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
-from runtime.core.errors import SqlEngineError, UnsupportedError
+from runtime.core.errors import SqlEngineError, SqlEngineWarning, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from runtime.kernels.hash_index import HashIndex
@@ -23,22 +24,22 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
-from runtime.spark.frame import frame_of
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result, table_text
 from sqlengine.following import Listener, Turns
-from sqlengine.job_client import JobClient
-from sqlengine.notebook import SHOWN_ROWS, LiveTable, batch_html, show_live, shows_in_place
 from sqlengine.rows import Row, python_values
 
 if TYPE_CHECKING:
     from sqlengine.async_items import AsyncItems
+    from sqlengine.job_client import JobClient
+    from sqlengine.notebook import LiveTable
 
 __all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
 
-
-class SqlEngineWarning(UserWarning):
-    """A statement was carried out, and something else has happened that somebody should know."""
+_async_items = Room("sqlengine.async_items")
+_frame = Room("runtime.spark.frame")
+_job_client = Room("sqlengine.job_client")
+_notebook = Room("sqlengine.notebook")
 
 
 class Result:
@@ -192,10 +193,8 @@ class Result:
 
     def rows_async(self) -> AsyncItems[list[Row]]:
         """`rows` for asyncio. Leaving the loop stops the query."""
-        # Loaded here: whoever only imports the engine shall not wait for asyncio.
-        items: type[AsyncItems[list[Row]]] = importlib.import_module("sqlengine.async_items").AsyncItems
         reader = object()
-        return items(self._rows(reader), lambda: self._stop(reader))
+        return _async_items.AsyncItems(self._rows(reader), lambda: self._stop(reader))
 
     def __aiter__(self) -> AsyncRows:
         """`collect` for asyncio: `async for row in result`. Leaving the loop stops the query."""
@@ -230,7 +229,7 @@ class Result:
 
     def to_spark(self, session: Any = None) -> Any:
         """`to_arrow` as a DataFrame of PySpark, of a session, the active one, or a new one; needs pyspark."""
-        return frame_of(self.to_arrow(), session)
+        return _frame.frame_of(self.to_arrow(), session)
 
     def to_changelog(self) -> Iterator[pa.RecordBatch]:
         """The changes, a record batch for each epoch that changed something: a column `op` with the row kind (`+I`,
@@ -271,7 +270,7 @@ class Result:
             return f"<pre>{html.escape(text)}</pre>"
         if self.is_query and self.bounded:
             self.keep()
-        return batch_html(self.folded(), self.schema)
+        return _notebook.batch_html(self.folded(), self.schema)
 
     def keep(self) -> Result:
         """Read the rows of a query whose input ends, and keep them: from now on they may be read again and again. Raises
@@ -292,8 +291,8 @@ class Result:
         """In a notebook: rows, or, for a query whose input has no end, a table that follows it until `cancel`. IPython in
         a terminal cannot replace what it has shown: there changes are printed as they come, until Ctrl-C."""
         if self.is_query and not self.bounded:
-            if shows_in_place():
-                self._live = self._live or show_live(self)
+            if _notebook.shows_in_place():
+                self._live = self._live or _notebook.show_live(self)
             else:
                 with contextlib.suppress(KeyboardInterrupt):
                     self.print()
@@ -303,7 +302,7 @@ class Result:
         shown = self._repr_html_()
         text = self._text_alone()
         if text is None:
-            text = "".join(table_text(self.folded(), self.schema, self.time_zone, SHOWN_ROWS)).rstrip("\n")
+            text = "".join(table_text(self.folded(), self.schema, self.time_zone, _notebook.SHOWN_ROWS)).rstrip("\n")
         display({"text/html": shown, "text/plain": text}, raw=True)
 
     def get_result_kind(self) -> ResultKind:
@@ -344,7 +343,7 @@ class Result:
 
     def get_job_client(self) -> JobClient | None:
         """The handle of the job, None where none runs: its status, `cancel`, savepoints."""
-        return None if self.job is None else JobClient(self.job, self.savepoint_folder)
+        return None if self.job is None else _job_client.JobClient(self.job, self.savepoint_folder)
 
     @property
     def is_running(self) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 
-from pyarrow.fs import FileSystem, FileType
-
 from runtime.core.options import text_option
+from runtime.core.rooms import Room
 
 __all__ = ["SAVEPOINT_DIR", "next_savepoint", "savepoint_exists"]
+
+_fs = Room("pyarrow.fs")
 
 SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the folder where savepoints go")
 
@@ -17,8 +18,8 @@ SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the fo
 def savepoint_exists(path: str) -> bool:
     """Whether there is something at a path (a folder or a URI) already."""
     if "://" in path:
-        filesystem, at = FileSystem.from_uri(path)
-        return filesystem.get_file_info(at).type is not FileType.NotFound
+        filesystem, at = _fs.FileSystem.from_uri(path)
+        return filesystem.get_file_info(at).type is not _fs.FileType.NotFound
     return os.path.lexists(os.path.expanduser(path))
 
 

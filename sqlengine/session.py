@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
 from runtime.core.options import Options, bool_option, text_option
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import builtin_functions
@@ -44,14 +46,15 @@ from sqlengine.catalog.objects import (
     OpenTable,
     PhysicalColumn,
 )
-from sqlengine.information_schema import INFORMATION_SCHEMA, InformationSchema
 from sqlengine.jobs import Jobs
 from sqlengine.memory_options import check_hinted, is_append_only
 from sqlengine.open_views import stands_for_view
-from sqlengine.system_tables import SystemTables
 from sqlengine.targets import JobTarget
 from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
+
+if TYPE_CHECKING:
+    from sqlengine.information_schema import InformationSchema
 
 __all__ = [
     "DYNAMIC_OPTIONS",
@@ -64,6 +67,9 @@ __all__ = [
     "physical_schema",
     "time_zone_name",
 ]
+
+_system_tables = Room("sqlengine.system_tables")
+_information_schema = Room("sqlengine.information_schema")
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 RUNTIME_MODE = text_option(
@@ -293,17 +299,17 @@ class Session:
     def information_table(self, path: tuple[str, ...], span: Span | None, here: str | None = None) -> OpenTable | None:
         """A table of `information_schema`, of the catalog `here` when the path names none; None for another path, also
         where a database of the user's has that name."""
-        if self.information is None or len(path) not in (2, 3) or path[-2] != INFORMATION_SCHEMA:
+        if self.information is None or len(path) not in (2, 3) or path[-2] != _information_schema.INFORMATION_SCHEMA:
             return None
         if self.catalogs.find(self.catalogs.qualify(path)) is not None:
             return None
         catalog = path[0] if len(path) == 3 else here or self.catalogs.current_catalog
         schema, rows = self.information.open(catalog, path[-1], span)
-        return _finished(ObjectPath(catalog, INFORMATION_SCHEMA, path[-1]), schema, rows)
+        return _finished(ObjectPath(catalog, _information_schema.INFORMATION_SCHEMA, path[-1]), schema, rows)
 
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
-        system = SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
+        system = _system_tables.SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
         schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 

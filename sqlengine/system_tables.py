@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from runtime.checkpoint.store import read_savepoint
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
 from runtime.local.job import Job
@@ -30,6 +30,8 @@ from runtime.state.table import OWNER, SLOT
 from sqlengine.jobs import Jobs, RunningJob
 
 __all__ = ["SystemTables"]
+
+_store = Room("runtime.checkpoint.store")
 
 OPERATORS = Schema.of(
     ("job", STRING),
@@ -171,7 +173,7 @@ class SystemTables:
             saved = _between_epochs(job, running, lambda: _saved(job))
         elif "/" in name:
             with pointing_at(span):
-                restored = read_savepoint(name)
+                restored = _store.read_savepoint(name)
             saved = {
                 uid: {t: [task[t] for task in state.tasks if t in task] for task in state.tasks for t in task}
                 for uid, state in restored.operators.items()

@@ -6,43 +6,52 @@ import itertools
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
 from runtime.core.cancellation import Stopped
 from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from runtime.spark.frame import FrameSource, is_frame, sample_of
 from runtime.spi.table import SourceTable
-from sqlengine.bind.aggregate_calls import aggregate_calls
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
 from sqlengine.planning import object_schema, query_schema
-from sqlengine.python_input import Input
-from sqlengine.python_inputs import InputOptions, create_input
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.session import PYTHON_DATABASE, Session
-from sqlengine.spark_frames import Declared, Frames
 from sqlengine.statements.dispatch import execute
-from sqlengine.statements.explain import plan_text
-from sqlengine.statements.functions import register, unregister
 from sqlengine.statements.queries import DML_SYNC
-from sqlengine.table_api.code import Code, Mark, compose, located_in_python, name_sql, path_sql
-from sqlengine.table_api.given import wanted
-from sqlengine.table_api.python_data import arrow_of_frame
-from sqlengine.table_api.python_data import elements as table_of_elements
-from sqlengine.table_api.query import Query
-from sqlengine.table_api.statement_set import StatementSet
-from sqlengine.table_api.table import Table
-from sqlengine.table_api.table_descriptor import TableDescriptor
+
+if TYPE_CHECKING:
+    from sqlengine.python_input import Input
+    from sqlengine.spark_frames import Frames
+    from sqlengine.table_api.code import Code
+    from sqlengine.table_api.statement_set import StatementSet
+    from sqlengine.table_api.table import Table
+    from sqlengine.table_api.table_descriptor import TableDescriptor
 
 __all__ = ["TableFactory", "located"]
+
+_frame = Room("runtime.spark.frame")
+_spark_frames = Room("sqlengine.spark_frames")
+_python_inputs = Room("sqlengine.python_inputs")
+_python_input = Room("sqlengine.python_input")
+_code = Room("sqlengine.table_api.code")
+_given = Room("sqlengine.table_api.given")
+_python_data = Room("sqlengine.table_api.python_data")
+_query = Room("sqlengine.table_api.query")
+_statement_set = Room("sqlengine.table_api.statement_set")
+_table = Room("sqlengine.table_api.table")
+_table_descriptor = Room("sqlengine.table_api.table_descriptor")
+_aggregate_calls = Room("sqlengine.bind.aggregate_calls")
+_explain_room = Room("sqlengine.statements.explain")
+_functions = Room("sqlengine.statements.functions")
 
 Locate = Callable[[SqlEngineError], SqlEngineError]
 _numbers = itertools.count(1)
@@ -62,18 +71,18 @@ class TableFactory(CatalogMethods):
 
         Raises BindError E1202 for a name that is none.
         """
-        wanted("from_path", "the name of a table", path, str, 't_env.from_path("orders")')
-        query, operation = Query(Code.atom(path_sql(path), "")), f'from_path("{path}")'
+        _given.wanted("from_path", "the name of a table", path, str, 't_env.from_path("orders")')
+        query, operation = _query.Query(_code.Code.atom(_code.path_sql(path), "")), f'from_path("{path}")'
         try:
-            return Table(self._engine, query, operation)
+            return _table.Table(self._engine, query, operation)
         except UnsupportedError as error:
             if error.code != "E1628":
                 raise
         # Only a temporal join can read it.
-        named = parse_statement(f"DESCRIBE {path_sql(path)}")
+        named = parse_statement(f"DESCRIBE {_code.path_sql(path)}")
         assert isinstance(named, st.Describe) and named.name is not None
         found = self.__session.catalogs.get(named.name.parts)
-        return Table(self._engine, query, operation, schema=object_schema(self.__session, found))
+        return _table.Table(self._engine, query, operation, schema=object_schema(self.__session, found))
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
         """A table of a connector, without a name: a temporary table of which nobody else knows."""
@@ -92,7 +101,7 @@ class TableFactory(CatalogMethods):
             )
         inner = statement.query.span
         text = query if inner is None else query[inner.start : inner.end]
-        return Table(self._engine, Query(whole=_as_python(text)), text)
+        return _table.Table(self._engine, _query.Query(whole=_as_python(text)), text)
 
     def from_elements(self, elements: Sequence[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Python rows as a table: tuples, dicts, or single values.
@@ -108,28 +117,30 @@ class TableFactory(CatalogMethods):
         Raises TypeMismatchError E1325 for rows that do not fit.
         """
         del verify_schema
-        return self._of_arrow(*table_of_elements(elements, schema), "from_elements")
+        return self._of_arrow(*_python_data.elements(elements, schema), "from_elements")
 
     def from_arrow(self, rows: Any, schema: Any = None) -> Table:
         """An Arrow table, record batch or reader as a table; nothing is copied where the types are ours already."""
-        return self._of_arrow(*arrow_of_frame(rows, schema), "from_arrow")
+        return self._of_arrow(*_python_data.arrow_of_frame(rows, schema), "from_arrow")
 
     def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
         """A pandas DataFrame as a table; its index is left out. `splits_num` is accepted for programs of PyFlink and
         means nothing: the frame is read as it is."""
         del splits_num
         rows = pa.Table.from_pandas(pdf, preserve_index=False).replace_schema_metadata(None)
-        return self._of_arrow(*arrow_of_frame(rows, schema), "from_pandas")
+        return self._of_arrow(*_python_data.arrow_of_frame(rows, schema), "from_pandas")
 
     def from_polars(self, frame: Any, schema: Any = None) -> Table:
         """A polars DataFrame as a table."""
-        return self._of_arrow(*arrow_of_frame(frame.to_arrow(), schema), "from_polars")
+        return self._of_arrow(*_python_data.arrow_of_frame(frame.to_arrow(), schema), "from_polars")
 
     def from_spark(self, frame: Any) -> Table:
         """A DataFrame of PySpark as a table, batch or streaming: Spark reads it, with the columns, simple filters and
         limits that a query needs. The types are Spark's; a streaming one is a table without an end."""
-        schema, _ = arrow_of_frame(sample_of(frame), None)
-        source = FrameSource("from_spark", schema, frame, lambda rows: arrow_of_frame(rows, None)[1])
+        schema, _ = _python_data.arrow_of_frame(_frame.sample_of(frame), None)
+        source = _frame.FrameSource(
+            "from_spark", schema, frame, lambda rows: _python_data.arrow_of_frame(rows, None)[1]
+        )
         return self.from_source(source, "from_spark")
 
     def from_source(self, source: SourceTable, name: str = "source") -> Table:
@@ -138,8 +149,8 @@ class TableFactory(CatalogMethods):
         self.__session.python_tables[number] = source
         key = _Kept(number)
         weakref.finalize(key, self.__session.python_tables.pop, number, None)
-        where = f"{name_sql(PYTHON_DATABASE)}.{name_sql(number)}"
-        return Table(self._engine, Query(Code(where)), f"{name}(...)", (key,))
+        where = f"{_code.name_sql(PYTHON_DATABASE)}.{_code.name_sql(number)}"
+        return _table.Table(self._engine, _query.Query(_code.Code(where)), f"{name}(...)", (key,))
 
     def create_input(
         self,
@@ -167,7 +178,9 @@ class TableFactory(CatalogMethods):
         Raises OptionError E1511 for a mode that is none or that the schema does not fit; errors as of CREATE TABLE.
         """
         self._check_open()
-        return create_input(self.__session, name, schema, InputOptions(rowtime, changelog_mode, capacity, keep))
+        return _python_inputs.create_input(
+            self.__session, name, schema, _python_inputs.InputOptions(rowtime, changelog_mode, capacity, keep)
+        )
 
     def _of_arrow(self, schema: Schema, rows: pa.Table, name: str) -> Table:
         return self.from_source(TableSnapshot(name, schema, rows), name)
@@ -196,8 +209,8 @@ class TableFactory(CatalogMethods):
 
         Raises UnsupportedError E1631 for these with anything but a DataFrame.
         """
-        declared = Declared(schema, rowtime, watermark, tuple(primary_key), checkpoint)
-        if declared and not is_frame(table):
+        declared = _spark_frames.Declared(schema, rowtime, watermark, tuple(primary_key), checkpoint)
+        if declared and not _frame.is_frame(table):
             raise UnsupportedError(
                 "schema, rowtime, watermark, primary_key and checkpoint can be declared with a DataFrame of PySpark only",
                 code="E1631",
@@ -205,27 +218,29 @@ class TableFactory(CatalogMethods):
             )
         if declared:
             if self._frames is None:
-                self._frames = Frames()
+                self._frames = _spark_frames.Frames()
                 self.__session.registry.connectors.add(self._frames.connector())
-            statement = self._frames.statement(path_sql(path), table, declared)
-            self._engine.run(Code(statement), f'create_temporary_view("{path}")')
+            statement = self._frames.statement(_code.path_sql(path), table, declared)
+            self._engine.run(_code.Code(statement), f'create_temporary_view("{path}")')
             return
-        if is_frame(table):
+        if _frame.is_frame(table):
             table = self.from_spark(table)
-        wanted("create_temporary_view", "a table", table, Table, 'of SQL: t_env.sql_query("SELECT ..")')
-        self._engine.run(compose([f"CREATE TEMPORARY VIEW {path_sql(path)} AS ", table.query.code]), table.operation)
+        _given.wanted("create_temporary_view", "a table", table, _table.Table, 'of SQL: t_env.sql_query("SELECT ..")')
+        self._engine.run(
+            _code.compose([f"CREATE TEMPORARY VIEW {_code.path_sql(path)} AS ", table.query.code]), table.operation
+        )
         self._kept.append(table.keeps)
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> None:
         """CREATE VIEW: give a table a name that its catalog keeps. One of rows that Python has given lives as long as
         this environment."""
         words = "CREATE VIEW IF NOT EXISTS" if ignore_if_exists else "CREATE VIEW"
-        self._engine.run(compose([f"{words} {path_sql(view_path)} AS ", table.query.code]), table.operation)
+        self._engine.run(_code.compose([f"{words} {_code.path_sql(view_path)} AS ", table.query.code]), table.operation)
         self._kept.append(table.keeps)
 
     def drop_temporary_view(self, path: str) -> None:
         """Forget such a name."""
-        self._engine.run(Code(f"DROP TEMPORARY VIEW {path_sql(path)}"), f'drop_temporary_view("{path}")')
+        self._engine.run(_code.Code(f"DROP TEMPORARY VIEW {_code.path_sql(path)}"), f'drop_temporary_view("{path}")')
 
     def list_temporary_tables(self) -> list[str]:
         """The temporary tables and views of the current database."""
@@ -244,19 +259,19 @@ class TableFactory(CatalogMethods):
 
         Raises CatalogError E1441 for a name that a function of the engine has.
         """
-        register(self.__session, name, function)
+        _functions.register(self.__session, name, function)
 
     def create_temporary_function(self, path: str, function: Any) -> None:
         """The same: functions are known by their name alone, in every database."""
-        register(self.__session, path.rpartition(".")[2], function)
+        _functions.register(self.__session, path.rpartition(".")[2], function)
 
     def drop_temporary_system_function(self, name: str) -> bool:
         """Forget a function; tells whether there was one."""
-        return unregister(self.__session, name, if_exists=True)
+        return _functions.unregister(self.__session, name, if_exists=True)
 
     def drop_temporary_function(self, path: str) -> bool:
         """The same."""
-        return unregister(self.__session, path.rpartition(".")[2], if_exists=True)
+        return _functions.unregister(self.__session, path.rpartition(".")[2], if_exists=True)
 
     def drop_function(self, path: str) -> bool:
         """The same."""
@@ -268,7 +283,7 @@ class TableFactory(CatalogMethods):
 
     def create_statement_set(self) -> StatementSet:
         """Collect INSERTs that run as one job, so that what they have in common is computed once."""
-        return StatementSet(self._engine)
+        return _statement_set.StatementSet(self._engine)
 
     def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
         self._check_open()
@@ -312,12 +327,12 @@ class TableFactory(CatalogMethods):
             parsed = parse_statement(text)
             inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
             with self.__session.views.lock:
-                return plan_text(inner, self.__session, tuple(d.upper() for d in details))
+                return _explain_room.plan_text(inner, self.__session, tuple(d.upper() for d in details))
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
 
     def _aggregates(self, text: str) -> list[Span]:
-        return aggregate_calls(text, self.__session.functions)
+        return _aggregate_calls.aggregate_calls(text, self.__session.functions)
 
     def _schema(self, text: str) -> Schema:
         statement = parse_statement(text)
@@ -336,11 +351,11 @@ class _SqlEngine:
         try:
             return self._environment._schema(code.sql)
         except SqlEngineError as error:
-            raise located_in_python(error, code, operation) from error.__cause__
+            raise _code.located_in_python(error, code, operation) from error.__cause__
 
     def run(self, code: Code, operation: str) -> Result:
         def locate(error: SqlEngineError) -> SqlEngineError:
-            return located_in_python(error, code, operation)
+            return _code.located_in_python(error, code, operation)
 
         try:
             statement = parse_statement(code.sql)
@@ -349,13 +364,17 @@ class _SqlEngine:
         return self._environment._run(statement, code.sql, locate)
 
     def explain(self, code: Code, operation: str, details: Sequence[str]) -> str:
-        return self._environment._explain(code.sql, details, lambda e: located_in_python(e, code, operation))
+        return self._environment._explain(code.sql, details, lambda e: _code.located_in_python(e, code, operation))
 
     def target(self, table: str | TableDescriptor) -> str:
         if isinstance(table, str):
             return table
-        wanted(
-            "an INSERT", "the name of a table", table, TableDescriptor, 'execute_insert("totals"), or a TableDescriptor'
+        _given.wanted(
+            "an INSERT",
+            "the name of a table",
+            table,
+            _table_descriptor.TableDescriptor,
+            'execute_insert("totals"), or a TableDescriptor',
         )
         name = f"descriptor_{next(_numbers)}"
         self._environment.create_temporary_table(name, table)
@@ -374,7 +393,7 @@ class _Kept:
 
 def _as_python(text: str) -> Code:
     """SQL text whose places are its own."""
-    return Code(text, text, (Mark(0, len(text), text, 0, len(text)),))
+    return _code.Code(text, text, (_code.Mark(0, len(text), text, 0, len(text)),))
 
 
 def located(error: SqlEngineError, text: str) -> SqlEngineError:

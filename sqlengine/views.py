@@ -14,14 +14,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from connectors.memory import MemoryTable
+from connectors.values.constants import ConstantTable
 from runtime.core.cancellation import Stopped
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
+from runtime.core.node import node_fields
 from runtime.local.job import Job
+from runtime.plan import nodes as p
+from runtime.plan.nodes import PhysicalNode
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.jobs import log_failure
 from sqlengine.turns import TurnLock
 
-__all__ = ["MaintainedView", "Views", "reads_outside"]
+__all__ = ["MaintainedView", "Views", "follows_time", "reads_outside"]
 
 IDLE_WAIT_SECONDS = 0.02
 
@@ -36,6 +40,8 @@ class MaintainedView:
     inputs: frozenset[ObjectPath]
     failure: SqlEngineError | None = None
     ended: bool = False
+    follows_time: bool = True
+    """Whether its answer may change with processing time alone: then every statement is an epoch of it."""
     told: bool = False
     """Whether somebody was told of the failure."""
     contents: MemoryTable | None = None
@@ -139,7 +145,7 @@ class Views:
                 while not view.ended and view.job.waiting:
                     view.advance(waiting_only=True)
             else:
-                while view.advance():
+                while (view.follows_time or view.job.waiting) and view.advance():
                     pass
 
     def tick(self) -> None:
@@ -218,4 +224,33 @@ def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:
 
 def reads_outside(job: Job) -> bool:
     """Whether some source of a job is not a table in memory."""
-    return any(not isinstance(source.table, MemoryTable) for source in job.dataflow.sources)
+    return any(not isinstance(source.table, MemoryTable | ConstantTable) for source in job.dataflow.sources)
+
+
+_TIMELESS = (
+    p.SourceExec,
+    p.ValuesExec,
+    p.CalcExec,
+    p.UnionExec,
+    p.ExpandExec,
+    p.GroupAggregateExec,
+    p.HashJoinExec,
+    p.TopNExec,
+    p.DeduplicateExec,
+    p.SetOperationExec,
+    p.UnnestExec,
+    p.ChangelogNormalizeExec,
+    p.DropUpdateBeforeExec,
+    p.SinkExec,
+)
+"""What changes nothing in an epoch without input, as long as no state is forgotten with time."""
+
+
+def follows_time(job: Job) -> bool:
+    """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
+    operator that waits."""
+    return any(not isinstance(v.node, _TIMELESS) or _expires(v.node) for v in job.dataflow.vertices)
+
+
+def _expires(node: PhysicalNode) -> bool:
+    return any(f.name.endswith("ttl") and getattr(node, f.name) for f in node_fields(node))

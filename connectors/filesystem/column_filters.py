@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from runtime.core.changelog import plain_column
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
-from runtime.expr.nodes import Call, Expr, InList, InputRef, Literal
+from runtime.expr.nodes import Call, Constants, Expr, InList, InputRef, Literal
 
 __all__ = ["ColumnFilter", "may_hold", "passing", "take_filters"]
 
@@ -99,10 +99,18 @@ def _read(expression: Expr, schema: Schema) -> ColumnFilter | None:
         case Call(function="IS NULL" | "IS NOT NULL" as name, args=(InputRef() as ref,)):
             return ColumnFilter(schema[ref.index].name, name.lower(), (), schema[ref.index].type)
         case InList(value=InputRef() as ref, items=items):
-            constants = tuple(i for i in items if isinstance(i, Literal))
-            return _comparison(ref, "in", constants, schema) if len(constants) == len(items) else None
+            constants = [_literals(item) for item in items]
+            if any(c is None for c in constants):
+                return None
+            return _comparison(ref, "in", tuple(c for one in constants for c in one or ()), schema)
         case _:
             return None
+
+
+def _literals(item: Expr) -> list[Literal] | None:
+    if isinstance(item, Constants):
+        return [Literal(value, item.type) for value in item.values]
+    return [item] if isinstance(item, Literal) else None
 
 
 def _comparison(ref: InputRef, operator: str, constants: tuple[Literal, ...], schema: Schema) -> ColumnFilter | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from planner.cost.positions import position_of
 from runtime.expr.analysis import columns_of
-from runtime.expr.nodes import Call, ColumnRef, Expr, InList, Literal
+from runtime.expr.nodes import Call, ColumnRef, Constants, Expr, InList, Literal
 
 __all__ = ["Known", "selectivity"]
 
@@ -65,9 +65,13 @@ def selectivity(predicate: Expr, distinct: Distinct, known: Facts = lambda colum
         case Call(function="IS NOT NULL", args=(arg,)):
             return 1 - _nulls(arg, known)
         case InList(value=value, items=items):
-            return _present((value,), known) * min(1.0, len(items) / _values(value, distinct))
+            return _present((value,), known) * min(1.0, _count(items) / _values(value, distinct))
         case _:
             return _UNKNOWN
+
+
+def _count(items: tuple[Expr, ...]) -> int:
+    return sum(len(i.values) if isinstance(i, Constants) else 1 for i in items)
 
 
 def _all_of(parts: Iterable[Expr], distinct: Distinct, known: Facts) -> float:

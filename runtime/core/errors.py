@@ -26,6 +26,7 @@ __all__ = [
     "Span",
     "SparkError",
     "SqlEngineError",
+    "SqlEngineWarning",
     "SqlSyntaxError",
     "StateBackendError",
     "TypeMismatchError",
@@ -48,6 +49,10 @@ class Span:
 
     def shift(self, by: int) -> Span:
         return Span(self.start + by, self.end + by)
+
+
+class SqlEngineWarning(UserWarning):
+    """A statement was carried out, and something else has happened that somebody should know."""
 
 
 class SqlEngineError(Exception):

@@ -25,13 +25,25 @@ from runtime.eval.coded import few_values, spread, text_parts
 from runtime.eval.context import BatchContext
 from runtime.eval.duckdb_calls import DuckCall, evaluate_in_duckdb
 from runtime.eval.frame import Frame
-from runtime.eval.in_list import in_list
+from runtime.eval.in_list import ConstantSet, in_list
 from runtime.eval.literal import literal_scalar
 from runtime.expr.analysis import can_fail, is_deterministic, is_true
 from runtime.expr.cast import cast_array
 from runtime.expr.columns import as_array
 from runtime.expr.function import FunctionRegistry, ScalarFunction, Value
-from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Lambda, LambdaVariable, Literal, children
+from runtime.expr.nodes import (
+    Call,
+    Case,
+    Cast,
+    Constants,
+    Expr,
+    InList,
+    InputRef,
+    Lambda,
+    LambdaVariable,
+    Literal,
+    children,
+)
 
 __all__ = ["BatchContext", "Evaluator", "LambdaValue", "Stage"]
 
@@ -61,6 +73,7 @@ class _Compiled:
     def __init__(self, expressions: Sequence[Expr], functions: FunctionRegistry) -> None:
         self.functions = functions
         self._literals: dict[Literal, pa.Scalar] = {}
+        self._constants: dict[Constants, ConstantSet] = {}
         self._can_fail: dict[Expr, bool] = {}
         self._levels: dict[tuple[tuple[Expr, ...], frozenset[Expr]], list[list[Call]]] = {}
         self._parts: dict[tuple[Expr, ...], dict[Expr, int]] = {}
@@ -70,7 +83,7 @@ class _Compiled:
         self._shared = frozenset(e for e, n in counts.items() if n > 1 and is_deterministic(e, functions))
 
     def _count(self, expr: Expr, counts: Counter[Expr]) -> None:
-        if isinstance(expr, (Literal, InputRef, LambdaVariable, Lambda)):
+        if isinstance(expr, (Literal, Constants, InputRef, LambdaVariable, Lambda)):
             # The body of a lambda has other rows; its parts are never shared with the outside.
             return
         counts[expr] += 1
@@ -214,9 +227,17 @@ class _Compiled:
             case Case():
                 return guarded.plain_case(expr, frame, self)
             case InList(value=value, items=items):
-                return in_list(self.value(value, frame), [self.value(i, frame) for i in items], frame.num_rows)
+                return in_list(self.value(value, frame), [self._item(i, frame) for i in items], frame.num_rows)
             case _:
                 raise InternalError(f"a {type(expr).__name__} expression cannot be evaluated on rows")
+
+    def _item(self, item: Expr, frame: Frame) -> Value | ConstantSet:
+        if not isinstance(item, Constants):
+            return self.value(item, frame)
+        known = self._constants.get(item)
+        if known is None:
+            known = self._constants[item] = ConstantSet.of(item)
+        return known
 
     def _call(self, call: Call, frame: Frame) -> Value:
         evaluate = self._function(call).evaluate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,12 +10,17 @@ import pyarrow as pa
 from runtime.core.types import INT, DataType, TypeRoot
 from runtime.expr.nodes import Literal
 
-__all__ = ["literal_scalar"]
+__all__ = ["literal_array", "literal_scalar"]
 
 
 def literal_scalar(literal: Literal) -> pa.Scalar:
     """The scalar of a literal. Timestamps above precision 6 may be given as the stored integer of nanoseconds."""
     return pa.scalar(_plain(literal.value, literal.type), literal.type.arrow)
+
+
+def literal_array(values: Sequence[Any], type_: DataType) -> pa.Array:
+    """Values as in `Literal` as a column."""
+    return pa.array([_plain(v, type_) for v in values] if type_.is_nested else values, type_.arrow)
 
 
 def _plain(value: Any, type_: DataType) -> Any:

@@ -17,6 +17,7 @@ from runtime.expr.nodes import (
     Case,
     Cast,
     ColumnRef,
+    Constants,
     Expr,
     InList,
     InputRef,
@@ -65,6 +66,7 @@ _POSTFIX = frozenset(
     }
 )
 _TIGHT = 9
+_SHOWN_CONSTANTS = 20
 
 
 def show(expr: Expr, name: Callable[[Expr], str | None] | None = None) -> str:
@@ -106,6 +108,10 @@ class _Shower:
                 return f"${index}", _TIGHT
             case Literal():
                 return show_literal(expr.value, expr.type), _TIGHT
+            case Constants(values=values, type=type_):
+                shown = ", ".join(show_literal(v, type_) for v in values[:_SHOWN_CONSTANTS])
+                more = len(values) - _SHOWN_CONSTANTS
+                return (f"{shown}, .. {more} more" if more > 0 else shown), _TIGHT
             case Call():
                 return self._call(expr)
             case Cast(value=value, type=type_, safe=safe):

@@ -24,6 +24,7 @@ __all__ = [
     "Cast",
     "Column",
     "ColumnRef",
+    "Constants",
     "Expr",
     "Frame",
     "FrameBound",
@@ -146,6 +147,15 @@ class Case(Expr):
 
     branches: tuple[tuple[Expr, Expr], ...]
     otherwise: Expr
+    type: DataType
+
+
+@node
+class Constants(Expr):
+    """Many constants of one type, each as in `Literal`, as an item of `InList`: a list of thousands is one part of an
+    expression, not thousands."""
+
+    values: tuple[Any, ...]
     type: DataType
 
 

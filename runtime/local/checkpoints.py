@@ -20,15 +20,17 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
-from runtime.checkpoint.compatibility import TAKE_OVER
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
-from runtime.checkpoint.store import CheckpointStore
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, duration_option, int_option
+from runtime.core.rooms import Room
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.store import CheckpointStore
 
 __all__ = [
     "CHECKPOINT_OPTIONS",
@@ -39,6 +41,10 @@ __all__ = [
     "Checkpointed",
     "Checkpoints",
 ]
+
+compatibility = Room("runtime.checkpoint.compatibility")
+store = Room("runtime.checkpoint.store")
+"""What reads and writes checkpoints, for jobs that have some."""
 
 INTERVAL = duration_option(
     "execution.checkpointing.interval", 0, "how often a job saves its state; 0 is only when it stops"
@@ -100,7 +106,7 @@ class Checkpoints:
         self.store = store
         self._interval = options.get(INTERVAL)
         self._min_pause = options.get(MIN_PAUSE)
-        self._take_over = options.get(TAKE_OVER)
+        self._take_over = options.get(compatibility.TAKE_OVER)
         self._tolerable = options.get(TOLERABLE_FAILURES)
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoints", initializer=_give_way)

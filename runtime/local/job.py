@@ -11,16 +11,14 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from runtime.checkpoint.compatibility import resume
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
-from runtime.checkpoint.store import write_savepoint
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import PlanningError
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
-from runtime.local.checkpoints import Checkpoints
+from runtime.local.checkpoints import Checkpoints, compatibility, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.profile import PROFILE, Profile
@@ -107,7 +105,7 @@ class Job:
         own = self.checkpoints.latest() if self.checkpoints is not None else None
         restored = own or self._savepoint
         if restored is not None:
-            restored = resume(restored, self._roots, settings.options, settings.time_zone)
+            restored = compatibility.resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
         counts: Mapping[str, Any] = {} if restored is None else restored.counts
@@ -407,7 +405,8 @@ class Job:
             self.checkpoints.now(self)
         self.publish(self.dataflow.prepare())
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
-        info = write_savepoint(path, self._state(self.dataflow.image(), self.dataflow.prepare(), False), self.name)
+        state = self._state(self.dataflow.image(), self.dataflow.prepare(), False)
+        info = store.write_savepoint(path, state, self.name)
         if stop:
             self.stopped_with_savepoint = True
             self.cancellation.request()

@@ -6,14 +6,16 @@ look at every call makes a job slower, so it is done when asked for.
 
 from __future__ import annotations
 
-import cProfile
 import os
-import pstats
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from runtime.core.options import bool_option
+from runtime.core.rooms import Room
 from runtime.local.dataflow import Vertex
+
+_cprofile = Room("cProfile")
+_pstats = Room("pstats")
 
 __all__ = ["PROFILE", "Profile"]
 
@@ -27,7 +29,7 @@ class Profile:
     """Gathers what happens inside of `running` on the calling thread."""
 
     def __init__(self) -> None:
-        self._calls = cProfile.Profile()
+        self._calls = _cprofile.Profile()
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -52,7 +54,7 @@ class Profile:
 
     def _kernels(self) -> list[tuple[float, int, str]]:
         self._calls.create_stats()
-        figures = pstats.Stats(self._calls).stats  # type: ignore[attr-defined]
+        figures = _pstats.Stats(self._calls).stats  # type: ignore[attr-defined]
         found = [(own, calls, _kernel(*where)) for where, (_, calls, own, _, _) in figures.items()]
         return sorted(found, reverse=True)[:_KERNELS]
 

@@ -75,6 +75,7 @@ class _OpenSplit:
     reader: SourceReader
     last_row_at: int
     timed: TellsTime | None
+    told: TellsWaiting | None
 
 
 class Pace:
@@ -162,6 +163,7 @@ class SourceInputs:
         self._pace = Pace(0 if isinstance(node.table, FollowsStatements) else rows_per_second, clock)
         in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
         self._may_read_ahead = not in_real_time and node.alignment is None
+        self._in_shares = isinstance(node.table, GrowsInParts)
         self._ahead: Future[SourceInput] | None = None
         self._side_by_side = node.alignment is not None and node.mode.is_append_only
         self._marks: Mapping[str, int] = {}
@@ -262,7 +264,7 @@ class SourceInputs:
     @property
     def waiting(self) -> bool:
         """Whether there is more of what statements of the session have changed."""
-        return any(isinstance(o.reader, TellsWaiting) and o.reader.waiting for o in self._open)
+        return any(o.told is not None and o.told.waiting for o in self._open)
 
     # --- reading
     # -------------------------------------------------------------------------------------------------------------
@@ -292,7 +294,7 @@ class SourceInputs:
             self._discover()
         if self._side_by_side:
             taken = self._read_side_by_side(max_rows, until)
-        elif isinstance(self.node.table, GrowsInParts):
+        elif self._in_shares:
             taken = self._read_in_shares(max_rows)
         else:
             taken = self._read_in_turn(max_rows, until)
@@ -348,7 +350,7 @@ class SourceInputs:
     def _read_side_by_side(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
         room = _Room(self._pace.room(max_rows))
-        if isinstance(self.node.table, GrowsInParts):
+        if self._in_shares:
             self._begin_all()
         while room.rows > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
             self._begin(self._waiting.pop(0))
@@ -366,7 +368,8 @@ class SourceInputs:
         if self._coded and isinstance(reader, GivesCodes):
             reader.give_codes()
         timed = reader if isinstance(reader, TellsTime) else None
-        self._open.append(_OpenSplit(split, reader, self._clock.now(), timed))
+        told = reader if isinstance(reader, TellsWaiting) else None
+        self._open.append(_OpenSplit(split, reader, self._clock.now(), timed, told))
         return reader
 
     def _reader(self, split: Split) -> SourceReader:

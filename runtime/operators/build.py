@@ -2,74 +2,58 @@
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 from runtime.core.errors import InternalError
-from runtime.operators.calc import CalcOperator
-from runtime.operators.changelog_normalize import ChangelogNormalizeOperator
-from runtime.operators.deduplicate_changes import deduplicate_operator
-from runtime.operators.expand import ExpandOperator
-from runtime.operators.final_rows import FinalRowsOperator
-from runtime.operators.group_aggregate import GroupAggregateOperator
-from runtime.operators.hash_join import HashJoinOperator
-from runtime.operators.interval_join import IntervalJoinOperator
-from runtime.operators.limit import LimitOperator
-from runtime.operators.lookup_join import LookupJoinOperator
 from runtime.operators.operator import Operator, OperatorContext
-from runtime.operators.over_aggregate import OverAggregateOperator
-from runtime.operators.set_operation import SetOperationOperator
-from runtime.operators.sink import SinkOperator
-from runtime.operators.sink_materialize import sink_materialize_operator
-from runtime.operators.sort import SortOperator
-from runtime.operators.stateless import DropUpdateBeforeOperator, UnionOperator, ValuesOperator
-from runtime.operators.temporal_join import TemporalJoinOperator
-from runtime.operators.top_n import top_n_operator
-from runtime.operators.unnest import UnnestOperator
-from runtime.operators.watermark import WatermarkOperator
-from runtime.operators.window_aggregate import WindowAggregateOperator
-from runtime.operators.window_join import WindowJoinOperator
-from runtime.operators.window_table import WindowTableOperator
-from runtime.operators.window_top_n import WindowTopNOperator
 from runtime.plan import nodes as plan
 
 __all__ = ["build_operator"]
 
-_OPERATORS: dict[type[plan.PhysicalNode], Callable[[Any, OperatorContext], Operator]] = {
-    plan.ValuesExec: ValuesOperator,
-    plan.CalcExec: CalcOperator,
-    plan.WatermarkExec: WatermarkOperator,
-    plan.UnionExec: UnionOperator,
-    plan.DropUpdateBeforeExec: DropUpdateBeforeOperator,
-    plan.ChangelogNormalizeExec: ChangelogNormalizeOperator,
-    plan.FinalRowsExec: FinalRowsOperator,
-    plan.UnnestExec: UnnestOperator,
-    plan.GroupAggregateExec: GroupAggregateOperator,
-    plan.WindowAggregateExec: WindowAggregateOperator,
-    plan.HashJoinExec: HashJoinOperator,
-    plan.IntervalJoinExec: IntervalJoinOperator,
-    plan.TemporalJoinExec: TemporalJoinOperator,
-    plan.WindowJoinExec: WindowJoinOperator,
-    plan.LookupJoinExec: LookupJoinOperator,
-    plan.SetOperationExec: SetOperationOperator,
-    plan.TopNExec: top_n_operator,
-    plan.WindowTopNExec: WindowTopNOperator,
-    plan.DeduplicateExec: deduplicate_operator,
-    plan.ExpandExec: ExpandOperator,
-    plan.OverAggregateExec: OverAggregateOperator,
-    plan.WindowTableExec: WindowTableOperator,
-    plan.SortExec: SortOperator,
-    plan.LimitExec: LimitOperator,
-    plan.SinkMaterializeExec: sink_materialize_operator,
-    plan.SinkExec: SinkOperator,
+_OPERATORS: dict[type[plan.PhysicalNode], str] = {
+    plan.ValuesExec: "runtime.operators.stateless:ValuesOperator",
+    plan.CalcExec: "runtime.operators.calc:CalcOperator",
+    plan.WatermarkExec: "runtime.operators.watermark:WatermarkOperator",
+    plan.UnionExec: "runtime.operators.stateless:UnionOperator",
+    plan.DropUpdateBeforeExec: "runtime.operators.stateless:DropUpdateBeforeOperator",
+    plan.ChangelogNormalizeExec: "runtime.operators.changelog_normalize:ChangelogNormalizeOperator",
+    plan.FinalRowsExec: "runtime.operators.final_rows:FinalRowsOperator",
+    plan.UnnestExec: "runtime.operators.unnest:UnnestOperator",
+    plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",
+    plan.WindowAggregateExec: "runtime.operators.window_aggregate:WindowAggregateOperator",
+    plan.HashJoinExec: "runtime.operators.hash_join:HashJoinOperator",
+    plan.IntervalJoinExec: "runtime.operators.interval_join:IntervalJoinOperator",
+    plan.TemporalJoinExec: "runtime.operators.temporal_join:TemporalJoinOperator",
+    plan.WindowJoinExec: "runtime.operators.window_join:WindowJoinOperator",
+    plan.LookupJoinExec: "runtime.operators.lookup_join:LookupJoinOperator",
+    plan.SetOperationExec: "runtime.operators.set_operation:SetOperationOperator",
+    plan.TopNExec: "runtime.operators.top_n:top_n_operator",
+    plan.WindowTopNExec: "runtime.operators.window_top_n:WindowTopNOperator",
+    plan.DeduplicateExec: "runtime.operators.deduplicate_changes:deduplicate_operator",
+    plan.ExpandExec: "runtime.operators.expand:ExpandOperator",
+    plan.OverAggregateExec: "runtime.operators.over_aggregate:OverAggregateOperator",
+    plan.WindowTableExec: "runtime.operators.window_table:WindowTableOperator",
+    plan.SortExec: "runtime.operators.sort:SortOperator",
+    plan.LimitExec: "runtime.operators.limit:LimitOperator",
+    plan.SinkMaterializeExec: "runtime.operators.sink_materialize:sink_materialize_operator",
+    plan.SinkExec: "runtime.operators.sink:SinkOperator",
 }
 
 
 def build_operator(node: plan.PhysicalNode, context: OperatorContext) -> Operator:
     """The operator of a node; InternalError for a node class that has none."""
-    make = _OPERATORS.get(type(node))
-    if make is None:
+    name = _OPERATORS.get(type(node))
+    if name is None:
         raise InternalError(
             f"no operator runs {type(node).__name__}", hint="this is a bug of the engine; please report the query"
         )
-    return make(node, context)
+    return _named(name)(node, context)
+
+
+@functools.cache
+def _named(name: str) -> Callable[[Any, OperatorContext], Operator]:
+    """What makes an operator; its module is loaded when the first plan has such a node."""
+    return pkgutil.resolve_name(name)

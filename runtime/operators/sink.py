@@ -32,13 +32,14 @@ class SinkOperator(Operator):
         self._writer = node.table.open_writer(f"{context.job} {context.name}")
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
         self._complete = False
+        self._takes_codes = isinstance(self._writer, TakesCodes)
         self.rows_written = 0
         self.has_half_epoch = False
         """Whether the writer has rows of an epoch that is not complete."""
 
     @property
     def takes_codes(self) -> bool:
-        return isinstance(self._writer, TakesCodes) and self._writer.takes_codes
+        return self._takes_codes and self._writer.takes_codes  # type: ignore[attr-defined]
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._write(inputs, time)

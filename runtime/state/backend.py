@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from runtime.core.options import Option, Options, int_option, parse_memory, text_option
-from runtime.state.rocksdb import RocksSettings, RocksStore, require_rocksdb
+from runtime.core.rooms import Room
+
+if TYPE_CHECKING:
+    from runtime.state.rocksdb import RocksStore
 
 __all__ = [
     "BACKEND_OPTIONS",
@@ -18,6 +22,8 @@ __all__ = [
     "HotShare",
     "StateBackend",
 ]
+
+_rocksdb = Room("runtime.state.rocksdb")
 
 
 def _memory_option(key: str, default: int, description: str) -> Option[int]:
@@ -56,18 +62,18 @@ class StateBackend:
     def __init__(self, options: Options) -> None:
         self.spills = options.get(STATE_BACKEND).lower() == "rocksdb"
         """Whether keys may leave memory."""
-        self._settings = RocksSettings(
+        self._settings = _rocksdb.RocksSettings(
             options.get(LOCAL_DIR) or None, options.get(BLOCK_CACHE), options.get(WRITE_BUFFER)
         )
         self._memory = options.get(STATE_MEMORY)
         self._keys = options.get(STATE_KEYS)
         self._shares: list[HotShare] = []
         if self.spills:
-            require_rocksdb()
+            _rocksdb.require_rocksdb()
 
     def store(self) -> RocksStore:
         """A store for one task of an operator."""
-        return RocksStore(self._settings)
+        return _rocksdb.RocksStore(self._settings)
 
     def share(self) -> HotShare:
         """A part of the budget for one task of an operator."""

@@ -12,6 +12,7 @@ from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, Expr, fresh_column
 from sqlengine.bind.coerce import unify
+from sqlengine.bind.constants import constant_query, other_width
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.output import finish, item_spans, output_names
 from sqlengine.bind.scan import bind_watermark
@@ -20,6 +21,7 @@ from sqlengine.bind.select import bind_select
 from sqlengine.bind.session import BoundQuery, Clause, CommonTable, QueryBinder, QueryEnv
 from sqlengine.bind.set_ops import bind_set_operation
 from sqlengine.catalog.objects import BindContext, Watermark
+from sqlengine.parse.constant_rows import ConstantRows, values_rows
 from sqlengine.parse.spans import span_of
 
 __all__ = ["BoundQuery", "bind_expression", "bind_query", "bind_values", "bind_watermark_expression", "source_query"]
@@ -121,18 +123,30 @@ def _with_common_tables(tree: exp.With, env: QueryEnv) -> QueryEnv:
     return env
 
 
+_MOST_EXPRESSIONS = 64
+"""Rows of VALUES up to here are expressions, of which rules may make something; more of them are a table."""
+
+
+def _constants(tree: exp.Values, env: QueryEnv) -> BoundQuery | None:
+    match tree.expressions:
+        case [ConstantRows() as rows] if rows.text_value.count("(") > _MOST_EXPRESSIONS:
+            return constant_query(rows, env.context.time_zone)
+    return None
+
+
 def _values(tree: exp.Values, env: QueryEnv) -> BoundQuery:
+    constants = _constants(tree, env)
+    if constants is not None:
+        return constants
     binder = ExpressionBinder(env, Scope(parent=env.outer), Clause("VALUES", subqueries=False))
-    rows = [[binder.bind(e) for e in row.expressions] for row in tree.expressions]
+    written = values_rows(tree)
+    rows = [[binder.bind(e) for e in row.expressions] for row in written]
     width = len(rows[0])
-    for row, written in zip(rows, tree.expressions, strict=True):
+    for row, place in zip(rows, written, strict=True):
         if len(row) != width:
-            raise BindError(
-                f"a row of VALUES has {len(row)} values, and the first has {width}",
-                code="E1223",
-                span=span_of(written),
-                hint="give every row the same number of values",
-            )
+            error = other_width(len(row), width)
+            error.span = span_of(place)
+            raise error
     columns = [
         unify(column, f"column {i + 1} of VALUES", span_of(tree)) for i, column in enumerate(zip(*rows, strict=True))
     ]

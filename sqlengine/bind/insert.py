@@ -25,6 +25,7 @@ from sqlengine.bind.construct import cast_explicitly
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
 from sqlengine.catalog.objects import BindContext, CatalogTable, ComputedColumn, MetadataColumn, PhysicalColumn
+from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Insert
 
@@ -40,8 +41,11 @@ def insert_columns(table: CatalogTable) -> tuple[tuple[str, DataType], ...]:
     return (*physical, *metadata)
 
 
-def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context: BindContext) -> Sink:
-    """INSERT INTO as a plan: the query's columns brought to those of the sink, in its order and types.
+def bind_insert(
+    statement: Insert, table: CatalogTable, sink: SinkTable, context: BindContext, source: BoundQuery | None = None
+) -> Sink:
+    """INSERT INTO as a plan: the query's columns brought to those of the sink, in its order and types. `source`: the
+    query, where it is bound already.
 
     Raises:
         BindError: E1224 when numbers of columns differ, E1201 for a column that the table has not, E1225 for one that
@@ -65,7 +69,7 @@ def bind_insert(statement: Insert, table: CatalogTable, sink: SinkTable, context
         sink = _overwriting(sink, statement, static, dict(target), context)
     columns = [c.text for c in statement.columns]
     _check_values(statement, len(columns or target) - len(static), table.path.name)
-    query = source_query(statement.query.query, context)
+    query = source if source is not None else source_query(statement.query.query, context)
     spans = item_spans(statement.query.query, len(query.names))
     plan = bind_insert_source(query, target, table.path.name, columns, static, spans)
     span = statement.table.span
@@ -76,6 +80,8 @@ def _check_values(statement: Insert, wanted: int, table: str) -> None:
     """Raise BindError for `VALUES 1, 'a'`: rows of one value each, where a row has several."""
     query = statement.query.query
     if not isinstance(query, exp.Values) or wanted == 1 or len(query.expressions) == 1:
+        return
+    if any(isinstance(row, ConstantRows) for row in query.expressions):
         return
     if all(span_of(row) == span_of(row.expressions[0]) for row in query.expressions):
         raise BindError(

@@ -40,7 +40,7 @@ from sqlengine.parse.literals import interval_value
 from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
 from sqlengine.parse.spans import span_of
 
-__all__ = ["LITERALS", "number", "text_length"]
+__all__ = ["LITERALS", "moment", "number", "text_length"]
 
 _INT_MAX = (1 << 31) - 1
 _BIGINT_MAX = (1 << 63) - 1
@@ -120,30 +120,37 @@ _TIME = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?")
 
 
 def _temporal(binder: ExpressionRules, tree: TemporalLiteral) -> Expr:
-    text = str(tree.args["this"]).strip()
     try:
-        match tree.args["kind"]:
+        return moment(str(tree.args["kind"]), str(tree.args["this"]), binder.env.context.time_zone)
+    except SqlSyntaxError as error:
+        error.span = span_of(tree)
+        raise
+
+
+def moment(kind: str, written: str, time_zone: str) -> Literal:
+    """DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ (`kind`) with a text; raises SqlSyntaxError E1308 for a text that is
+    none."""
+    text = written.strip()
+    try:
+        match kind:
             case "DATE":
                 return Literal(_date(text), DATE.not_null())
             case "TIME":
                 seconds, fraction = _time(text)
-                moment = (_EPOCH + seconds + dt.timedelta(microseconds=int(fraction.ljust(6, "0")[:6]))).time()
-                return Literal(moment, TIME.with_(precision=len(fraction), nullable=False))
-            case kind:
+                point = (_EPOCH + seconds + dt.timedelta(microseconds=int(fraction.ljust(6, "0")[:6]))).time()
+                return Literal(point, TIME.with_(precision=len(fraction), nullable=False))
+            case _:
                 day, _, rest = text.partition(" ")
                 seconds, fraction = _time(rest.strip()) if rest else (dt.timedelta(), "")
                 whole = dt.datetime.combine(_date(day), dt.time()) + seconds
                 if kind == "TIMESTAMP":
                     return _timestamp(whole, fraction, timestamp(len(fraction)).not_null())
-                return _local(whole, fraction, binder)
+                return _local(whole, fraction, time_zone)
     except (ValueError, OverflowError):
-        shape = {"DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss[.fraction]"}.get(
-            tree.args["kind"], "yyyy-MM-dd HH:mm:ss[.fraction]"
-        )
+        shape = {"DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss[.fraction]"}.get(kind, "yyyy-MM-dd HH:mm:ss[.fraction]")
         raise SqlSyntaxError(
-            f"'{tree.args['this']}' is no {tree.args['kind']}",
+            f"'{written}' is no {kind}",
             code="E1308",
-            span=span_of(tree),
             hint=f"write it as {shape}",
         ) from None
 
@@ -159,8 +166,8 @@ def _time(text: str) -> tuple[dt.timedelta, str]:
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    moment = dt.time(int(found[1]), int(found[2]), int(found[3]))
-    return dt.timedelta(hours=moment.hour, minutes=moment.minute, seconds=moment.second), found[4] or ""
+    point = dt.time(int(found[1]), int(found[2]), int(found[3]))
+    return dt.timedelta(hours=point.hour, minutes=point.minute, seconds=point.second), found[4] or ""
 
 
 def _timestamp(whole: dt.datetime, fraction: str, type_: DataType) -> Literal:
@@ -171,8 +178,7 @@ def _timestamp(whole: dt.datetime, fraction: str, type_: DataType) -> Literal:
     return Literal(seconds * 1_000_000_000 + int(fraction.ljust(9, "0")), type_)
 
 
-def _local(whole: dt.datetime, fraction: str, binder: ExpressionRules) -> Literal:
-    zone = binder.env.context.time_zone
+def _local(whole: dt.datetime, fraction: str, zone: str) -> Literal:
     offset = re.fullmatch(r"(?:GMT|UTC)?([+-]\d\d):?(\d\d)", zone)
     if offset is not None:
         minutes = int(offset[1]) * 60 + int(offset[1][0] + offset[2])

@@ -16,8 +16,10 @@ from runtime.core.types import BOOLEAN, STRING, DataType, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
 from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
+from sqlengine.bind.constants import constant_list
 from sqlengine.bind.literals import number
 from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, UnaryPlus
 from sqlengine.parse.spans import span_of
 
@@ -271,7 +273,15 @@ def _between(binder: ExpressionRules, tree: exp.Between) -> Expr:
 
 def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
     """`x IN (values)`; IN over a query belongs to the room of subqueries."""
-    rows = [_row_fields(item) for item in tree.expressions]
+    written = tree.expressions
+    if len(written) == 1 and isinstance(written[0], ConstantRows):
+        value = binder.bind(tree.this)
+        found = _in_constants(value, written[0], binder, span_of(tree))
+        if found is not None:
+            return found
+        (row,) = written[0].rows()
+        written = row.expressions
+    rows = [_row_fields(item) for item in written]
     fields, span = _row_fields(tree.this), span_of(tree)
     if fields is not None and all(r is not None and len(r) == len(fields) for r in rows):
         values = [binder.bind(f) for f in fields]
@@ -282,7 +292,7 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
         ]
         return matches[0] if len(matches) == 1 else _logical("OR", matches, span)
     value = binder.bind(tree.this)
-    items = [binder.bind(item) for item in tree.expressions]
+    items = [binder.bind(item) for item in written]
     common = common_type([value.type, *(i.type for i in items)])
     if common is None:
         kind = _kind_of_items(value.type, [i.type for i in items])
@@ -290,7 +300,7 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
             items, common = [cast_to(i, kind) for i in items], kind
     if common is None:
         common = value.type
-        for item, where in zip(items, tree.expressions, strict=True):
+        for item, where in zip(items, written, strict=True):
             merged = comparison_type(common, item.type)
             if merged is None:
                 comparison("=", value, item, span_of(where))
@@ -300,6 +310,22 @@ def _in(binder: ExpressionRules, tree: exp.In) -> Expr:
             common = merged
     value, choices = _side(value, common, span), tuple(_side(i, common, span) for i in items)
     return InList(value, choices, BOOLEAN.with_nullable(any(e.type.nullable for e in (value, *choices))))
+
+
+def _in_constants(value: Expr, written: ConstantRows, binder: ExpressionRules, span: Span | None) -> Expr | None:
+    """`value IN (..)` over a long list of constants; None where they have to be looked at one by one."""
+    zone = binder.env.context.time_zone
+    items = constant_list(written, zone)
+    if items is None or items.type.root is TypeRoot.NULL:
+        return None
+    common = common_type([value.type, items.type])
+    if common is None or common.is_nested:
+        return None
+    value = _side(value, common, span)
+    texts = common.is_character and items.type.is_character
+    wanted = items.type if texts else common.materialized().with_nullable(items.type.nullable)
+    constants = items.as_expression(wanted, zone)
+    return None if constants is None else InList(value, (constants,), BOOLEAN.with_nullable(common.nullable))
 
 
 def _kind_of_items(value: DataType, items: Sequence[DataType]) -> DataType | None:

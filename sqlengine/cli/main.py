@@ -5,28 +5,29 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import pkgutil
 import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
-import pyarrow as pa
-
-from runtime.core.errors import SqlEngineError, did_you_mean, render
+from runtime.core.errors import SqlEngineError, SqlEngineWarning, did_you_mean, render
+from runtime.core.rooms import Room, load
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
-from sqlengine.cli.explain import explain_command
-from sqlengine.cli.render import FORMATS
-from sqlengine.cli.run import run_command
-from sqlengine.cli.spark_package import spark_package_command
-from sqlengine.result import SqlEngineWarning
-from sqlengine.targets import target_options
+from sqlengine.cli.formats import FORMATS
+from sqlengine.target_options import target_options
 
 __all__ = ["main"]
 
-COMMANDS = ("shell", "run", "explain", "test", "spark-package")
+_explain = Room("sqlengine.cli.explain")
+_pyarrow = Room("pyarrow")
+_run = Room("sqlengine.cli.run")
+_shell = Room("sqlengine.shell.command")
+_spark_package = Room("sqlengine.cli.spark_package")
+_test = Room("sqlengine.cli.test")
+
+_COMMANDS = {"shell": _shell, "run": _run, "explain": _explain, "test": _test, "spark-package": _spark_package}
+COMMANDS = tuple(_COMMANDS)
 EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
@@ -146,7 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
     _target_argument(run)
     run.add_argument("--fresh", action="store_true", help="INSERTs start anew: checkpoints of earlier runs are removed")
     run.set_defaults(
-        run=lambda args, options: run_command(args.execute, args.files, options, args.format, fresh=args.fresh)
+        run=lambda args, options: _run.run_command(args.execute, args.files, options, args.format, fresh=args.fresh)
     )
 
     explain = _parser(commands.add_parser, _EXPLAIN, _EXPLAIN_MORE, name="explain", help="show how queries would run")
@@ -157,7 +158,9 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="LIST",
         help="what to show beside the plans, with commas between (default: %(default)s)",
     )
-    explain.set_defaults(run=lambda args, options: explain_command(args.execute, args.files, options, args.details))
+    explain.set_defaults(
+        run=lambda args, options: _explain.explain_command(args.execute, args.files, options, args.details)
+    )
 
     test = _parser(commands.add_parser, _TEST, _TEST_MORE, name="test", help="run .slt golden-file tests")
     test.add_argument("paths", nargs="+", metavar="PATH", help=".slt files, or folders that hold such files")
@@ -171,7 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
     _options_argument(test)
     test.set_defaults(
-        run=lambda args, options: _named("sqlengine.cli.test:test_command")(
+        run=lambda args, options: _test.test_command(
             args.paths, options, rewrite=args.rewrite, matrix=args.matrix, verbose=args.verbose
         )
     )
@@ -179,7 +182,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands.add_parser, _PACKAGE, _PACKAGE_MORE, name="spark-package", help="the engine as a file for Spark"
     )
     package.add_argument("path", nargs="?", default="sqlengine.zip", help="where to write it (default: %(default)s)")
-    package.set_defaults(run=lambda args, options: spark_package_command(args.path), options=[])
+    package.set_defaults(run=lambda args, options: _spark_package.spark_package_command(args.path), options=[])
     return parser
 
 
@@ -209,15 +212,10 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     shell.set_defaults(run=_run_shell)
 
 
-def _named(name: str) -> Any:
-    """What only one command needs, by name: the others start without it."""
-    return pkgutil.resolve_name(name)
-
-
 def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
-    arguments = _named("sqlengine.shell.command:ShellArguments")
-    command = _named("sqlengine.shell.command:shell_command")
-    return command(arguments(args.execute, args.file, args.init, args.catalog, args.history), options)
+    return _shell.shell_command(
+        _shell.ShellArguments(args.execute, args.file, args.init, args.catalog, args.history), options
+    )
 
 
 def _parser(make: object, description: str, epilog: str, **more: object) -> argparse.ArgumentParser:
@@ -277,23 +275,15 @@ def _leave_pandas_alone() -> None:
     process is ours: a program that uses both expects pyarrow to know its Series."""
     sys.meta_path.insert(0, _NoPandas)
     try:
-        pa.scalar(True)
+        _pyarrow.scalar(True)
     finally:
         sys.meta_path.remove(_NoPandas)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status. Wrong usage exits with 2, as argparse does."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not gc.isenabled():
-        # What is loaded by now stays until the end.
-        gc.freeze()
-        gc.enable()
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments is None:
-        _leave_pandas_alone()
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
@@ -309,6 +299,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options[key.strip()] = value.strip()
     if args.command in ("run", "explain") and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")
+    load(_COMMANDS[args.command])
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if arguments is None:
+        _leave_pandas_alone()
+    if not gc.isenabled():
+        # What is loaded by now stays until the end.
+        gc.freeze()
+        gc.enable()
     # Warnings come with the results, which are shown.
     warnings.simplefilter("ignore", SqlEngineWarning)
     try:

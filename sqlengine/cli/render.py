@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.json_encoder import JsonSpelling, object_text
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import display_width
+from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.types import STRING, TypeRoot
 from sqlengine.cli.colours import Paint
@@ -20,9 +20,10 @@ from sqlengine.display import cell_texts
 if TYPE_CHECKING:
     from sqlengine.result import Result
 
-__all__ = ["FORMATS", "ends_of", "render_result", "table_text"]
+__all__ = ["ends_of", "render_result", "table_text"]
 
-FORMATS = ("table", "csv", "json", "changelog")
+_json_encoder = Room("connectors.formats.json_encoder")
+
 MAX_CELL = 120
 LINES_AT_ONCE = 10_000
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -217,7 +218,11 @@ def _json_lines(batch: ChangelogBatch, result: Result) -> Iterator[str]:
     changelog."""
     schema = result.schema if result.is_append_only else _with_op(result.schema)
     rows = _with_kinds(batch, result)
-    return iter(object_text(rows.columns, schema.names, schema.types, JsonSpelling(null_keys="LITERAL")).to_pylist())
+    return iter(
+        _json_encoder.object_text(
+            rows.columns, schema.names, schema.types, _json_encoder.JsonSpelling(null_keys="LITERAL")
+        ).to_pylist()
+    )
 
 
 def _with_op(schema: Schema) -> Schema:

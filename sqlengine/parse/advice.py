@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from runtime.core.errors import Span, position
 from runtime.core.node import Node, node_fields
+from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.nodes import TypeSpec
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.statement_nodes import Statement
@@ -29,11 +30,15 @@ def advice(statement: Statement, text: str) -> list[tuple[str, Span | None]]:
                         value = "x" if other is None else text[other.start : other.end]
                         test = "IS NOT NULL" if isinstance(part, exp.NEQ) else "IS NULL"
                         found.append((f"a comparison with NULL is never true; write {value} {test}", span))
-                case exp.Not(this=exp.In(expressions=values)) if any(isinstance(v, exp.Null) for v in values or ()):
+                case exp.Not(this=exp.In(expressions=values)) if any(map(_is_null, values or ())):
                     found.append(("NOT IN with a NULL in its list is never true; leave the NULL out", span))
                 case _:
                     pass
     return found
+
+
+def _is_null(item: exp.Expr) -> bool:
+    return item.has_null if isinstance(item, ConstantRows) else isinstance(item, exp.Null)
 
 
 def noted(note: str, span: Span | None, text: str) -> str:

@@ -95,7 +95,7 @@ class Cursor:
 
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text
-        self.tokens = scan(text) if tokens is None else tokens
+        self.tokens = scan(text, fold=True) if tokens is None else tokens
         self.index = index
         self.token = self.tokens[index]
         self.known_queries: dict[int, bool] = {}

@@ -19,7 +19,7 @@ from sqlglot.tokens import Tokenizer, TokenType
 from sqlengine.parse import nodes
 from sqlengine.parse.lexer import BINARY, END, NUMBER, OP, QUOTED, STRING, UNICODE, WORD, scan
 from sqlengine.parse.statement_nodes import QueryStatement
-from sqlengine.parse.statements import parse_expression, parse_query, parse_script
+from sqlengine.parse.statements import parse_expression, parse_plain, parse_query
 from sqlengine.parse.writer import FlinkGenerator
 
 __all__ = ["FlinkSQL"]
@@ -49,7 +49,7 @@ class FlinkSQL(Dialect):
 
     def parse(self, sql: str, **opts: Any) -> list[exp.Expr | None]:
         trees: list[exp.Expr | None] = []
-        for statement in parse_script(sql):
+        for statement in parse_plain(sql):
             if isinstance(statement, QueryStatement):
                 trees.append(statement.query.query)
             else:

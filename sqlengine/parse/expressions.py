@@ -9,8 +9,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from runtime.core.errors import SqlSyntaxError
+from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.functions import FunctionGrammar
-from sqlengine.parse.lexer import END, OP, QUOTED, WORD, Token
+from sqlengine.parse.lexer import CONSTANTS, END, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, UnaryPlus
 
@@ -164,7 +165,14 @@ class ExpressionGrammar(FunctionGrammar):
         self.expect("AND")
         return exp.Between(this=left, low=low, high=self.additive(), symmetric=symmetric)
 
+    def constants(self) -> ConstantRows:
+        """Rows of constants that stand here as one token."""
+        token = self.advance()
+        return self.place(ConstantRows(this=token.text), token)
+
     def _in(self, left: exp.Expr) -> exp.Expr:
+        if self.token.kind is CONSTANTS:
+            return exp.In(this=left, expressions=[self.constants()])
         if not self.at("("):
             self.fail("(")
         if self._query_in_parentheses():

@@ -1,8 +1,8 @@
 """Text to tokens, by Flink's lexical rules.
 
 One scan over the whole script, so that every token knows its place in it. A token is a word, a quoted identifier, a
-text, a number, a binary literal or a punctuation mark; words are not sorted into keywords and names here, because
-almost every keyword of the language is also a name somewhere.
+text, a number, a binary literal, a punctuation mark, or (for the grammar) rows of constants; words are not sorted into
+keywords and names here, because almost every keyword of the language is also a name somewhere.
 
 Rules (Flink's, which are Calcite's with back-tick quoting): identifiers keep their case and are quoted with back-ticks
 (doubled inside); texts stand in single quotes, doubled inside, without backslash escapes; `U&'\\0041'` [UESCAPE 'c'],
@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 
 from runtime.core.errors import Span, SqlSyntaxError
+from sqlengine.parse.constant_rows import constant_list_end, constant_rows_end
 
-__all__ = ["BINARY", "END", "NUMBER", "OP", "QUOTED", "STRING", "UNICODE", "WORD", "Token", "scan"]
+__all__ = ["BINARY", "CONSTANTS", "END", "NUMBER", "OP", "QUOTED", "STRING", "UNICODE", "WORD", "Token", "scan"]
 
 WORD = "word"
 QUOTED = "quoted identifier"
@@ -25,6 +26,7 @@ UNICODE = "unicode string"
 NUMBER = "number"
 BINARY = "binary"
 OP = "operator"
+CONSTANTS = "rows of constants"
 END = "end"
 
 
@@ -76,25 +78,30 @@ _ESCAPE = re.compile(
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def scan(text: str) -> list[Token]:
-    """All tokens of a text; the last one is END at the end of the text.
+def scan(text: str, *, fold: bool = False, start: int = 0, end: int | None = None) -> list[Token]:
+    """All tokens of a text, or of its part from `start` to `end`; the last one is END.
+
+    `fold`: rows of constants behind VALUES, and long lists of them behind IN, are one token.
 
     Raises:
         SqlSyntaxError: a text, identifier, comment or hint is not closed, or a character belongs to nothing.
     """
     tokens: list[Token] = []
-    position, size = 0, len(text)
+    position, size = start, len(text) if end is None else end
     hint_start = -1
     match_at = _PATTERN.match
     while position < size:
-        match = match_at(text, position)
+        match = match_at(text, position, size)
         if match is None:
             raise _unscannable(text, position)
         kind = match.lastgroup
         end = match.end()
         written = match.group()
         if kind == "word":
-            tokens.append(Token(WORD, written, written, written.upper(), position, end))
+            upper = written.upper()
+            tokens.append(Token(WORD, written, written, upper, position, end))
+            if fold and upper in _FOLDED:
+                end = _fold(tokens, text, end)
         elif kind == "op":
             if written == "/*+":
                 hint_start = position
@@ -124,6 +131,24 @@ def scan(text: str) -> list[Token]:
         )
     tokens.append(Token(END, "", "", "", size, size))
     return tokens
+
+
+_FOLDED = {"VALUES": constant_rows_end, "IN": constant_list_end}
+_BLANK = re.compile(r"\s*+")
+
+
+def _fold(tokens: list[Token], text: str, position: int) -> int:
+    """Takes the constants behind the last word as one token, if any stand there; gives the place behind what it took."""
+    word = tokens[-1]
+    if len(tokens) > 1 and tokens[-2].text == ".":
+        return position
+    blank = _BLANK.match(text, position)
+    start = position if blank is None else blank.end()
+    end = _FOLDED[word.upper](text, start) if text.startswith("(", start) else None
+    if end is None:
+        return position
+    tokens.append(Token(CONSTANTS, text[start:end], "", "", start, end))
+    return end
 
 
 def decode_unicode(token: Token, escape: str, text: str) -> str:

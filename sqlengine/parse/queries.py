@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sqlengine.parse.lexer import NUMBER, Token
+from sqlengine.parse.lexer import CONSTANTS, NUMBER, Token
 from sqlengine.parse.relations import RelationGrammar
 
 __all__ = ["QueryGrammar"]
@@ -193,8 +193,10 @@ class QueryGrammar(RelationGrammar):
         start = self.expect("VALUES")
         return self.place(exp.Values(expressions=self.comma_separated(self._row)), start)
 
-    def _row(self) -> exp.Tuple:
+    def _row(self) -> exp.Expr:
         start = self.token
+        if start.kind is CONSTANTS:
+            return self.constants()
         tree = self.expression()
         if isinstance(tree, exp.Tuple):
             return tree

@@ -36,6 +36,7 @@ from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 __all__ = [
     "STARTERS",
     "parse_expression",
+    "parse_plain",
     "parse_query",
     "parse_script",
     "parse_statement",
@@ -386,6 +387,11 @@ class StatementGrammar(TableGrammar):
         self.fail("the end of the statement")
 
 
+def parse_plain(text: str) -> list[Statement]:
+    """The statements of a script with every constant as a tree of its own, for those who know sqlglot's trees."""
+    return list(StatementGrammar(text, scan(text)).script())
+
+
 def parse_script(text: str) -> list[Statement]:
     """The statements of a script.
 
@@ -400,7 +406,10 @@ def parse_script(text: str) -> list[Statement]:
 
 def parse_statement(text: str) -> Statement:
     """The one statement of a text, with or without its semicolon."""
-    grammar = StatementGrammar(text)
+    return _only(StatementGrammar(text))
+
+
+def _only(grammar: StatementGrammar) -> Statement:
     statements = grammar.script()
     first = next(statements, None)
     if first is None:
@@ -413,8 +422,8 @@ def parse_statement(text: str) -> Statement:
 
 
 def parse_query(text: str) -> exp.Expr:
-    """The query of a text: Select, Values, Union, Except, Intersect or Subquery."""
-    statement = parse_statement(text)
+    """The query of a text, every constant as a tree of its own: Select, Values, Union, Except, Intersect or Subquery."""
+    statement = _only(StatementGrammar(text, scan(text)))
     if not isinstance(statement, QueryStatement):
         StatementGrammar(text).fail("a query")
     return statement.query.query
@@ -422,7 +431,7 @@ def parse_query(text: str) -> exp.Expr:
 
 def parse_expression(text: str) -> exp.Expr:
     """The expression of a text, for example a condition of the Table API."""
-    grammar = StatementGrammar(text)
+    grammar = StatementGrammar(text, scan(text))
     try:
         tree = grammar.expression()
     except RecursionError:

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from sqlengine.parse import nodes
+from sqlengine.parse.constant_rows import ConstantRows
 
 __all__ = ["FlinkGenerator"]
 
@@ -60,6 +61,9 @@ class FlinkGenerator(Generator):
         parent = tree.parent
         in_from = isinstance(parent, (exp.From, exp.Join, nodes.JoinTree, nodes.MatchRecognize))
         return f"({text}){_alias(self, tree)}" if in_from else text
+
+    def constantrows_sql(self, tree: ConstantRows) -> str:
+        return tree.text_value[1:-1] if isinstance(tree.parent, exp.In) else tree.text_value
 
     def jointree_sql(self, tree: nodes.JoinTree) -> str:
         joins = "".join(self.sql(join) for join in tree.args["joins"])
@@ -233,4 +237,5 @@ FlinkGenerator.TRANSFORMS = {
         if hasattr(FlinkGenerator, f"{kind.key}_sql") and kind is not nodes.MatchRecognize
     },
     nodes.MatchRecognize: _match_recognize,
+    ConstantRows: FlinkGenerator.constantrows_sql,
 }

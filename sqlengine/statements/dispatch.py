@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+import pkgutil
 from collections.abc import Callable
 from typing import Any
 
 from runtime.core.errors import UnsupportedError
+from runtime.core.rooms import Room
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.statements import (
-    alter_table,
-    analyze,
-    databases,
-    describe,
-    epochs,
-    explain,
-    file_catalog,
-    functions,
-    jobs,
-    queries,
-    settings,
-    show,
-    tables,
-    views,
-)
 
 __all__ = ["execute"]
+
+_databases = Room("sqlengine.statements.databases")
+_jobs = Room("sqlengine.statements.jobs")
+_file_catalog = Room("sqlengine.statements.file_catalog")
 
 
 def execute(statement: st.Statement, session: Session) -> Result:
@@ -38,11 +29,11 @@ def execute(statement: st.Statement, session: Session) -> Result:
     out."""
     # A job takes the lock for its last epoch, so whoever waits for that must not hold it.
     if isinstance(statement, st.StopJob):
-        return jobs.stop_job(statement, session)
+        return _jobs.stop_job(statement, session)
     if isinstance(statement, st.CreateSavepoint):
-        return jobs.create_savepoint(statement, session)
-    run = _RUN.get(type(statement))
-    if run is None:
+        return _jobs.create_savepoint(statement, session)
+    name = _RUN.get(type(statement))
+    if name is None:
         words = " ".join(statement.text.split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
         raise UnsupportedError(
             f"{words} cannot be carried out by this engine",
@@ -53,17 +44,24 @@ def execute(statement: st.Statement, session: Session) -> Result:
     defines = isinstance(statement, _DEFINITIONS)
     with session.views.lock:
         if defines and not isinstance(statement, st.DropCatalog):
-            file_catalog.check_files(session)
+            _file_catalog.check_files(session)
+        run = _create_catalog if isinstance(statement, st.CreateCatalog) else _named(name)
         result = run(statement, session)
         if defines:
-            file_catalog.save_files(session)
+            _file_catalog.save_files(session)
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
         result.warnings = (*result.warnings, *failures)
         return result
 
 
 def _create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
-    return databases.create_catalog(statement, session, lambda inner, _: _RUN[type(inner)](inner, session))
+    return _databases.create_catalog(statement, session, lambda inner, _: _named(_RUN[type(inner)])(inner, session))
+
+
+@functools.cache
+def _named(name: str) -> Callable[[Any, Session], Result]:
+    """What carries out a statement; its module is loaded with the first such statement."""
+    return pkgutil.resolve_name(f"sqlengine.statements.{name}")
 
 
 _DEFINITIONS = (
@@ -91,41 +89,41 @@ _INSTEAD: dict[type[st.Statement], str] = {
 """What to do instead of statements of Flink that are not there."""
 
 
-_RUN: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
-    st.QueryStatement: queries.run_query,
-    st.Insert: queries.insert,
-    st.StatementSet: queries.statement_set,
-    st.Update: queries.update,
-    st.Delete: queries.delete,
-    st.Truncate: queries.truncate,
-    st.AnalyzeTable: analyze.analyze_table,
-    st.BeginEpoch: epochs.begin_epoch,
-    st.EndEpoch: epochs.end_epoch,
-    st.RollbackEpoch: epochs.rollback_epoch,
-    st.Flush: queries.flush,
-    st.Subscribe: queries.subscribe,
-    ddl.CreateTable: tables.create_table,
-    st.DropTable: tables.drop_table,
-    ddl.AlterTable: alter_table.alter_table,
-    st.CreateView: views.create_view,
-    st.CreateMaterializedView: views.create_materialized_view,
-    st.DropView: views.drop_view,
-    st.DropMaterializedView: views.drop_materialized_view,
-    ddl.AlterView: views.alter_view,
-    st.CreateDatabase: databases.create_database,
-    st.CreateCatalog: _create_catalog,
-    ddl.AlterDatabase: databases.alter_database,
-    ddl.AlterCatalog: databases.alter_catalog,
-    st.DropDatabase: databases.drop_database,
-    st.DropCatalog: databases.drop_catalog,
-    st.UseCatalog: databases.use_catalog,
-    st.UseDatabase: databases.use_database,
-    st.CreateFunction: functions.create_function,
-    st.AlterFunction: functions.alter_function,
-    st.DropFunction: functions.drop_function,
-    st.Show: show.show,
-    st.Describe: describe.describe,
-    st.Explain: explain.explain,
-    st.Set: settings.set_option,
-    st.Reset: settings.reset_option,
+_RUN: dict[type[st.Statement], str] = {
+    st.QueryStatement: "queries:run_query",
+    st.Insert: "queries:insert",
+    st.StatementSet: "queries:statement_set",
+    st.Update: "queries:update",
+    st.Delete: "queries:delete",
+    st.Truncate: "queries:truncate",
+    st.AnalyzeTable: "analyze:analyze_table",
+    st.BeginEpoch: "epochs:begin_epoch",
+    st.EndEpoch: "epochs:end_epoch",
+    st.RollbackEpoch: "epochs:rollback_epoch",
+    st.Flush: "queries:flush",
+    st.Subscribe: "queries:subscribe",
+    ddl.CreateTable: "tables:create_table",
+    st.DropTable: "tables:drop_table",
+    ddl.AlterTable: "alter_table:alter_table",
+    st.CreateView: "views:create_view",
+    st.CreateMaterializedView: "views:create_materialized_view",
+    st.DropView: "views:drop_view",
+    st.DropMaterializedView: "views:drop_materialized_view",
+    ddl.AlterView: "views:alter_view",
+    st.CreateDatabase: "databases:create_database",
+    st.CreateCatalog: "databases:create_catalog",
+    ddl.AlterDatabase: "databases:alter_database",
+    ddl.AlterCatalog: "databases:alter_catalog",
+    st.DropDatabase: "databases:drop_database",
+    st.DropCatalog: "databases:drop_catalog",
+    st.UseCatalog: "databases:use_catalog",
+    st.UseDatabase: "databases:use_database",
+    st.CreateFunction: "functions:create_function",
+    st.AlterFunction: "functions:alter_function",
+    st.DropFunction: "functions:drop_function",
+    st.Show: "show:show",
+    st.Describe: "describe:describe",
+    st.Explain: "explain:explain",
+    st.Set: "settings:set_option",
+    st.Reset: "settings:reset_option",
 }

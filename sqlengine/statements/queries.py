@@ -22,6 +22,7 @@ from runtime.core.errors import (
     did_you_mean,
 )
 from runtime.core.options import bool_option
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
@@ -33,7 +34,7 @@ from sqlengine.planning import Planned, plan_insert, plan_query, plan_statement_
 from sqlengine.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.result import Result, fold
 from sqlengine.session import Session
-from sqlengine.verify.attach import verify
+from sqlengine.statements.constant_rows import constant_rows
 
 __all__ = [
     "DML_SYNC",
@@ -48,6 +49,8 @@ __all__ = [
     "update",
 ]
 
+_attach = Room("sqlengine.verify.attach")
+
 SUBSCRIBER_WAIT_SECONDS = 0.02
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
 
@@ -57,7 +60,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
     planned = plan_query(session, statement.query.query)
     name = session.jobs.next_id()
     job = session.new_job(name, [planned.physical])
-    verify(session, job, [planned])
+    _attach.verify(session, job, [planned])
     order = planned.order if job.bounded else ()
     running = RunningJob(name, statement.text, job)
     if not job.bounded:
@@ -93,7 +96,16 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 
 def insert(statement: st.Insert, session: Session) -> Result:
     """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background."""
-    return _run_inserts([(statement, _target(session, statement))], statement.text, session)
+    table = _target(session, statement)
+    rows = constant_rows(session, statement, table)
+    if rows is not None:
+        # Rows that stand in the statement are a change of the table as UPDATE and DELETE are: nothing has to run. It is
+        # counted among the jobs all the same, so that their names do not depend on what an INSERT reads.
+        session.jobs.next_id()
+        return _change(
+            session, session.memory_table(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
+        )
+    return _run_inserts([(statement, table)], statement.text, session)
 
 
 def statement_set(statement: st.StatementSet, session: Session) -> Result:
@@ -160,7 +172,7 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     name = session.jobs.next_id()
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
-    verify(session, job, planned)
+    _attach.verify(session, job, planned)
     if job.bounded and session.inserts_in_background and not into_memory and not _reads_memory(job):
         running = session.jobs.start(name, text, job)
         return _background(running, text)
@@ -176,7 +188,7 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
         job.dataflow.abort()
         planned = _plan(inserts, session, live=True)
         job = session.new_job(name, [plan.physical for plan in planned])
-        verify(session, job, planned)
+        _attach.verify(session, job, planned)
     shares = bool(into_memory) or _reads_memory(job)
     return _background(session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None), text)
 
@@ -320,7 +332,7 @@ def update(statement: st.Update, session: Session) -> Result:
     before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
     after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
     pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
-    return _change(session, contents, pairs, count, f"updated in {table.path.name}")
+    return _change(session, contents, pairs, f"updated in {table.path.name}")
 
 
 def _check_not_null(contents: MemoryTable, rows: pa.RecordBatch) -> None:
@@ -341,7 +353,6 @@ def delete(statement: st.Delete, session: Session) -> Result:
         session,
         contents,
         ChangelogBatch(rows, np.full(rows.num_rows, DELETE, dtype=np.int8)),
-        rows.num_rows,
         f"deleted from {table.path.name}",
     )
 
@@ -352,12 +363,11 @@ def truncate(statement: st.Truncate, session: Session) -> Result:
     done = f"deleted from {table.path.name}"
     rows = contents.contents().combine_chunks().to_batches()
     if not rows:
-        return _change(session, contents, ChangelogBatch.empty(contents.schema), 0, done)
+        return _change(session, contents, ChangelogBatch.empty(contents.schema), done)
     return _change(
         session,
         contents,
         ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)),
-        rows[0].num_rows,
         done,
     )
 
@@ -374,11 +384,13 @@ def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns, names=names)
 
 
-def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, count: int, done: str) -> Result:
+def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, done: str, counted: str = "rows") -> Result:
+    """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
     if len(batch):
         contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
     session.publish([contents])
-    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
+    count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
+    return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 
 
 def flush(statement: st.Flush, session: Session) -> Result:

@@ -9,6 +9,7 @@ from planner.lower.lowering import STATE_TTL
 from planner.lower.sink import NOT_NULL_ENFORCER, REQUIRE_ON_CONFLICT, UPSERT_MATERIALIZE
 from planner.optimizer import DISABLED_RULES
 from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
+from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
@@ -19,6 +20,9 @@ from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
+from runtime.spark.cluster import RESIDENT, STATE_DIR
+from runtime.spark.sinks import WRITE_IN_TASKS
+from runtime.spark.sources import READ_IN_TASKS
 from runtime.state.backend import BACKEND_OPTIONS
 from sqlengine.client_options import CLIENT_OPTIONS
 from sqlengine.parse import statement_nodes as st
@@ -26,17 +30,20 @@ from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
 from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
 from sqlengine.statements.queries import DML_SYNC
-from sqlengine.targets import SPARK_PREFIX, TARGET_OPTIONS
+from sqlengine.target_options import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.verify.options import EVERY, VERIFY
 from sqlengine.watermark_options import IDLE_TIMEOUT
 
-__all__ = ["SESSION_OPTIONS", "reset_option", "set_option", "set_value"]
+__all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
+
+TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS)
 
 SESSION_OPTIONS: dict[str, Option[object]] = {
     option.key: option  # type: ignore[misc]
     for option in (
         *CHECKPOINT_OPTIONS,
         *RECOVERY_OPTIONS,
+        *RESTORE_OPTIONS,
         *RESTART_OPTIONS,
         *BACKEND_OPTIONS,
         *CLIENT_OPTIONS,

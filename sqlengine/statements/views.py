@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
@@ -15,8 +16,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import Planned, object_schema, plan_view, query_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.verify.attach import verify
-from sqlengine.views import MaintainedView, reads_outside
+from sqlengine.views import MaintainedView, follows_time, reads_outside
 
 __all__ = [
     "alter_view",
@@ -26,6 +26,8 @@ __all__ = [
     "drop_materialized_view",
     "drop_view",
 ]
+
+_attach = Room("sqlengine.verify.attach")
 
 
 def create_view(statement: st.CreateView, session: Session) -> Result:
@@ -60,13 +62,15 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         job = Job(f"view {path.name}", [planned.physical], session.job_settings([planned.physical]))
-        verify(session, job, [planned])
+        _attach.verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
         if path in inputs:
             job.close()
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
-        session.views.add(MaintainedView(path, job, reads_outside(job), inputs, contents=contents))
+        session.views.add(
+            MaintainedView(path, job, reads_outside(job), inputs, contents=contents, follows_time=follows_time(job))
+        )
     session.catalogs.replace(replace(view, columns=_with_event_time(view.columns, planned)))
     return Result.ok()
 

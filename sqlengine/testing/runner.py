@@ -15,7 +15,8 @@ from runtime.core.schema import Schema
 from runtime.plan.nodes import SourceExec
 from runtime.spark.simulated import SimulatedCluster
 from sqlengine.result import Result
-from sqlengine.targets import TARGET, TARGET_OPTIONS
+from sqlengine.statements.settings import TARGET_OPTIONS
+from sqlengine.target_options import TARGET
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wrong_error
 from sqlengine.testing.simulated import SimulatedEnvironment

@@ -19,6 +19,7 @@ from runtime.expr.nodes import (
     Case,
     Cast,
     ColumnRef,
+    Constants,
     Expr,
     InList,
     InputRef,
@@ -106,6 +107,8 @@ class Texts:
                 return name_of(number)
             case Literal():
                 return self._literal(expr)
+            case Constants(values=values, type=type_):
+                return ", ".join(self._literal(Literal(value, type_)) for value in values)
             case Case(branches=branches, otherwise=otherwise):
                 parts = " ".join(f"WHEN {self.of(c)} THEN {self.of(v)}" for c, v in branches)
                 return f"CAST(CASE {parts} ELSE {self.of(otherwise)} END AS {duck_type(expr.type)})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +75,59 @@ def test_start_does_not_load_what_a_query_may_not_need(heavy: str) -> None:
     # pyarrow loads pandas, where it is installed, once something makes an Arrow value of a Python one.
     code = f"import sys, sqlengine; sys.exit('{heavy}' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+_COMMAND = "sys.argv = ['sqlengine', *{words!r}]; from sqlengine.cli.main import main; sys.exit(main())"
+STARTS = {
+    "help": (_COMMAND.format(words=["--help"]), 30, {"numpy", "pyarrow", "sqlglot"}),
+    "import": ("import sqlengine", 5, {"numpy", "pyarrow", "sqlglot"}),
+    "query": (_COMMAND.format(words=["run", "-e", "SELECT 1"]), 440, set[str]()),
+    "explain": (_COMMAND.format(words=["explain", "-e", "SELECT 1"]), 450, set[str]()),
+    "environment": ("import sqlengine; sqlengine.TableEnvironment.create()", 480, set[str]()),
+}
+"""Programs, the most modules of the house and of sqlglot that they may load, and what they do without."""
+HEAVY = {"duckdb", "lark", "prompt_toolkit", "pandas", "polars", "pyspark", "confluent_kafka", "rocksdict", "IPython"}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_start_loads_what_it_needs(start: str) -> None:
+    program, most, without = STARTS[start]
+    told = "import atexit, sys; atexit.register(lambda: print('MODULES', *sys.modules)); "
+    done = subprocess.run([sys.executable, "-c", told + program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = done.stdout.rpartition("MODULES")[2].split()
+    assert not {name.split(".")[0] for name in loaded} & (HEAVY | without)
+    counted = [name for name in loaded if name.split(".")[0] in (*PACKAGES, "sqlglot")]
+    assert len(counted) <= most, sorted(counted)
+
+
+def test_rooms_name_modules_that_point_down() -> None:
+    """`Room("a.b")` is an import, later: of a module that is there, not above its own package."""
+    below = {
+        "sqlengine": PACKAGES,
+        "planner": ("planner", "runtime"),
+        "connectors": ("connectors", "runtime"),
+        "runtime": ("runtime",),
+    }
+    wrong = []
+    for path in SOURCES:
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Room":
+                (name,) = (a.value for a in call.args if isinstance(a, ast.Constant))
+                package = name.split(".")[0]
+                there = importlib.util.find_spec(name) is not None
+                down = package not in PACKAGES or package in below[path.relative_to(ROOT).parts[0]]
+                if not (there and down):
+                    wrong.append(f"{path.relative_to(ROOT)}:{call.lineno} {name}")
+    assert not wrong
+
+
+def test_tables_of_names_name_what_is_there() -> None:
+    for module, table, prefix in (
+        ("runtime.operators.build", "_OPERATORS", ""),
+        ("sqlengine.statements.dispatch", "_RUN", "sqlengine.statements."),
+    ):
+        for name in getattr(importlib.import_module(module), table).values():
+            assert callable(pkgutil.resolve_name(prefix + name))
 
 
 def test_no_public_name_is_that_of_a_module() -> None:

@@ -15,7 +15,7 @@ from planner.rule import RuleContext, expression_rule
 from planner.rules.simplify.places import PLACES
 from planner.rules.simplify.simplify_comparison import MIRRORED
 from runtime.core.types import DataType, TypeRoot
-from runtime.expr.nodes import Call, Cast, Expr, InList, Literal, transform
+from runtime.expr.nodes import Call, Cast, Constants, Expr, InList, Literal, transform
 
 __all__ = ["RULE"]
 
@@ -44,7 +44,7 @@ def _simplified(expr: Expr) -> Expr:
             narrow = _narrow(literal, value.type)
             return expr if narrow is None else expr.with_(args=(value, narrow))
         case InList(value=Cast(value=value, type=wide), items=items) if _widens(value.type, wide):
-            narrowed = tuple(_narrow(i, value.type) if isinstance(i, Literal) else None for i in items)
+            narrowed = tuple(_narrow_item(i, value.type) for i in items)
             fitting = tuple(n for n in narrowed if n is not None)
             return expr.with_(value=value, items=fitting) if len(fitting) == len(items) else expr
         case _:
@@ -53,6 +53,23 @@ def _simplified(expr: Expr) -> Expr:
 
 def _widens(source: DataType, target: DataType) -> bool:
     return source.root in _BITS and target.root in _BITS and _BITS[source.root] <= _BITS[target.root]
+
+
+def _narrow_item(item: Expr, type_: DataType) -> Expr | None:
+    """An item of IN in a narrower integer type; None when it is no constant, or does not fit."""
+    match item:
+        case Literal():
+            return _narrow(item, type_)
+        case Constants(values=values):
+            narrow = [_narrow(Literal(v, item.type), type_) for v in (min(values, key=_size), max(values, key=_size))]
+            fits = all(n is not None for n in narrow)
+            return Constants(values, type_.with_nullable(item.type.nullable)) if fits else None
+        case _:
+            return None
+
+
+def _size(value: int | None) -> int:
+    return 0 if value is None else value
 
 
 def _narrow(literal: Literal, type_: DataType) -> Literal | None:

@@ -14,7 +14,7 @@ from planner.logical.expressions import map_expressions
 from planner.rule import RuleContext, expression_rule
 from planner.rules.simplify.places import PLACES
 from runtime.expr.analysis import is_constant, is_deterministic
-from runtime.expr.nodes import TRUE, Call, Expr, InList, transform
+from runtime.expr.nodes import TRUE, Call, Constants, Expr, InList, transform
 
 __all__ = ["MIRRORED", "RULE"]
 
@@ -46,7 +46,7 @@ def _simplified(expr: Expr, context: RuleContext) -> Expr:
             return TRUE if same and is_deterministic(left, context.functions) else expr
         case InList(value=value, items=items):
             distinct = tuple(dict.fromkeys(items))
-            if len(distinct) == 1:
+            if len(distinct) == 1 and not isinstance(distinct[0], Constants):
                 return Call("=", (value, distinct[0]), expr.type)
             return expr if distinct == items else expr.with_(items=distinct)
         case _:

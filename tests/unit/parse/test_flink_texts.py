@@ -66,12 +66,13 @@ def test_every_tree_has_a_place() -> None:
 def test_writing_a_tree_reads_back_to_an_equal_tree() -> None:
     for text, query in queries():
         written = query.sql(dialect="flink")
-        assert parse_query(written) == query, (text, written)
+        again = parse_statement(written)
+        assert isinstance(again, QueryStatement) and again.query.query == query, (text, written)
 
 
 def test_the_dialect_reads_the_same_trees() -> None:
-    for text, query in queries()[::25]:
-        assert sqlglot.parse_one(text, read="flink") == query
+    for text, _ in queries()[::25]:
+        assert sqlglot.parse_one(text, read="flink") == parse_query(text)
 
 
 def test_nothing_becomes_a_class_of_a_known_function() -> None:

@@ -1,0 +1,95 @@
+"""INSERT of rows that stand in the statement into a table in memory: computed at once, without a plan and a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory import MemorySink
+from connectors.values.constants import ConstantTable
+from planner.logical.nodes import LogicalNode, Project, Scan
+from planner.lower.sink import UPSERT_MATERIALIZE
+from runtime.core.errors import ExpressionError, Span
+from runtime.eval.context import BatchContext
+from runtime.eval.evaluator import Evaluator
+from runtime.expr.cast.dispatch import convert
+from runtime.expr.nodes import Cast, ColumnRef, Expr
+from runtime.expr.rewrite import to_input_refs
+from sqlengine.bind import bind_insert
+from sqlengine.bind.constants import constant_query
+from sqlengine.catalog.objects import CatalogTable
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.constant_rows import ConstantRows, only_constants
+from sqlengine.recovery import savepoint_named
+from sqlengine.session import Binding, Session
+from sqlengine.verify.options import VERIFY
+
+__all__ = ["constant_rows"]
+
+
+def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) -> pa.RecordBatch | None:
+    """The rows of an INSERT of constants in the columns of the table; None for any other INSERT, and for one that needs
+    a job: NULL in a NOT NULL column, ON CONFLICT, a savepoint to go on from, a job that verifies itself.
+
+    Raises the errors of `bind_insert`; ExpressionError at the first value that its column cannot take."""
+    written = only_constants(statement.query.query)
+    if written is None or target.connector is not None or _needs_job(session, statement):
+        return None
+    query = constant_query(written, session.time_zone)
+    if query is None:
+        return None
+    sink = MemorySink(session.memory_table(target), live=False)
+    plan = bind_insert(statement, target, sink, Binding(session, False), query).input
+    scan, values = _projected(plan)
+    assert isinstance(scan.table, ConstantTable)
+    rows = scan.table.rows
+    if all(isinstance(value, ColumnRef) for value in values):
+        columns = rows.columns
+    else:
+        refs = [to_input_refs(value, scan.columns) for value in values]
+        try:
+            columns = Evaluator(refs, session.functions).evaluate(rows, BatchContext(rows.num_rows, session.time_zone))
+        except ExpressionError as error:
+            error.span = error.span or _place(written, scan, values, session.time_zone)
+            raise
+    schema = sink.schema
+    if any(column.null_count and not f.type.nullable for f, column in zip(schema, columns, strict=True)):
+        return None
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _needs_job(session: Session, statement: st.Insert) -> bool:
+    return bool(
+        statement.overwrite
+        or statement.partition is not None
+        or statement.on_conflict is not None
+        or statement.hints
+        or session.options.get(VERIFY)
+        or session.options.get(UPSERT_MATERIALIZE).upper() == "FORCE"
+        or savepoint_named(session)
+    )
+
+
+def _projected(plan: LogicalNode) -> tuple[Scan, Sequence[Expr]]:
+    if isinstance(plan, Project):
+        scan = plan.input
+        values: Sequence[Expr] = [value for _, value in plan.items]
+    else:
+        scan, values = plan, [column.ref() for column in plan.columns]
+    assert isinstance(scan, Scan)
+    return scan, values
+
+
+def _place(written: ConstantRows, scan: Scan, values: Sequence[Expr], time_zone: str) -> Span | None:
+    """Where the first value stands that cannot be cast."""
+    assert isinstance(scan.table, ConstantTable)
+    ids = [column.id for column in scan.columns]
+    for value in values:
+        if isinstance(value, Cast) and isinstance(value.value, ColumnRef):
+            position = ids.index(value.value.id)
+            failed = convert(scan.table.rows.column(position), value.value.type, value.type, time_zone).failed
+            if failed is not None and failed.any():
+                return list(written.cell_spans())[int(np.flatnonzero(failed)[0]) * len(ids) + position]
+    return None
