@@ -28,6 +28,7 @@ __all__ = [
     "moments_of",
     "months_between",
     "plus_months",
+    "stored",
     "ticks_per_day",
     "unit_of",
 ]
@@ -77,7 +78,9 @@ def add_to_moment(
     """A point in time plus (`sign` 1) or less (-1) an interval; the result has the point's type."""
     values, valid = numbers(moment, context.num_rows)
     amount, valid_amount = numbers(interval, context.num_rows)
-    amount = bounded(amount.astype(np.int64)) * sign
+    amount = amount.astype(np.int64)
+    # A time of day goes round; elsewhere what is cut leads out of range anyway.
+    amount = (amount % _DAY_MILLIS if type_.root is _R.TIME else bounded(amount)) * sign
     if interval_type.root is _R.INTERVAL_MONTH:
         result = _add_months(values, type_, amount, context.time_zone)
     else:
@@ -98,7 +101,7 @@ _FAR = 10**15
 
 
 def bounded(amount: Any) -> Any:
-    """Amounts that no product or sum with a point in time takes out of 64 bits; what is cut leads out of range anyway."""
+    """Amounts that no product or sum with a point in time takes out of 64 bits."""
     return np.clip(amount, -_FAR, _FAR)
 
 
@@ -113,10 +116,10 @@ def add_millis(values: Any, type_: DataType, millis: Any, ticks: Any = 0) -> Any
     per_milli = ticks_per_day(type_) // _DAY_MILLIS
     whole, rest = np.divmod(values, per_milli)
     more, rest = np.divmod(rest + ticks, per_milli)
-    return _stored(whole + millis + more, rest, type_)
+    return stored(whole + millis + more, rest, type_)
 
 
-def _stored(millis: Any, rest: Any, type_: DataType) -> Any:
+def stored(millis: Any, rest: Any, type_: DataType) -> Any:
     """The stored numbers of a timestamp of `millis` and `rest` ticks; one that is none where they do not fit."""
     per_milli = ticks_per_day(type_) // _DAY_MILLIS
     low, high = limits(type_)
@@ -135,7 +138,7 @@ def _add_months(values: Any, type_: DataType, months: Any, time_zone: str) -> An
     if type_.root is _R.DATE:
         return plus_months(days, months)
     millis, rest = np.divmod(rest, ticks_per_day(type_) // _DAY_MILLIS)
-    result = _stored(plus_months(days, months) * _DAY_MILLIS + millis, rest, type_)
+    result = stored(plus_months(days, months) * _DAY_MILLIS + millis, rest, type_)
     return local_to_instant(np.ascontiguousarray(result), time_zone, unit_of(type_)) if zoned else result
 
 

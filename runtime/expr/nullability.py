@@ -83,7 +83,8 @@ def cast_overflows(source: DataType, target: DataType) -> bool:
         return room < 1
     digits = whole_digits(source)
     if digits is None:
-        return source.root is not _R.NULL
+        # A text that does not fit fails.
+        return source.is_approximate
     # 9.99 rounded to one digit has a digit more before the point.
     carried = source.root is _R.DECIMAL and source.scale > target.scale
     return digits + carried > room

@@ -77,9 +77,12 @@ def timestampadd(context: EvalContext, unit: Value, count: Value, point: Value) 
         values, valid = numbers(point, context.num_rows)
         millis, rest = np.divmod(amount, _FINE[name])
         ticks = np.floor_divide(rest * (ticks_per_day(moved) // _DAY), _FINE[name])
-        found = add_millis(values, moved, bounded(millis), ticks)
+        far = millis % _DAY if moved.root is _R.TIME else bounded(millis)
+        found = add_millis(values, moved, far, ticks)
         return moments_of(context, found, combine_valid(valid, valid_amount), result)
     unit, kind = (_MONTHS[name], INTERVAL_MONTH) if name in _MONTHS else (_MILLIS[name], INTERVAL_SECOND)
+    if moved.root is _R.TIME:
+        amount = amount % max(_DAY // unit, 1)
     # A product that does not fit leads out of range as the bound does.
     interval = np.clip(amount, -(_FAR // unit), _FAR // unit) * unit
     return add_to_moment(context, point, moved, from_numpy(interval, valid_amount, pa.int64()), kind, 1)

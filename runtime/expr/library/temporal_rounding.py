@@ -19,7 +19,7 @@ from runtime.expr.function import CallTypes, EvalContext, Value
 from runtime.expr.library.declare import Family
 from runtime.expr.library.rounding import ceil_number, floor_number, whole_type
 from runtime.expr.library.temporal_fields import local_values
-from runtime.expr.moments import ticks_per_day, unit_of
+from runtime.expr.moments import stored, ticks_per_day, unit_of
 from runtime.expr.time_range import check_range
 from runtime.expr.zones import local_to_instant
 
@@ -35,6 +35,7 @@ _PARTS = {
     "MILLISECOND": 86_400_000,
     "MICROSECOND": 86_400_000_000,
 }
+_DAY_MILLIS = 86_400_000
 _CALENDAR = frozenset({"MILLENNIUM", "CENTURY", "DECADE", "YEAR", "QUARTER", "MONTH", "WEEK"})
 _ROOTS = (_R.DATE, _R.TIME, _R.TIMESTAMP, _R.TIMESTAMP_LTZ)
 
@@ -85,12 +86,18 @@ def _rounded(context: EvalContext, value: Value, unit: str, up: bool) -> Value:
     if unit in _CALENDAR:
         # The start of a unit that the point lies in or, to round up, of the one behind the last tick before the point.
         days = (values - up) // per_day
-        result = _next(days, unit) * per_day if up else _start(days, unit) * per_day
+        days = _next(days, unit) if up else _start(days, unit)
+        result = days if per_day == 1 else stored(days * _DAY_MILLIS, 0, type_)
     elif _PARTS[unit] >= per_day:
         result = values
-    else:
+    elif per_day <= _DAY_MILLIS or _PARTS[unit] > _DAY_MILLIS:
         step = per_day // _PARTS[unit]
         result = -(-values // step) * step if up else values // step * step
+    else:
+        # By milliseconds: the next day of a TIMESTAMP(9) may not fit 64 bits.
+        millis, rest = np.divmod(values, per_day // _DAY_MILLIS)
+        step = _DAY_MILLIS // _PARTS[unit]
+        result = stored(-(-(millis + (rest > 0)) // step) * step if up else millis // step * step, 0, type_)
     if type_.root is _R.TIMESTAMP_LTZ:
         result = local_to_instant(np.ascontiguousarray(result), context.time_zone, unit_of(type_))
     if type_.root is _R.TIME:

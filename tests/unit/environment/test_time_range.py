@@ -105,6 +105,20 @@ def test_no_time_ends_in_an_internal_error(zone: str) -> None:
         assert answered > 100
 
 
+def test_a_time_of_day_goes_round_however_far() -> None:
+    expressions = {
+        "TIME '10:00:00' + INTERVAL '999999999' DAY(9)": "10:00:00",
+        "TIME '10:00:00' - INTERVAL '999999999' HOUR(9)": "19:00:00",
+        "TIMESTAMPADD(HOUR, 9223372036854775807, TIME '10:00:00')": "17:00:00",
+        "TIMESTAMPADD(DAY, 9223372036854775807, TIME '10:00:00')": "10:00:00",
+        "TIMESTAMPADD(YEAR, 9223372036854775807, TIME '10:00:00')": "10:00:00",
+    }
+    with TableEnvironment.create() as environment:
+        for expression, expected in expressions.items():
+            (row,) = environment.execute_sql(f"SELECT {expression}").collect()
+            assert str(row[0]) == expected, expression
+
+
 @pytest.mark.parametrize(
     ("expression", "code"),
     [
@@ -116,6 +130,9 @@ def test_no_time_ends_in_an_internal_error(zone: str) -> None:
         ("INTERVAL '1' YEAR * 2147483647", "E2103"),
         ("TIMESTAMPDIFF(SECOND, TIMESTAMP '0001-01-01 00:00:00', TIMESTAMP '9999-01-01 00:00:00')", "E2103"),
         ("CEIL(TIMESTAMP '9999-12-31 23:59:59' TO YEAR)", "E2103"),
+        ("CEIL(TIMESTAMP '2262-04-11 23:00:00.123456789' TO DAY)", "E2103"),
+        ("CEIL(TIMESTAMP '2262-01-11 23:00:00.123456789' TO YEAR)", "E2103"),
+        ("FLOOR(TIMESTAMP '1677-09-22 23:00:00.123456789' TO MONTH)", "E2103"),
         ("CAST(9223372036854775807 AS INTERVAL SECOND)", "E2101"),
         ("CAST(DATE '9999-12-31' AS TIMESTAMP(9))", "E2101"),
         ("INTERVAL '9999999999999999999999' SECOND", "E1308"),
