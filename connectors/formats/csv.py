@@ -104,7 +104,7 @@ def _create(options: Mapping[str, str]) -> CsvFormat:
                 hint="write one ASCII character, '\\t' for a tab",
             )
     escape = read.get(ESCAPE)
-    if len(escape) > 1:
+    if len(escape.encode()) > 1:
         raise OptionError(f"option 'csv.escape-character' must be a single character, not '{escape}'")
     elements = read.get(ELEMENTS)
     if not elements:

@@ -1,21 +1,20 @@
 """CSV to columns.
 
-Arrow's reader, with the types that it reads by the right rules; if it refuses a block, all as text, cast column by
-column.
+The text is taken apart into records first (`csv_records`), so that Arrow's reader gets nothing else. It reads the types
+whose rules it shares; if it refuses a block, it reads all as text, which is cast column by column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from connectors.formats.records import BadMask, MalformedRecord, rows_of_elements
+from connectors.formats.csv_records import CsvDialect, CsvRecords, field_texts, split_records
+from connectors.formats.records import BadMask, MalformedRecord, in_runs, rows_of_elements, too_long, valid_utf8
 from connectors.formats.text_values import ANY, TextRules, parse_text
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
@@ -38,20 +37,8 @@ _DIRECT = frozenset(
         TypeRoot.BOOLEAN,
     }
 )
-_NEWLINE, _HASH = 10, 35
-
-
-@dataclass(frozen=True, slots=True)
-class CsvDialect:
-    """The options of the format: see `connectors/formats/csv.py`. `quote` and `escape` are None when there is none."""
-
-    delimiter: str = ","
-    quote: str | None = '"'
-    escape: str | None = None
-    comments: bool = False
-    null_literal: str | None = None
-    element_delimiter: str = ";"
-    header: bool = False
+_SHOWN_NAMES = 50
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class CsvDecoder:
@@ -68,6 +55,11 @@ class CsvDecoder:
         self._dialect = dialect
         self._rules = TextRules(time_zone, ANY)
         self._names: list[str] | None = None if dialect.header else list(schema.names)
+        self._most: int | None = None
+
+    def limit_records(self, most: int) -> None:
+        """Records of more bytes are malformed."""
+        self._most = most
 
     def begin_at(self, head: bytes) -> None:
         """Read the header from the first bytes of the file, when decoding begins in the middle of it."""
@@ -75,77 +67,59 @@ class CsvDecoder:
             self._take_header(head, True)
 
     def decode(self, data: bytes, final: bool) -> Decoded:
-        consumed = len(data) if final else self._whole_records(data)
-        block = data[:consumed]
-        skipped = 0
+        used = skipped = 0
         if self._names is None:
-            used = self._take_header(block, final)
-            skipped = block.count(b"\n", 0, used)
-            block = block[used:]
-        if self._names is None or not block or block.isspace():
-            return Decoded(ChangelogBatch(self._empty()), (), consumed)
-        numbers: np.ndarray | None = None
-        if self._dialect.comments:
-            block, numbers = _without_comments(block)
-        rows, rejected = self._rows(block)
-        return Decoded(
-            ChangelogBatch(rows),
-            tuple(
-                MalformedRecord(r.reason, r.raw, skipped + (r.line if numbers is None else int(numbers[r.line])))
-                for r in rejected
-            ),
-            consumed,
-        )
+            used = self._take_header(data, final)
+            skipped = data.count(b"\n", 0, used)
+        if self._names is None:
+            return Decoded(ChangelogBatch(self._empty()), (), len(data) if final else 0)
+        block = data[used:] if used else data
+        records = split_records(block, self._dialect, len(self._names), final, self._most)
+        rows, malformed = self._rows(records)
+        rejected = [*records.rejected, *malformed]
+        if records.rejected and malformed:
+            rejected.sort(key=lambda r: r.line)
+        if skipped:
+            rejected = [MalformedRecord(r.reason, r.raw, skipped + r.line) for r in rejected]
+        return Decoded(ChangelogBatch(rows), tuple(rejected), used + records.used)
 
     def _empty(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
             [pa.nulls(0, f.type.arrow) for f in self._wanted], names=list(self._wanted.names)
         )
 
-    def _whole_records(self, data: bytes) -> int:
-        """The bytes up to the last line end that is outside quotes."""
-        last = data.rfind(b"\n") + 1
-        quote = self._dialect.quote
-        if quote is None or not last or data.find(quote.encode(), 0, last) < 0:
-            return last
-        if self._dialect.escape is None and data.count(quote.encode(), 0, last) % 2 == 0:
-            return last
-        outside = _record_ends(np.frombuffer(data, dtype=np.uint8), self._dialect)
-        return int(outside[-1]) + 1 if len(outside) else 0
-
     def _take_header(self, block: bytes, final: bool) -> int:
         """Read the first line as names; gives how many bytes it took."""
-        offset = 3 if block.startswith(b"\xef\xbb\xbf") else 0
+        offset = 3 if block.startswith(_BYTE_ORDER_MARK) else 0
         end = block.find(b"\n", offset)
+        if self._most is not None and (len(block) if end < 0 else end) > self._most:
+            raise FormatError(f"the header is {too_long(self._most)}", code="E3202")
         if end < 0 and not (final and block[offset:].strip()):
             return 0
         end = len(block) if end < 0 else end + 1
-        line = block[offset:end]
-        read = pcsv.read_csv(
-            pa.BufferReader(line),
-            pcsv.ReadOptions(autogenerate_column_names=True),
-            self._parse(),
-            pcsv.ConvertOptions(
-                column_types={f"f{i}": pa.string() for i in range(line.count(self._dialect.delimiter.encode()) + 1)}
-            ),
-        )
-        self._names = [str(c[0].as_py()).strip() for c in read.columns]
-        missing = [f.name for f in self._wanted if f.name not in self._names]
-        if missing:
+        try:
+            names = [name.strip() for name in field_texts(block[offset:end].rstrip(b"\r\n"), self._dialect)]
+        except UnicodeDecodeError as error:
             raise FormatError(
-                f'the header has no column "{missing[0]}"',
-                code="E3202",
-                hint="the file has: " + ", ".join(f'"{n}"' for n in self._names),
-            )
+                "the header is not text in UTF-8", code="E3202", hint="the first line names the columns"
+            ) from error
+        for field in self._wanted:
+            if names.count(field.name) != 1:
+                there = ", ".join(f'"{n}"' for n in names[:_SHOWN_NAMES]) + (
+                    ", ..." if len(names) > _SHOWN_NAMES else ""
+                )
+                how = "no" if field.name not in names else "more than one"
+                raise FormatError(
+                    f'the header has {how} column "{field.name}"', code="E3202", hint=f"the file has: {there}"
+                )
+        # Columns that nobody wants may have any name, also the same one.
+        known = set(self._wanted.names)
+        self._names = [name if name in known else f"\0{place}" for place, name in enumerate(names)]
         return end
 
-    def _parse(self, broken: list[MalformedRecord] | None = None) -> pcsv.ParseOptions:
+    def _parse(self, broken: list[tuple[int, str]]) -> pcsv.ParseOptions:
         def skip(row: pcsv.InvalidRow) -> str:
-            if broken is not None:
-                number = (row.number or 1) - 1
-                broken.append(
-                    MalformedRecord(f"{row.actual_columns} fields instead of {row.expected_columns}", row.text, number)
-                )
+            broken.append(((row.number or 1) - 1, f"{row.actual_columns} fields instead of {row.expected_columns}"))
             return "skip"
 
         dialect = self._dialect
@@ -159,29 +133,40 @@ class CsvDecoder:
             invalid_row_handler=skip,
         )
 
-    def _rows(self, block: bytes) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
-        broken: list[MalformedRecord] = []
+    def _rows(self, records: CsvRecords) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
+        if not len(records):
+            return self._empty(), []
+        block = records.block()
+        if not valid_utf8(block):
+            return self._rows_of_text(records)
+        broken: list[tuple[int, str]] = []
         # Arrow takes hexadecimal integers, the format does not.
         table = None if _has_hexadecimal(block) else self._read(block, broken, as_text=False)
-        if table is not None:
+        if table is not None and not broken and table.num_rows == len(records):
             columns: list[pa.Array] = []
-            wrong: BadMask | None = None
             for column, field in zip(table.columns, self._wanted, strict=True):
                 cells, bad = self._convert(_single(column), field.type)
                 if bad is not None:
-                    wrong = bad
                     break
                 columns.append(cells)
-            if wrong is None and not broken:
+            else:
                 return pa.RecordBatch.from_arrays(columns, names=list(self._wanted.names)), []
-        return self._rows_and_bad_ones(block)
+        return self._rows_and_bad_ones(records, block)
 
-    def _rows_and_bad_ones(self, block: bytes) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
+    def _rows_of_text(self, records: CsvRecords) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
+        """Without the records that are not in UTF-8."""
+        text = np.fromiter((valid_utf8(records.raw(i)) for i in range(len(records))), dtype=bool, count=len(records))
+        rows, rejected = self._rows(records.part(text))
+        rejected += [records.malformed(i, "not text in UTF-8") for i in np.flatnonzero(~text).tolist()]
+        rejected.sort(key=lambda r: r.line)
+        return rows, rejected
+
+    def _rows_and_bad_ones(self, records: CsvRecords, block: bytes) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
         """The block read as text, so that every cell that is no value is found; bad records are left out."""
-        broken: list[MalformedRecord] = []
+        broken: list[tuple[int, str]] = []
         table = self._read(block, broken, as_text=True)
-        if table is None:
-            return self._halves(block)
+        if table is None or table.num_rows + len(broken) != len(records):
+            return self._in_runs(records)
         columns: list[pa.Array] = []
         reasons: list[tuple[BadMask, str]] = []
         for column, field in zip(table.columns, self._wanted, strict=True):
@@ -190,35 +175,46 @@ class CsvDecoder:
             if bad is not None:
                 reasons.append((bad, f"column {field.name} is not {field.type}".replace(" NOT NULL", "")))
         rows = pa.RecordBatch.from_arrays(columns, names=list(self._wanted.names))
-        places = _RecordPlaces(block, self._dialect, [r.line for r in broken])
-        broken = [MalformedRecord(r.reason, r.raw, places.line(r.line)) for r in broken]
+        rejected = [records.malformed(number, reason) for number, reason in broken]
         if not reasons:
-            return rows, broken
+            return rows, rejected
+        whole = np.ones(len(records), dtype=bool)
+        whole[[number for number, _ in broken]] = False
+        record_of_row = np.flatnonzero(whole)
         bad_rows = np.flatnonzero(np.logical_or.reduce([mask for mask, _ in reasons]))
         for row in bad_rows.tolist():
-            line, text = places.of_row(row)
-            broken.append(MalformedRecord(next(reason for mask, reason in reasons if mask[row]), text, line))
+            reason = next(reason for mask, reason in reasons if mask[row])
+            rejected.append(records.malformed(int(record_of_row[row]), reason))
         keep = np.ones(rows.num_rows, dtype=bool)
         keep[bad_rows] = False
-        broken.sort(key=lambda r: r.line)
-        return rows.filter(pa.array(keep)), broken
+        rejected.sort(key=lambda r: r.line)
+        return rows.filter(pa.array(keep)), rejected
 
-    def _halves(self, block: bytes) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
-        """A block that Arrow refuses even as text (bytes that are no UTF-8): halved until such records stand alone."""
-        ends = _record_ends(np.frombuffer(block, dtype=np.uint8), self._dialect)
-        inner = ends[ends < len(block.rstrip(b"\r\n"))]
-        if not len(inner):
-            text = block.decode("utf-8", "replace")
-            reason = "not CSV" if text.encode() == block else "not text in UTF-8"
-            return self._empty(), [MalformedRecord(reason, text.rstrip("\r\n"), 0)]
-        cut = int(inner[len(inner) // 2]) + 1
-        parts = [part for part in (block[:cut], block[cut:]) if part]
-        rows, rejected = zip(*((self._rows(p) if not p.isspace() else (self._empty(), [])) for p in parts), strict=True)
-        line = block.count(b"\n", 0, cut)
-        behind = [MalformedRecord(r.reason, r.raw, r.line + line) for r in rejected[-1]]
-        return pa.concat_batches(rows), [*rejected[0], *behind]
+    def _in_runs(self, records: CsvRecords) -> tuple[pa.RecordBatch, list[MalformedRecord]]:
+        """Records that Arrow refuses even as text: as many at a time as it takes."""
+        pieces: list[pa.RecordBatch] = [self._empty()]
+        rejected: list[MalformedRecord] = []
 
-    def _read(self, block: bytes, broken: list[MalformedRecord], *, as_text: bool) -> pa.Table | None:
+        def whole(begin: int, end: int) -> bool:
+            part = records.part(slice(begin, end))
+            broken: list[tuple[int, str]] = []
+            table = self._read(part.block(), broken, as_text=True)
+            if table is None or table.num_rows + len(broken) != len(part):
+                return False
+            rows, bad = self._rows_and_bad_ones(part, part.block())
+            pieces.append(rows)
+            rejected.extend(bad)
+            return True
+
+        def singly(begin: int, end: int) -> None:
+            for record in range(begin, end):
+                if not whole(record, record + 1):
+                    rejected.append(records.malformed(record, "not CSV"))
+
+        in_runs(len(records), whole, singly, 2)
+        return pa.concat_batches(pieces), rejected
+
+    def _read(self, block: bytes, broken: list[tuple[int, str]], *, as_text: bool) -> pa.Table | None:
         assert self._names is not None
         types = {n: pa.string() for n in self._names}
         for field in self._wanted:
@@ -301,60 +297,6 @@ class CsvDecoder:
         fields = [pa.field(f.name, f.type.arrow) for f in type_.fields]
         built = pa.StructArray.from_arrays(children, fields=fields, mask=pc.is_null(usable))
         return built, bad if bad.any() else None
-
-
-def _record_ends(octets: npt.NDArray[np.uint8], dialect: CsvDialect) -> npt.NDArray[np.int64]:
-    """The positions of the line feeds that are outside quotes."""
-    ends = np.flatnonzero(octets == _NEWLINE)
-    if dialect.quote is None:
-        return ends
-    quotes = octets == ord(dialect.quote)
-    if dialect.escape is not None:
-        # A quote behind an odd number of escape characters is an ordinary character.
-        at = np.arange(len(octets))
-        last_other = np.maximum.accumulate(np.where(octets == ord(dialect.escape), -1, at))
-        run_before = np.concatenate([np.zeros(1, np.int64), (at - last_other)[:-1]])
-        quotes &= run_before % 2 == 0
-    return ends[np.searchsorted(np.flatnonzero(quotes), ends) % 2 == 0]
-
-
-class _RecordPlaces:
-    """Where the records of a block stand in its text, for messages."""
-
-    def __init__(self, block: bytes, dialect: CsvDialect, broken: Sequence[int]) -> None:
-        octets = np.frombuffer(block, dtype=np.uint8)
-        ends = _record_ends(octets, dialect)
-        starts = np.concatenate([np.zeros(1, np.int64), ends + 1])
-        ends = np.concatenate([ends, np.array([len(block)], np.int64)])
-        widths = ends - starts
-        blank = (widths == 0) | ((widths == 1) & (octets[np.minimum(starts, len(octets) - 1)] == 13))
-        used = ~blank
-        self._starts, self._ends = starts[used], ends[used]
-        whole = np.ones(len(self._starts), dtype=bool)
-        whole[list(broken)] = False
-        self._record_of_row = np.flatnonzero(whole)
-        self._block = block
-
-    def line(self, record: int) -> int:
-        """The 0-based line on which a record begins."""
-        return self._block.count(b"\n", 0, int(self._starts[record]))
-
-    def of_row(self, row: int) -> tuple[int, str]:
-        """The line and the text of a record that Arrow gave as a row."""
-        record = int(self._record_of_row[row])
-        text = self._block[int(self._starts[record]) : int(self._ends[record])].decode("utf-8", "replace")
-        return self.line(record), text.rstrip("\r")
-
-
-def _without_comments(block: bytes) -> tuple[bytes, np.ndarray]:
-    """The block without the lines that begin with `#`, and the line number of each line that is left."""
-    octets = np.frombuffer(block, dtype=np.uint8)
-    starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(octets == _NEWLINE) + 1])
-    starts = starts[starts < len(octets)]
-    comment = octets[starts] == _HASH
-    lengths = np.diff(np.concatenate([starts, np.array([len(octets)])]))
-    kept = octets[np.repeat(~comment, lengths)].tobytes()
-    return kept, np.append(np.flatnonzero(~comment), len(starts))
 
 
 def _has_hexadecimal(block: bytes) -> bool:

@@ -17,7 +17,7 @@ from connectors.formats.json import IGNORE, JSON_OPTIONS, read_spelling
 from connectors.formats.json_decoder import decode_lines
 from connectors.formats.json_encoder import JsonSpelling, object_text
 from connectors.formats.lines_out import block_of_lines
-from connectors.formats.records import Lines, MalformedRecord
+from connectors.formats.records import Lines, MalformedRecord, shown_bytes
 from connectors.formats.text_values import TextRules
 from connectors.options import TableOptions
 from runtime.core.changelog import DELETE, INSERT, RETRACT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
@@ -73,17 +73,22 @@ class DebeziumDecoder:
         event = (("before", image), ("after", image), ("op", STRING))
         self._events = Schema.of(("payload", row(*event))) if schema_include else Schema.of(*event)
         self._wrapped = schema_include
+        self._most: int | None = None
+
+    def limit_records(self, most: int) -> None:
+        """Lines of more bytes are malformed."""
+        self._most = most
 
     def decode(self, data: bytes, final: bool) -> Decoded:
         consumed = len(data) if final else data.rfind(b"\n") + 1
         lines = Lines.of(data[:consumed])
-        block = decode_lines(lines, self._events, self._rules)
+        block = decode_lines(lines, self._events, self._rules, most=self._most)
         before, after, op = block.rows.column(0).flatten() if self._wrapped else block.rows.columns
         changes, wrong = self._changes(before, after, op)
         rejected = list(block.rejected)
         for index, reason in wrong:
             line = int(block.line_of_row[index])
-            rejected.append(MalformedRecord(reason, lines.text(line), int(lines.numbers[line])))
+            rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(line)), int(lines.numbers[line])))
         rejected.sort(key=lambda r: r.line)
         return Decoded(changes, tuple(rejected), consumed)
 

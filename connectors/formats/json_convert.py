@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.formats.records import BadMask, either, rows_of_elements
-from connectors.formats.text_values import TextRules, parse_text, round_decimal
+from connectors.formats.text_values import TextRules, fit_decimal, parse_text
 from runtime.core.types import DataType, TypeRoot
 
 __all__ = ["convert"]
@@ -31,10 +31,7 @@ def convert(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Arr
     if type_.root is TypeRoot.ROW:
         return _convert_row(values, type_, rules)
     if pa.types.is_decimal(values.type):
-        try:
-            return round_decimal(values, type_.arrow), None
-        except pa.ArrowInvalid:
-            return values, np.ones(len(values), dtype=bool)
+        return fit_decimal(values, type_.arrow)
     if pa.types.is_string(values.type):
         return parse_text(values, type_, rules)
     return values.cast(type_.arrow), None

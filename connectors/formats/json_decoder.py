@@ -20,7 +20,7 @@ import pyarrow.json as pj
 from connectors.formats.json_convert import convert
 from connectors.formats.json_maps import read_map_columns
 from connectors.formats.json_values import NotAValue, json_value, parse_line
-from connectors.formats.records import Lines, MalformedRecord
+from connectors.formats.records import Lines, MalformedRecord, in_runs, shown_bytes, too_long, valid_utf8
 from connectors.formats.text_values import TextRules
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
@@ -33,6 +33,7 @@ _BLOCK = 1 << 20
 _FEW = 16
 """So few records are decoded one by one sooner than by another try of the columnar path."""
 _CHANGED = re.compile(r"Column\((?P<path>/.*)\) changed from (?P<wanted>\w+) to (?P<found>\w+)")
+_NOT_HELD = (pa.ArrowException, ValueError, TypeError, OverflowError)
 _TEXT = pa.string()
 _WIDE = pa.decimal256(76, 38)
 _AS_IS = frozenset(
@@ -70,17 +71,31 @@ class JsonDecoder:
         self._schema = schema
         self._rules = rules
         self._fail_on_missing = fail_on_missing
+        self._most: int | None = None
+
+    def limit_records(self, most: int) -> None:
+        """Lines of more bytes are malformed."""
+        self._most = most
 
     def decode(self, data: bytes, final: bool) -> Decoded:
         consumed = len(data) if final else data.rfind(b"\n") + 1
-        block = decode_lines(Lines.of(data[:consumed]), self._schema, self._rules, self._fail_on_missing)
+        lines = Lines.of(data[:consumed])
+        block = decode_lines(lines, self._schema, self._rules, self._fail_on_missing, self._most)
         return Decoded(ChangelogBatch(block.rows), block.rejected, consumed)
 
 
-def decode_lines(lines: Lines, schema: Schema, rules: TextRules, fail_on_missing: bool = False) -> JsonBlock:
-    """The records of the lines as columns of the schema."""
+def decode_lines(
+    lines: Lines, schema: Schema, rules: TextRules, fail_on_missing: bool = False, most: int | None = None
+) -> JsonBlock:
+    """The records of the lines as columns of the schema. `most`: longer lines, in bytes, are malformed."""
     reading = _Reading(schema, rules, fail_on_missing)
-    reading.lines(lines, 0)
+    lines, indices = reading.without_long_ones(lines, most)
+    in_runs(
+        len(lines),
+        lambda begin, end: reading.together(lines.slice(begin, end), indices[begin:end]),
+        lambda begin, end: reading.one_by_one(lines.slice(begin, end), indices[begin:end]),
+        _FEW,
+    )
     return reading.result()
 
 
@@ -102,22 +117,33 @@ class _Reading:
         if not self._pieces:
             return JsonBlock(_empty(self._schema), np.zeros(0, np.int64), tuple(self._rejected))
         rows = self._pieces[0] if len(self._pieces) == 1 else pa.concat_batches(self._pieces)
-        return JsonBlock(rows, np.concatenate(self._line_of_row), tuple(self._rejected))
+        owners = np.concatenate(self._line_of_row)
+        if (np.diff(owners) < 0).any():
+            order = np.argsort(owners, kind="stable")
+            rows, owners = rows.take(pa.array(order)), owners[order]
+        return JsonBlock(rows, owners, tuple(self._rejected))
 
-    def lines(self, lines: Lines, first: int) -> None:
-        """Decode lines of which the first has index `first`; halves them as long as the columnar path refuses."""
-        if not len(lines):
-            return
+    def without_long_ones(self, lines: Lines, most: int | None) -> tuple[Lines, np.ndarray]:
+        """The lines that are not over the limit, and the index of each."""
+        widths = lines.ends - lines.starts
+        if most is None or not len(lines) or int(widths.max()) <= most:
+            return lines, np.arange(len(lines))
+        for index in np.flatnonzero(widths > most).tolist():
+            self._reject(lines, index, too_long(most))
+        kept = np.flatnonzero(widths <= most)
+        return Lines.joined([lines.raw(i) for i in kept.tolist()], lines.numbers[kept]), kept
+
+    def _reject(self, lines: Lines, index: int, reason: str) -> None:
+        self._rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(index)), int(lines.numbers[index])))
+
+    def together(self, lines: Lines, indices: np.ndarray) -> bool:
+        """Decode lines by columns; false when Arrow refuses them. `indices`: of each among all lines."""
         read = None if self._fail_on_missing else self._columnar(lines)
-        if read is not None:
-            self._pieces.append(read)
-            self._line_of_row.append(np.arange(first, first + len(lines)))
-        elif len(lines) <= _FEW:
-            self._one_by_one(lines, first)
-        else:
-            middle = len(lines) // 2
-            self.lines(lines.slice(0, middle), first)
-            self.lines(lines.slice(middle, len(lines)), first + middle)
+        if read is None:
+            return False
+        self._pieces.append(read)
+        self._line_of_row.append(indices)
+        return True
 
     def _columnar(self, lines: Lines) -> pa.RecordBatch | None:
         """All lines at once, None when a line is not one object or a cell is not of its type."""
@@ -126,7 +152,7 @@ class _Reading:
         if not ((octets[lines.starts] == ord("{")).all() and (octets[lines.ends - 1] == ord("}")).all()):
             return None
         block = lines.block()
-        if not _is_utf8(block):
+        if not valid_utf8(block):
             return None
         columns: dict[str, pa.Array] = {}
         table = _read(block, int((lines.ends - lines.starts).max()), self._flat)
@@ -144,30 +170,56 @@ class _Reading:
             columns.update(read)
         return pa.RecordBatch.from_arrays([columns[f.name] for f in self._schema], names=list(self._schema.names))
 
-    def _one_by_one(self, lines: Lines, first: int) -> None:
-        """The records left over, each under the full rules."""
-        cells: list[list[object]] = [[] for _ in self._schema]
+    def one_by_one(self, lines: Lines, indices: np.ndarray) -> None:
+        """Decode each line under the full rules."""
+        rows: list[list[object]] = []
         owners: list[int] = []
         for index in range(len(lines)):
-            text = lines.text(index)
             try:
-                lines.raw(index).decode("utf-8")
-                document = parse_line(text)
-                for record in document if isinstance(document, list) else [document]:
-                    values = self._record(record)
-                    for column, value in zip(cells, values, strict=True):
-                        column.append(value)
-                    owners.append(first + index)
+                document = parse_line(lines.raw(index).decode("utf-8"))
+                found = [self._record(r) for r in (document if isinstance(document, list) else [document])]
             except NotAValue as error:
-                self._rejected.append(MalformedRecord(str(error), text, int(lines.numbers[index])))
+                self._reject(lines, index, str(error))
             except UnicodeDecodeError:
-                self._rejected.append(MalformedRecord("not text in UTF-8", text, int(lines.numbers[index])))
-            except (ValueError, RecursionError):
-                self._rejected.append(MalformedRecord("not JSON", text, int(lines.numbers[index])))
-        if owners:
-            arrays = [pa.array(column, f.type.arrow) for column, f in zip(cells, self._schema, strict=True)]
-            self._pieces.append(pa.RecordBatch.from_arrays(arrays, names=list(self._schema.names)))
-            self._line_of_row.append(np.array(owners, dtype=np.int64))
+                self._reject(lines, index, "not text in UTF-8")
+            except RecursionError:
+                # Arrow goes deeper where nobody wants the value.
+                if not self.together(lines.slice(index, index + 1), indices[index : index + 1]):
+                    self._reject(lines, index, "nested too deeply")
+            except (ValueError, ArithmeticError):
+                self._reject(lines, index, "not JSON")
+            else:
+                rows += found
+                owners += [index] * len(found)
+        self._append(lines, indices, rows, owners)
+
+    def _append(self, lines: Lines, indices: np.ndarray, rows: list[list[object]], owners: list[int]) -> None:
+        """Rows of values as columns; the line of one that Arrow cannot hold after all is rejected."""
+        if not rows:
+            return
+        try:
+            arrays = [
+                pa.array(column, f.type.arrow) for column, f in zip(zip(*rows, strict=True), self._schema, strict=True)
+            ]
+        except _NOT_HELD:
+            bad = {owner: why for row, owner in zip(rows, owners, strict=True) if (why := self._not_held(row))}
+            if not bad:
+                raise
+            for index, reason in bad.items():
+                self._reject(lines, index, reason)
+            kept = [number for number, owner in enumerate(owners) if owner not in bad]
+            self._append(lines, indices, [rows[n] for n in kept], [owners[n] for n in kept])
+            return
+        self._pieces.append(pa.RecordBatch.from_arrays(arrays, names=list(self._schema.names)))
+        self._line_of_row.append(indices[np.array(owners, dtype=np.int64)])
+
+    def _not_held(self, row: list[object]) -> str | None:
+        for value, field in zip(row, self._schema, strict=True):
+            try:
+                pa.array([value], field.type.arrow)
+            except _NOT_HELD:
+                return f"column {field.name} is not {field.type}".replace(" NOT NULL", "")
+        return None
 
     def _record(self, record: object) -> list[object]:
         if not isinstance(record, Mapping):
@@ -181,16 +233,6 @@ class _Reading:
 
 def _empty(schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type.arrow) for f in schema], names=list(schema.names))
-
-
-def _is_utf8(block: bytes) -> bool:
-    if block.isascii():
-        return True
-    try:
-        block.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _holds_map(type_: DataType) -> bool:

@@ -35,6 +35,7 @@ _TIME = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _EXACT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _FLOATING = re.compile(_EXACT.pattern + r"|NaN|[+-]?Infinity")
+_MOST_DIGITS = 20
 _BOOLEANS = {"true": True, "false": False}
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -55,8 +56,9 @@ class _Number(Decimal):
 
 
 def parse_line(line: str) -> Any:
-    """A document with exact numbers; raises ValueError when it is not JSON."""
-    return json.loads(line, parse_float=_Number)
+    """A document with exact numbers; raises ValueError or ArithmeticError when it is not JSON, RecursionError when it is
+    nested too deeply."""
+    return json.loads(line.removeprefix("\ufeff"), parse_float=_Number)
 
 
 def json_value(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:
@@ -116,11 +118,19 @@ def _plain(value: Any) -> Any:
 
 
 def _string(value: Any) -> str:
-    """Text as it is; a number, a boolean or a document as JSON."""
+    """Text as it is; a number, a boolean or a document as JSON. Half of a surrogate pair alone is no text."""
     if isinstance(value, str):
-        return value
-    if isinstance(value, _Number):
-        return value.written
+        text = value
+    elif isinstance(value, _Number):
+        text = value.written
+    else:
+        text = _document(value)
+    if not text.isascii():
+        text.encode()
+    return text
+
+
+def _document(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
@@ -145,6 +155,8 @@ def _text(value: Any) -> str:
 
 def _integer(value: Any, bits: int) -> int:
     number = Decimal(_number(value, _EXACT))
+    if number and number.adjusted() >= _MOST_DIGITS:
+        raise ValueError  # It would be written out with all its zeros.
     whole = int(number)
     if whole != number or not -(1 << bits - 1) <= whole < 1 << bits - 1:
         raise ValueError
@@ -197,6 +209,6 @@ def _map(value: Any, type_: DataType, rules: TextRules, path: str) -> list[tuple
     key_type = type_.children[0]
     count_or_value = type_.children[1] if type_.root is TypeRoot.MAP else DataType(TypeRoot.INT)
     return [
-        (json_value(k, key_type, rules, f"{path} key"), json_value(v, count_or_value, rules, f"{path}[{k}]"))
+        (json_value(k, key_type, rules, f"{path} key"), json_value(v, count_or_value, rules, f"{path} value"))
         for k, v in value.items()
     ]

@@ -11,7 +11,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.spi.format import Decoded, Decoder, Format
 
-__all__ = ["ProjectingFormat", "StartsAtHead", "projected_decoder"]
+__all__ = ["LimitsRecords", "ProjectingFormat", "StartsAtHead", "projected_decoder"]
 
 
 @runtime_checkable
@@ -30,6 +30,15 @@ class StartsAtHead(Protocol):
     def begin_at(self, head: bytes) -> None: ...
 
 
+@runtime_checkable
+class LimitsRecords(Protocol):
+    """A decoder of texts that can be told how long a record may be."""
+
+    def limit_records(self, most: int) -> None:
+        """Records of more bytes are malformed."""
+        ...
+
+
 def projected_decoder(format_: Format, schema: Schema, wanted: Sequence[str], time_zone: str) -> Decoder:
     """A decoder of some columns, for formats of any kind."""
     if isinstance(format_, ProjectingFormat):
@@ -42,6 +51,11 @@ class _Selecting:
     def __init__(self, decoder: Decoder, positions: list[int]) -> None:
         self._decoder = decoder
         self._positions = positions
+
+    def limit_records(self, most: int) -> None:
+        """See `LimitsRecords`."""
+        if isinstance(self._decoder, LimitsRecords):
+            self._decoder.limit_records(most)
 
     def decode(self, data: bytes, final: bool) -> Decoded:
         decoded = self._decoder.decode(data, final)

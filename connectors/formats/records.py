@@ -14,12 +14,28 @@ import pyarrow.compute as pc
 from runtime.core.errors import FormatError
 from runtime.spi.table import RejectedRow
 
-__all__ = ["BadMask", "Lines", "MalformedRecord", "cast_or_find", "either", "malformed_error", "rows_of_elements"]
+__all__ = [
+    "BadMask",
+    "Lines",
+    "MalformedRecord",
+    "cast_or_find",
+    "either",
+    "in_runs",
+    "malformed_error",
+    "rows_of_elements",
+    "shown_bytes",
+    "too_long",
+    "valid_utf8",
+]
 
 BadMask = npt.NDArray[np.bool_]
 """One flag per row; None in its place means that no row is bad."""
 
 _SHOWN_CHARACTERS = 160
+_KEPT_BYTES = 10_000
+"""Of a rejected record so many bytes are kept."""
+_MOST_SINGLY = 4096
+_FEW_CELLS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +43,51 @@ class MalformedRecord(RejectedRow):
     """A record that is not in the format; `line` counts from 0 within the decoded block."""
 
     line: int = 0
+
+
+def shown_bytes(raw: bytes) -> str:
+    """The text of a rejected record, cut off where it is long."""
+    text = raw[:_KEPT_BYTES].decode("utf-8", "replace")
+    return text if len(raw) <= _KEPT_BYTES else text + "..."
+
+
+def too_long(most: int) -> str:
+    """The reason for which a record over the limit is rejected."""
+    return f"longer than {most} bytes ('source.max-record-size')"
+
+
+def valid_utf8(block: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
+    if block.isascii():
+        return True
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def in_runs(count: int, whole: Callable[[int, int], bool], singly: Callable[[int, int], None], few: int) -> None:
+    """Deal with `count` items in order, as many at a time as go well together.
+
+    Where a run is refused half of it is tried, down to a few, which are dealt with one by one; the more of these follow
+    each other, the longer they get. So the cost is linear in `count` whichever items are refused.
+
+    Args:
+        whole: deals with items `begin` to `end` together; false when it cannot.
+        singly: deals with each of them.
+        few: so many are dealt with one by one sooner than together.
+    """
+    begin, size, run = 0, count, few
+    while begin < count:
+        end = min(begin + size, count)
+        if end - begin <= run:
+            singly(begin, end)
+            begin, size, run = end, 4 * run, min(2 * run, _MOST_SINGLY)
+        elif whole(begin, end):
+            begin, size, run = end, 2 * size, few
+        else:
+            size = (end - begin) // 2
 
 
 def malformed_error(where: str, format_name: str, record: RejectedRow, first_line: int) -> FormatError:
@@ -74,6 +135,13 @@ class Lines:
         used = np.flatnonzero(ends > starts)
         return Lines(data, starts[used], ends[used], used)
 
+    @staticmethod
+    def joined(lines: Sequence[bytes], numbers: npt.NDArray[np.int64]) -> Lines:
+        """Lines without blanks around them, and nothing between them but line ends."""
+        ends = np.cumsum([len(line) for line in lines], dtype=np.int64) + np.arange(len(lines))
+        starts = np.concatenate([np.zeros(1, np.int64), ends + 1])[: len(lines)]
+        return Lines(b"\n".join(lines), starts, ends, numbers)
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -86,9 +154,6 @@ class Lines:
 
     def raw(self, index: int) -> bytes:
         return self.data[int(self.starts[index]) : int(self.ends[index])]
-
-    def text(self, index: int) -> str:
-        return self.raw(index).decode("utf-8", "replace")
 
     def array(self) -> pa.Array:
         """The lines as a string array without a copy of the bytes when they are the whole of `data`, line ends cut
@@ -110,19 +175,22 @@ _BLANK[[9, 13, 32]] = True
 def _trim(
     octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Take blanks off both ends of every line, one round per blank of the longest run."""
-    while True:
-        open_ = np.flatnonzero(ends > starts)
-        loose = open_[_BLANK[octets[ends[open_] - 1]]]
-        if not len(loose):
-            break
+    """Take blanks off both ends of every line."""
+    filled = np.flatnonzero(ends > starts)
+    if not (_BLANK[octets[starts[filled]]].any() or _BLANK[octets[ends[filled] - 1]].any()):
+        return starts, ends
+    for _ in range(2):  # Most lines have a carriage return at most.
+        loose = filled[_BLANK[octets[ends[filled] - 1]]]
         ends[loose] -= 1
-    while True:
-        open_ = np.flatnonzero(ends > starts)
-        loose = open_[_BLANK[octets[starts[open_]]]]
-        if not len(loose):
-            return starts, ends
-        starts[loose] += 1
+        filled = filled[ends[filled] > starts[filled]]
+    if not (_BLANK[octets[starts[filled]]].any() or _BLANK[octets[ends[filled] - 1]].any()):
+        return starts, ends
+    used = np.flatnonzero(~_BLANK[octets] & (octets != 10))
+    first, last = np.searchsorted(used, starts), np.searchsorted(used, ends)
+    empty = first == last
+    trimmed_starts = np.where(empty, starts, used[np.minimum(first, max(len(used) - 1, 0))] if len(used) else starts)
+    trimmed_ends = np.where(empty, starts, used[np.maximum(last - 1, 0)] + 1 if len(used) else starts)
+    return trimmed_starts, trimmed_ends
 
 
 def either(first: BadMask | None, second: BadMask | None) -> BadMask | None:
@@ -144,19 +212,23 @@ def rows_of_elements(lists: pa.Array, bad: BadMask | None) -> BadMask | None:
 def cast_or_find(
     values: pa.Array, cast: Callable[[pa.Array], pa.Array], type_: pa.DataType
 ) -> tuple[pa.Array, BadMask | None]:
-    """Apply a cast that raises ArrowInvalid on bad values; bad cells become NULL and are marked.
+    """Apply a cast that raises ArrowInvalid on bad values; bad cells become NULL and are marked."""
+    pieces: list[pa.Array] = []
+    bad = np.zeros(len(values), dtype=bool)
 
-    Halves the column until every bad cell stands alone: b bad cells among n take about b log n casts of shrinking size.
-    """
-    try:
-        return cast(values), None
-    except pa.ArrowInvalid:
-        if len(values) == 1:
-            return pa.nulls(1, type_), np.ones(1, dtype=bool)
-    middle = len(values) // 2
-    left, left_bad = cast_or_find(values.slice(0, middle), cast, type_)
-    right, right_bad = cast_or_find(values.slice(middle), cast, type_)
-    marks: Sequence[BadMask] = [
-        np.zeros(len(part), dtype=bool) if bad is None else bad for part, bad in ((left, left_bad), (right, right_bad))
-    ]
-    return pa.concat_arrays([left, right]), np.concatenate(marks)
+    def whole(begin: int, end: int) -> bool:
+        try:
+            pieces.append(cast(values.slice(begin, end - begin)))
+        except pa.ArrowInvalid:
+            return False
+        return True
+
+    def singly(begin: int, end: int) -> None:
+        for at in range(begin, end):
+            if not whole(at, at + 1):
+                pieces.append(pa.nulls(1, type_))
+                bad[at] = True
+
+    in_runs(len(values), whole, singly, _FEW_CELLS)
+    cells = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) if pieces else pa.nulls(0, type_)
+    return cells, bad if bad.any() else None

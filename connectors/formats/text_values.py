@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +123,7 @@ def _integer(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | 
 
 
 _WIDE = pa.decimal256(76, 38)
+_DIGITS = 38
 
 
 def round_decimal(values: pa.Array, type_: pa.DataType) -> pa.Array:
@@ -133,10 +135,30 @@ def round_decimal(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _decimal(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
     try:
+        if (pc.max(pc.binary_length(values)).as_py() or 0) > _DIGITS:
+            raise pa.ArrowInvalid("more digits than Arrow rounds rightly")
         return values.cast(type_), None
     except pa.ArrowInvalid:
         pattern = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-        return _strict(values, lambda v: round_decimal(v.cast(_WIDE), type_), type_, pattern)
+        numbers, bad = _strict(values, lambda v: v.cast(_WIDE), _WIDE, pattern)
+    cells, large = fit_decimal(numbers, type_)
+    return cells, either(bad, large)
+
+
+def fit_decimal(numbers: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+    """A decimal column rounded half up (away from zero) to a type, and the mask of numbers that do not fit."""
+    try:
+        return round_decimal(numbers, type_), None
+    except pa.ArrowInvalid:
+        pass
+    # The least number that rounds to one that does not fit.
+    step = 10 if type_.scale < numbers.type.scale else 1
+    least = Decimal(f"{step * 10**type_.precision - step // 2}e-{type_.scale + step // 10}")
+    limit = pa.scalar(least, pa.decimal256(76, type_.scale + step // 10)).cast(numbers.type)
+    large = pc.fill_null(pc.greater_equal(pc.abs(numbers), limit), False)
+    return round_decimal(pc.if_else(large, pa.scalar(None, numbers.type), numbers), type_), large.to_numpy(
+        zero_copy_only=False
+    )
 
 
 _FRACTION = r"(\.[0-9]+)?"
@@ -236,4 +258,4 @@ def _instant(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Ar
     return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"))
 
 
-__all__ += ["round_decimal"]
+__all__ += ["fit_decimal", "round_decimal"]

@@ -211,7 +211,7 @@ def test_numbers_in_quotes_stay_columnar(monkeypatch: pytest.MonkeyPatch) -> Non
     def never(*_: Any) -> None:
         raise AssertionError("decoded one by one")
 
-    monkeypatch.setattr(json_decoder._Reading, "_one_by_one", never)
+    monkeypatch.setattr(json_decoder._Reading, "one_by_one", never)
     rows, rejected = decode(Schema.of(("p", decimal(10, 2)), ("q", INT)), *['{"p": "1.255", "q": "7"}'] * 50)
     assert rows == [{"p": Decimal("1.26"), "q": 7}] * 50
     assert not rejected
