@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.filesystem.files import FileEntry
+from connectors.filesystem.opening import shown_path
+from connectors.filesystem.partition_names import value_of_folder
 from connectors.formats.text_values import TextRules, parse_text
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, OptionError, did_you_mean
@@ -88,25 +90,32 @@ class FileColumns:
         return _Completed(reader, self.schema, values)
 
     def _value(self, field: Field, entry: FileEntry) -> pa.Scalar:
-        text = dict(entry.partition).get(field.name)
         if field.name in self.partitions:
-            if text == self.default_partition:
-                return pa.scalar(None, field.type.arrow)
-            cells, bad = parse_text(pa.array([text], pa.string()), field.type, TextRules(self.time_zone))
-            if bad is not None:
-                raise ConnectorError(
-                    f"{entry.path}: '{text}' is no value of partition column {field.name} {field.type}", code="E3106"
-                )
-            return cells[0]
+            return self._partition_value(field, entry, dict(entry.partition)[field.name])
         key = dict(self.metadata)[field.name]
         found: dict[str, Any] = {
-            "file.path": entry.path,
-            "file.name": os.path.basename(entry.path),
+            "file.path": shown_path(entry.path),
+            "file.name": shown_path(os.path.basename(entry.path)),
             "file.size": entry.size,
         }
         if key in found:
             return pa.scalar(found[key]).cast(field.type.arrow)
         return pa.scalar(entry.modified * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC")).cast(field.type.arrow)
+
+    def _partition_value(self, field: Field, entry: FileEntry, written: str) -> pa.Scalar:
+        try:
+            text = value_of_folder(written, self.default_partition)
+        except UnicodeDecodeError:
+            text, cells, bad = written, None, True
+        else:
+            cells, bad = parse_text(pa.array([text], pa.string()), field.type, TextRules(self.time_zone))
+        if cells is None or bad is not None:
+            raise ConnectorError(
+                f"{shown_path(entry.path)}: '{shown_path(text or '')}' is no value of partition column {field.name} "
+                f"{field.type}",
+                code="E3106",
+            )
+        return cells[0]
 
 
 class _Completed:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlparse
 
+from connectors.filesystem.opening import shown_path
+from connectors.filesystem.partition_names import partition_values
 from runtime.core.errors import ConnectorError, OptionError
 
 __all__ = ["FileEntry", "list_files", "local_path", "visible_files"]
@@ -17,13 +21,15 @@ __all__ = ["FileEntry", "list_files", "local_path", "visible_files"]
 class FileEntry:
     """A file: its path, size in bytes, time of modification in milliseconds since the epoch, and its partition.
 
-    `partition`: the values of the partition columns as text.
+    `partition`: the values of the partition columns as its folders write them. `misplaced`: why it is no file of the
+    table, empty when it is one.
     """
 
     path: str
     size: int
     modified: int
     partition: tuple[tuple[str, str], ...] = ()
+    misplaced: str = ""
 
 
 def local_path(path: str) -> str:
@@ -42,18 +48,20 @@ def list_files(
     path: str, pattern: str = "", partitions: tuple[str, ...] = (), *, may_be_missing: bool = False
 ) -> list[FileEntry]:
     """All files of a table, sorted by path; names that begin with `.` or `_` are hidden, also those of folders below
-    the path.
+    the path. What is no plain file, or cannot be reached, is among them: whoever opens it is told. Links to files are
+    followed, links to folders below the path are not, so that nothing is found twice.
 
     Args:
         path: a file, a folder (searched with all below it) or a pattern of `glob`, where `**` spans folders.
         pattern: a regular expression that the whole path must match, empty for all.
         partitions: partition columns; each file then stands in folders named `column=value`.
-        may_be_missing: a folder that does not exist yet has no files.
+        may_be_missing: a folder that does not exist yet has no files, and one below it that cannot be listed stands for
+            itself.
     Raises:
         ConnectorError: E3101 nothing there, E3102 it cannot be listed.
     """
     try:
-        found = _find(path)
+        found = _find(path, may_be_missing)
     except OSError as error:
         raise _cannot_list(path, error) from error
     if found is None:
@@ -74,36 +82,68 @@ def list_files(
     for name in sorted(found):
         if matching is not None and not matching.fullmatch(name):
             continue
+        size = modified = 0
         try:
             status = os.stat(name)
+            size, modified = status.st_size, status.st_mtime_ns // 1_000_000
         except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise _cannot_list(path, error) from error
-        entries.append(FileEntry(name, status.st_size, status.st_mtime_ns // 1_000_000, _partition(name, partitions)))
+            if not os.path.islink(name):
+                continue
+        except OSError:
+            pass
+        partition = partition_values(os.path.dirname(name)) if partitions else {}
+        missing = [c for c in partitions if c not in partition]
+        if missing:
+            entries.append(FileEntry(name, size, modified, misplaced=f"is in no folder '{missing[0]}=...'"))
+        else:
+            entries.append(FileEntry(name, size, modified, tuple((c, partition[c]) for c in partitions)))
     return entries
 
 
 def _cannot_list(path: str, error: OSError) -> ConnectorError:
     return ConnectorError(
-        f"cannot list {path}: {error.strerror}", code="E3102", hint="check the permissions of the folder"
+        f"cannot list {shown_path(path)}: {error.strerror}", code="E3102", hint="check the permissions of the folder"
     )
 
 
-def _find(path: str) -> list[str] | None:
-    """The files of a path; None when there is nothing of that name."""
-    if os.path.isfile(path):
-        return [path]
+def _find(path: str, tolerant: bool) -> list[str] | None:
+    """The files of a path; None when there is nothing of that name. A path that names anything but a folder is a file."""
     if os.path.isdir(path):
-        return _below(path)
-    if glob.has_magic(path):
-        return [
-            f
-            for name in glob.glob(path, recursive=True)
-            if not _hidden(os.path.basename(name))
-            for f in ([name] if os.path.isfile(name) else _below(name) if "**" not in path else [])
-        ]
-    return None
+        return _below(path, tolerant)
+    if os.path.lexists(path):
+        return [path]
+    if not glob.has_magic(path):
+        return None
+    if "**" in path:
+        return _matching(path, tolerant)
+    return [
+        f
+        for name in glob.glob(path)
+        if not _hidden(os.path.basename(name))
+        for f in ([name] if not os.path.isdir(name) else [] if os.path.islink(name) else _below(name, tolerant))
+    ]
+
+
+def _matching(pattern: str, tolerant: bool) -> list[str]:
+    """The files that match a pattern with `**`, looked for below its first folder that is named in full."""
+    parts = pattern.split(os.sep)
+    named = next(i for i, part in enumerate(parts) if glob.has_magic(part))
+    base = os.sep.join(parts[:named]) or (os.sep if pattern.startswith(os.sep) else os.curdir)
+    if not os.path.isdir(base):
+        return []
+    wanted = parts[named:]
+    found = (os.path.relpath(name, base) for name in _below(base, tolerant))
+    prefix = "" if base == os.curdir else os.path.join(base, "")
+    return [prefix + name for name in found if _fits(name.split(os.sep), wanted)]
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern, in which `**` stands for any folders."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return len(pattern) == 1 or any(_fits(parts[i:], pattern[1:]) for i in range(len(parts)))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
 def visible_files(folder: str) -> list[str]:
@@ -111,11 +151,15 @@ def visible_files(folder: str) -> list[str]:
     return sorted(_below(folder)) if os.path.isdir(folder) else []
 
 
-def _below(folder: str) -> list[str]:
+def _below(folder: str, tolerant: bool = False) -> list[str]:
+    """The files below a folder. `tolerant`: a folder in it that cannot be listed stands for itself."""
     found: list[str] = []
 
     def refuse(error: OSError) -> None:
-        raise error
+        if not tolerant or error.filename == folder:
+            raise error
+        if not isinstance(error, FileNotFoundError):
+            found.append(error.filename)
 
     for at, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = [f for f in folders if not _hidden(f)]
@@ -134,17 +178,3 @@ def _nearest_folder(path: str) -> str | None:
             return folder
         folder = os.path.dirname(folder)
     return None
-
-
-def _partition(path: str, columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    if not columns:
-        return ()
-    parts = dict(p.split("=", 1) for p in path.split(os.sep)[:-1] if "=" in p)
-    missing = [c for c in columns if c not in parts]
-    if missing:
-        raise ConnectorError(
-            f"{path} is in no folder '{missing[0]}=...'",
-            code="E3103",
-            hint=f"the table is partitioned by {', '.join(columns)}: each file stands in folders named column=value",
-        )
-    return tuple((c, unquote(parts[c])) for c in columns)

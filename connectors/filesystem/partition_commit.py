@@ -24,6 +24,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
+from connectors.filesystem.partition_names import partition_values
 from connectors.filesystem.staged_files import sync_folder
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ConnectorError
@@ -59,7 +60,7 @@ class PartitionTime:
 
         Raises ConnectorError E3114 when its values name no time.
         """
-        values = dict(part.split("=", 1) for part in folder.split(os.sep))
+        values = partition_values(folder)
         text = self.pattern or f"${self.columns[0]}"
         # Longer names first: $dayname is not $day and "name".
         for column in sorted(self.columns, key=len, reverse=True):

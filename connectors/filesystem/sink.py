@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
+from connectors.filesystem.partition_names import partition_folder
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.row_kinds import written_mode
 from connectors.formats.value_text import value_text
@@ -75,7 +75,7 @@ class FileSink:
         """`column=value` of values of a partition column."""
         type_ = self.schema[self.schema.index_of(column)].type
         texts = value_text(values, type_, separator=" ").to_pylist()
-        return [f"{column}={self.default_partition if t is None else quote(t, safe=' :+,')}" for t in texts]
+        return [partition_folder(column, text, self.default_partition) for text in texts]
 
     @property
     def _stored(self) -> list[int]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from connectors.filesystem.bad_files import lenient_reader
 from connectors.filesystem.column_filters import ColumnFilter, take_filters
 from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
 from connectors.filesystem.files import FileEntry, list_files, local_path
 from connectors.filesystem.footers import footer_statistics
+from connectors.filesystem.limits import LIMIT_OPTIONS, ReadLimits, read_limits
+from connectors.filesystem.opening import shown_path
 from connectors.filesystem.orc_reader import OrcFileReader
 from connectors.filesystem.overwrite import OverwritableFileSink
 from connectors.filesystem.parquet_reader import ParquetFileReader
@@ -39,6 +43,13 @@ PATTERN = text_option("source.path.regex-pattern", "", "a regular expression tha
 STATISTICS = text_option(
     "source.report-statistics", "ALL", "whether the planner is told what is known of rows and columns", ("ALL", "NONE")
 )
+BAD_FILES = text_option(
+    "source.bad-files",
+    "auto",
+    "what a file does that cannot be read, or not to its end: it fails the query, or is kept in system.rejected while "
+    "the others are read; 'auto' skips it where the folder is watched",
+    ("auto", "fail", "skip"),
+)
 DEFAULT_PARTITION = text_option(
     "partition.default-name", "__DEFAULT_PARTITION__", "the folder name that stands for a NULL partition value"
 )
@@ -49,6 +60,8 @@ _OPTIONS = (
     MONITOR,
     PATTERN,
     STATISTICS,
+    BAD_FILES,
+    *LIMIT_OPTIONS,
     DEFAULT_PARTITION,
     SCAN_PARALLELISM,
     *SINK_OPTIONS,
@@ -65,7 +78,7 @@ _COLUMN_FILES: Mapping[str, type[ColumnFileReader]] = {"orc": OrcFileReader, "pa
 @dataclass(frozen=True)
 class FileSource:
     """Files of one format. Each file is a split; new files are found while the job runs when `monitor_interval`
-    (milliseconds) is set."""
+    (milliseconds) is set. `lenient`: a file that cannot be read does not end the job."""
 
     name: str
     path: str
@@ -76,6 +89,8 @@ class FileSource:
     time_zone: str
     monitor_interval: int
     report_statistics: bool
+    lenient: bool
+    limits: ReadLimits
     format: Format = field(compare=False)
 
     @property
@@ -126,10 +141,44 @@ class FileSource:
 
     def open(self, split: Split, context: ReadContext) -> SourceReader:
         entry: FileEntry = split.where
+        if self.lenient:
+            return lenient_reader(entry, context, lambda: self._open(entry, context))
+        return self._open(entry, context)
+
+    def _open(self, entry: FileEntry, context: ReadContext) -> SourceReader:
+        if entry.misplaced:
+            raise ConnectorError(
+                f"{shown_path(entry.path)} {entry.misplaced}",
+                code="E3103",
+                hint=f"the table is partitioned by {', '.join(self.columns.partitions)}: each file stands in folders "
+                "named column=value",
+            )
+        return self.columns.complete(self._reader(entry, context), entry)
+
+    def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
+        """Of the columns that the file itself holds."""
         decoder = projected_decoder(self.format, self.data, self.columns.read, self.time_zone)
-        ignore = getattr(self.format, "ignore_parse_errors", False)
-        reader = TextFileReader(entry.path, decoder, self.format.name, context.reject if ignore else None)
-        return self.columns.complete(reader, entry)
+        reject = context.reject if getattr(self.format, "ignore_parse_errors", False) else None
+        return TextFileReader(entry.path, decoder, self.format.name, reject, limits=self.limits)
+
+    def mark(self, position: Any) -> list[int]:
+        """See `TellsChanges`: size in bytes and time of modification in milliseconds."""
+        return [position["size"], position["modified"] // 1_000_000]
+
+    def change(self, split: Split, mark: list[int]) -> tuple[str, list[int]] | None:
+        """See `TellsChanges`."""
+        entry: FileEntry = split.where
+        now = [entry.size, entry.modified]
+        if now == mark:
+            return None
+        path, size = shown_path(entry.path), mark[0]
+        if entry.size > size:
+            what = f"has grown from {size} to {entry.size} bytes since it was read: what was added is not read"
+        elif entry.size < size:
+            what = f"has shrunk from {size} to {entry.size} bytes since it was read: it is not read again"
+        else:
+            what = "has been written since it was read: it is not read again"
+        return f"{path} {what}", now
 
     def with_columns(self, names: Sequence[str]) -> FileSource:
         return replace(self, columns=self.columns.select(names))
@@ -146,7 +195,7 @@ class FileSource:
 
     def _reading(self) -> dict[str, str]:
         """The options that decide which rows are read, and how, and the time zone of texts that have none."""
-        deciding = (PATTERN.key, DEFAULT_PARTITION.key)
+        deciding = (PATTERN.key, DEFAULT_PARTITION.key, BAD_FILES.key, *(option.key for option in LIMIT_OPTIONS))
         found = {k: v for k, v in self.options if k in deciding or k.startswith(self.format.name + ".")}
         zoned = any(f.type.root is TypeRoot.TIMESTAMP_LTZ for f in self.schema)
         return {**found, "time zone": self.time_zone} if zoned else found
@@ -183,13 +232,11 @@ class ColumnFileSource(FileSource):
             object.__setattr__(self, "_known", known)
         return known
 
-    def open(self, split: Split, context: ReadContext) -> SourceReader:
-        entry: FileEntry = split.where
+    def _reader(self, entry: FileEntry, context: ReadContext) -> SourceReader:
         read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
-        reader = _COLUMN_FILES[self.format.name]
-        return self.columns.complete(reader(entry.path, read, wanted, self.filters, self.time_zone), entry)
+        return _COLUMN_FILES[self.format.name](entry.path, read, wanted, self.filters, self.time_zone)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()
@@ -215,6 +262,8 @@ def _source(request: TableRequest) -> FileSource:
     columns = FileColumns.of(request, data, options.get(DEFAULT_PARTITION))
     # A format refuses columns that it cannot hold before anything is read.
     projected_decoder(format_, data, columns.read, request.time_zone)
+    watched = options.get(MONITOR) > 0
+    bad_files = options.get(BAD_FILES).lower()
     kind = ColumnFileSource if format_.name in _COLUMN_FILES else FileSource
     relevant: Mapping[str, str] = {
         k: v for k, v in request.options.items() if not k.startswith(("sink.", "partition.time"))
@@ -229,12 +278,19 @@ def _source(request: TableRequest) -> FileSource:
         request.time_zone,
         options.get(MONITOR),
         options.get(STATISTICS).upper() != "NONE",
+        watched if bad_files == "auto" else bad_files == "skip",
+        read_limits(options),
         format_,
     )
 
 
 def _sink(request: TableRequest) -> FileSink:
     options, path, format_ = _read_options(request)
+    if re.search(r"[/\\\x00-\x1f]", options.get(DEFAULT_PARTITION)) or options.get(DEFAULT_PARTITION) == "":
+        raise OptionError(
+            f"option '{DEFAULT_PARTITION.key}' cannot be '{shown_path(options.get(DEFAULT_PARTITION))}'",
+            hint="it is a part of the name of a folder",
+        )
     if request.metadata:
         raise OptionError(
             f"connector 'filesystem' cannot write metadata column '{request.metadata[0][0]}'", hint="declare it VIRTUAL"

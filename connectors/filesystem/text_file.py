@@ -1,25 +1,20 @@
-"""The bytes of a file of text, unpacked when its name says that it is compressed (`.gz`, `.bz2`, `.xz`, `.zst`,
-`.deflate`, as Flink has it), and the stamp by which a file is known to be what it was."""
+"""The bytes of a file of text, unpacked when its name says that it is compressed, and the stamp by which a file is known
+to be what it was."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
-import lzma
 import os
-import zlib
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
-import pyarrow as pa
-
+from connectors.filesystem.limits import ReadLimits
+from connectors.filesystem.opening import open_plain, shown_path
+from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
 from runtime.core.errors import ConnectorError, FormatError
 
 __all__ = ["FileStamp", "TextFile"]
 
 _SKIPPED = 4 << 20
-_FAILURES = (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException)
 
 
 class FileStamp:
@@ -49,7 +44,7 @@ class FileStamp:
             else "has been written since it was last read"
         )
         raise ConnectorError(
-            f"{self._path} {how}",
+            f"{shown_path(self._path)} {how}",
             code="E3105",
             hint="files of a table must not change once they are there: put it back as it was, or start the job anew",
         )
@@ -60,35 +55,23 @@ class TextFile:
 
     Raises:
         ConnectorError: E3104 it cannot be read, E3105 it has become shorter.
-        FormatError: E3206 it is not what its name says, or cut off.
+        FormatError: E3206 it is not what its name says, or cut off; E3207 it unpacks to more than it may.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, limits: ReadLimits = ReadLimits()) -> None:  # noqa: B008
         self._path = path
-        self._packed = _unpacking(path)
-        self._raw = self._opened()
-        try:
-            self.stamp = FileStamp(path, os.fstat(self._raw.fileno()))
-        except OSError as error:
-            self._raw.close()
-            raise self._failure(error) from error
+        self._limits = limits
         self._begin()
-
-    def _opened(self) -> IO[bytes]:
-        try:
-            return open(self._path, "rb")
-        except OSError as error:
-            raise self._failure(error) from error
+        self.stamp = FileStamp(path, os.fstat(self._raw.fileno()))
 
     def _begin(self) -> None:
         self._offset = 0
-        self._file: IO[bytes] = self._raw
-        if self._packed is None:
-            self._ended = self.stamp.size == 0
-            return
+        self._raw = open_plain(self._path)
+        self._size = os.fstat(self._raw.fileno()).st_size
         try:
-            self._file = self._packed(self._raw)
-            self._ended = not self._peek()
+            self._unpacking = (
+                Unpacking(shown_path(self._path), self._raw, self._limits) if is_packed(self._path) else None
+            )
         except BaseException:
             self._raw.close()
             raise
@@ -96,126 +79,79 @@ class TextFile:
     @property
     def at_end(self) -> bool:
         """Whether `read` has given the last byte."""
-        return self._ended
+        return self._offset >= self._size if self._unpacking is None else self._unpacking.at_end
 
     def read(self, most: int) -> bytes:
-        """The next bytes: as many as asked for, unless the file ends."""
-        if self._ended:
+        """The next bytes: as many as asked for, unless the file, or what is whole of it, ends."""
+        if self.at_end or most <= 0:
             return b""
         try:
-            if self._packed is not None:
-                data = self._file.read(most)
-                self._ended = not self._peek()
+            if self._unpacking is not None:
+                data = self._unpacking.read(most)
             else:
-                wanted = min(most, self.stamp.size - self._offset)
-                data = self._file.read(wanted)
+                wanted = min(most, self._size - self._offset)
+                data = self._raw.read(wanted)
                 if len(data) < wanted:
                     raise ConnectorError(
-                        f"{self._path} has become shorter while it was read",
+                        f"{shown_path(self._path)} has become shorter while it was read",
                         code="E3105",
                         hint="files of a table must not change once they are there",
                     )
-                self._ended = self._offset + len(data) >= self.stamp.size
-        except _FAILURES as error:
+        except UNPACKING_FAILURES as error:
             raise self._failure(error) from error
         self._offset += len(data)
         return data
 
-    def first_line(self) -> bytes:
-        """The first line; only before anything is read, or before `seek`."""
+    def head(self, most: int) -> bytes:
+        """The first bytes. Leaves the reading where it is."""
+        other = TextFile(self._path, self._limits)
         try:
-            return self._file.readline()
-        except _FAILURES as error:
-            raise self._failure(error) from error
+            return other.read(most)
+        finally:
+            other.close()
 
     def seek(self, offset: int) -> None:
         """Go on at a byte of the content; a compressed file is unpacked up to there once more."""
-        if self._packed is None:
+        if self._unpacking is None:
             self._raw.seek(offset)
-            self._offset, self._ended = offset, offset >= self.stamp.size
+            self._offset = offset
             return
         self.close()
-        self._raw = self._opened()
         self._begin()
-        while self._offset < offset and not self._ended:
+        while self._offset < offset and not self.at_end:
             self.read(min(_SKIPPED, offset - self._offset))
 
-    def lines_before(self, offset: int) -> int:
-        """How many lines end before a byte of the content. Leaves the reading where it is."""
-        other = TextFile(self._path)
-        lines, left = 0, offset
+    def lines_before(self, offset: int, lone_returns: bool) -> int:
+        """How many lines end before a byte of the content. Leaves the reading where it is.
+
+        `lone_returns`: a carriage return ends a line without a line feed, too.
+        """
+        other = TextFile(self._path, self._limits)
+        lines, left, last = 0, offset, b""
         try:
             while left > 0 and not other.at_end:
                 block = other.read(min(left, _SKIPPED))
                 lines += block.count(b"\n")
-                left -= len(block)
+                if lone_returns:
+                    lines += block.count(b"\r") - (last + block).count(b"\r\n")
+                left, last = left - len(block), block[-1:]
         finally:
             other.close()
         return lines
 
     def close(self) -> None:
-        self._file.close()
         self._raw.close()
-
-    def _peek(self) -> bytes:
-        """Some bytes that come next, empty at the end; for what unpacks."""
-        try:
-            return self._file.peek(1)  # type: ignore[attr-defined, no-any-return]
-        except _FAILURES as error:
-            raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> ConnectorError | FormatError:
         """What the system refuses has a number; anything else is said by those who unpack."""
         if isinstance(error, OSError) and error.errno is not None:
             return ConnectorError(
-                f"cannot read {self._path}: {error.strerror}",
+                f"cannot read {shown_path(self._path)}: {error.strerror}",
                 code="E3104",
                 hint="check that the file exists and may be read",
             )
         return FormatError(
-            f"{self._path} is damaged: {error}",
+            f"{shown_path(self._path)} is damaged: {error}",
             code="E3206",
             hint="its name says how it is compressed: check that it is, and whole",
         )
-
-
-class _Deflated(io.RawIOBase):
-    """What a stream of zlib holds."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self._inflate = zlib.decompressobj()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        most = len(buffer)
-        while not self._inflate.eof:
-            packed = self._inflate.unconsumed_tail or self._raw.read(1 << 16)
-            if not packed:
-                raise EOFError("the compressed data ends before its end is marked")
-            data = self._inflate.decompress(packed, most)
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-        return 0
-
-
-def _zstandard(raw: IO[bytes]) -> IO[bytes]:
-    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"))
-
-
-_UNPACK = {
-    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
-    ".gzip": lambda raw: gzip.GzipFile(fileobj=raw),
-    ".bz2": bz2.BZ2File,
-    ".xz": lzma.LZMAFile,
-    ".zst": _zstandard,
-    ".deflate": lambda raw: io.BufferedReader(_Deflated(raw)),
-}
-
-
-def _unpacking(path: str) -> Any:
-    """What makes a stream of the content; None for a plain file."""
-    return _UNPACK.get(os.path.splitext(path)[1].lower())

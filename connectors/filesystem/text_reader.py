@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connectors.filesystem.limits import ReadLimits
+from connectors.filesystem.opening import shown_path
 from connectors.filesystem.text_file import TextFile
-from connectors.formats.projecting import StartsAtHead
-from connectors.formats.records import malformed_error
+from connectors.formats.projecting import LimitsRecords, SplitsAtReturns, StartsAtHead
+from connectors.formats.records import MalformedRecord, malformed_error, shown_bytes, too_long
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
@@ -18,6 +20,10 @@ from runtime.spi.table import RejectedRow
 __all__ = ["TextFileReader"]
 
 _BLOCK = 4 << 20
+_FIRST_BLOCK = 1 << 16
+"""A file whose first line is malformed, as all the others, is refused before much of it is decoded."""
+_SHOWN_OF_LONG = 10_001
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TextFileReader:
@@ -29,6 +35,7 @@ class TextFileReader:
     Args:
         reject: takes malformed records; None when they fail the job.
         format_name: for messages.
+        limits: longer records are malformed; a compressed file that holds more is an error.
     """
 
     def __init__(
@@ -38,25 +45,34 @@ class TextFileReader:
         format_name: str,
         reject: Callable[[Sequence[RejectedRow]], None] | None,
         block_bytes: int = _BLOCK,
+        *,
+        limits: ReadLimits = ReadLimits(),  # noqa: B008
     ) -> None:
         self._path = path
         self._decoder = decoder
         self._format_name = format_name
         self._reject = reject
         self._block_bytes = block_bytes
-        self._file = TextFile(path)
+        self._most = limits.record
+        self._file = TextFile(path, limits)
+        if isinstance(decoder, LimitsRecords):
+            decoder.limit_records(limits.record)
         self._closed = False
         self._rest = b""
         self._block_offset = 0
         self._next_offset = 0
         self._pending = PendingRows()
         self._skip = 0
+        self._failure: FormatError | None = None
+        """Raised after the rows before what is malformed."""
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         if max_rows <= 0:
             return None
-        while not self._pending and not self._at_end:
+        while not self._pending and not self._at_end and self._failure is None:
             self._read_block()
+        if not self._pending and self._failure is not None:
+            raise self._failure
         return self._pending.take(max_rows) if self._pending else None
 
     @property
@@ -65,7 +81,7 @@ class TextFileReader:
 
     @property
     def finished(self) -> bool:
-        return not self._pending and self._at_end
+        return not self._pending and self._at_end and self._failure is None
 
     def position(self) -> Mapping[str, int]:
         stamp = self._file.stamp
@@ -80,7 +96,7 @@ class TextFileReader:
             return
         self._file.stamp.check(position)
         if offset and isinstance(self._decoder, StartsAtHead):
-            self._decoder.begin_at(self._file.first_line())
+            self._decoder.begin_at(self._file.head(self._most + 2))
         self._file.seek(offset)
         self._rest = b""
         self._block_offset = self._next_offset = offset
@@ -92,38 +108,69 @@ class TextFileReader:
 
         Where a block ends depends on nothing but where it begins, so that a reader that resumes decodes the same one.
         """
-        wanted = self._block_bytes
+        start = self._next_offset
+        wanted = self._block_bytes if start else min(self._block_bytes, _FIRST_BLOCK)
         while True:
-            start = self._next_offset
             data = self._rest + self._file.read(max(0, wanted - len(self._rest)))
             final = self._file.at_end
+            # Kept until it is decoded: reading on may fail.
+            self._rest = data
+            mark = len(_BYTE_ORDER_MARK) if start == 0 and data.startswith(_BYTE_ORDER_MARK) else 0
             try:
-                decoded = self._decoder.decode(data, final)
+                decoded = self._decoder.decode(data[mark:] if mark else data, final)
             except FormatError as error:
-                raise FormatError(f"{self._path}: {error.message}", code=error.code, hint=error.hint) from error
+                raise FormatError(
+                    f"{shown_path(self._path)}: {error.message}", code=error.code, hint=error.hint
+                ) from error
             if decoded.consumed or final:
                 break
-            self._rest = data
-            wanted *= 2
-        consumed = len(data) if final else decoded.consumed
+            if len(data) > self._most:
+                self._pass_over(start, data)
+                return
+            wanted = min(2 * max(wanted, len(data)), self._most + self._block_bytes)
+        consumed = len(data) if final else decoded.consumed + mark
         self._rest = data[consumed:]
-        self._block_offset, self._next_offset = start, start + consumed
-        given = self._skip
-        # Rows that were given before were given with what was rejected among them.
-        if decoded.rejected and not given:
-            self._refuse(decoded.rejected, start)
-        self._skip = max(0, given - len(decoded.batch))
-        if len(decoded.batch) > given:
-            self._pending.put(decoded.batch, given)
+        self._decoded(start, start + consumed, decoded.batch, decoded.rejected, decoded.whole)
 
-    def _refuse(self, rejected: Sequence[RejectedRow], offset: int) -> None:
-        if self._reject is None:
-            raise malformed_error(self._path, self._format_name, rejected[0], self._line_at(offset))
-        self._reject(rejected)
+    def _decoded(
+        self, start: int, end: int, batch: ChangelogBatch | None, rejected: Sequence[RejectedRow], whole: int
+    ) -> None:
+        """The rows of a block, and what is malformed in it."""
+        self._block_offset, self._next_offset = start, end
+        given = self._skip
+        if rejected and self._reject is None:
+            # Only the rows before it count.
+            batch = None if batch is None or not whole else batch.slice(0, whole)
+            self._failure = malformed_error(
+                shown_path(self._path), self._format_name, rejected[0], self._line_at(start)
+            )
+        elif rejected and self._reject is not None and not given:
+            # Rows that were given before were given with what was rejected among them.
+            self._reject(rejected)
+        rows = 0 if batch is None else len(batch)
+        self._skip = max(0, given - rows)
+        if batch is not None and rows > given:
+            self._pending.put(batch, given)
+
+    def _pass_over(self, start: int, data: bytes) -> None:
+        """A line is over the limit: whatever its end, it is not kept."""
+        end = start + len(data)
+        self._rest = b""
+        while not self._file.at_end:
+            block = self._file.read(self._block_bytes)
+            found = block.find(b"\n")
+            if found >= 0:
+                self._rest = block[found + 1 :]
+                end += found + 1
+                break
+            end += len(block)
+        self._decoded(
+            start, end, None, [MalformedRecord(too_long(self._most), shown_bytes(data[:_SHOWN_OF_LONG]), 0)], 0
+        )
 
     def _line_at(self, offset: int) -> int:
         """The 1-based number of the line that begins at an offset."""
-        return self._file.lines_before(offset) + 1
+        return self._file.lines_before(offset, isinstance(self._decoder, SplitsAtReturns)) + 1
 
     def close(self) -> None:
         if not self._closed:

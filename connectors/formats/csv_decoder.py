@@ -6,6 +6,7 @@ whose rules it shares; if it refuses a block, it reads all as text, which is cas
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,6 +38,7 @@ _DIRECT = frozenset(
         TypeRoot.BOOLEAN,
     }
 )
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 _SHOWN_NAMES = 50
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -48,6 +50,8 @@ class CsvDecoder:
         schema: all columns of the file's records (or, with a header, the columns known by name).
         wanted: the columns to give, by name.
     """
+
+    splits_at_returns = True
 
     def __init__(self, schema: Schema, wanted: Sequence[str], dialect: CsvDialect, time_zone: str) -> None:
         self._schema = schema
@@ -70,7 +74,7 @@ class CsvDecoder:
         used = skipped = 0
         if self._names is None:
             used = self._take_header(data, final)
-            skipped = data.count(b"\n", 0, used)
+            skipped = 1 if used else 0
         if self._names is None:
             return Decoded(ChangelogBatch(self._empty()), (), len(data) if final else 0)
         block = data[used:] if used else data
@@ -79,9 +83,11 @@ class CsvDecoder:
         rejected = [*records.rejected, *malformed]
         if records.rejected and malformed:
             rejected.sort(key=lambda r: r.line)
+        # Of the records before the first that is rejected each gave a row.
+        whole = int(np.searchsorted(records.lines, rejected[0].line)) if rejected else rows.num_rows
         if skipped:
             rejected = [MalformedRecord(r.reason, r.raw, skipped + r.line) for r in rejected]
-        return Decoded(ChangelogBatch(rows), tuple(rejected), used + records.used)
+        return Decoded(ChangelogBatch(rows), tuple(rejected), used + records.used, whole)
 
     def _empty(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
@@ -91,14 +97,16 @@ class CsvDecoder:
     def _take_header(self, block: bytes, final: bool) -> int:
         """Read the first line as names; gives how many bytes it took."""
         offset = 3 if block.startswith(_BYTE_ORDER_MARK) else 0
-        end = block.find(b"\n", offset)
-        if self._most is not None and (len(block) if end < 0 else end) > self._most:
+        found = _LINE_END.search(block, offset)
+        if found is not None and found.group() == b"\r" and found.end() == len(block) and not final:
+            found = None  # It may be half of a line end.
+        end, behind = (len(block), len(block)) if found is None else found.span()
+        if self._most is not None and end - offset > self._most:
             raise FormatError(f"the header is {too_long(self._most)}", code="E3202")
-        if end < 0 and not (final and block[offset:].strip()):
+        if found is None and not (final and block[offset:].strip()):
             return 0
-        end = len(block) if end < 0 else end + 1
         try:
-            names = [name.strip() for name in field_texts(block[offset:end].rstrip(b"\r\n"), self._dialect)]
+            names = [name.strip() for name in field_texts(block[offset:end], self._dialect)]
         except UnicodeDecodeError as error:
             raise FormatError(
                 "the header is not text in UTF-8", code="E3202", hint="the first line names the columns"
@@ -115,7 +123,7 @@ class CsvDecoder:
         # Columns that nobody wants may have any name, also the same one.
         known = set(self._wanted.names)
         self._names = [name if name in known else f"\0{place}" for place, name in enumerate(names)]
-        return end
+        return behind
 
     def _parse(self, broken: list[tuple[int, str]]) -> pcsv.ParseOptions:
         def skip(row: pcsv.InvalidRow) -> str:

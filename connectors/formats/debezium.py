@@ -84,16 +84,21 @@ class DebeziumDecoder:
         lines = Lines.of(data[:consumed])
         block = decode_lines(lines, self._events, self._rules, most=self._most)
         before, after, op = block.rows.column(0).flatten() if self._wrapped else block.rows.columns
-        changes, wrong = self._changes(before, after, op)
+        changes, events, wrong = self._changes(before, after, op)
         rejected = list(block.rejected)
         for index, reason in wrong:
             line = int(block.line_of_row[index])
             rejected.append(MalformedRecord(reason, shown_bytes(lines.raw(line)), int(lines.numbers[line])))
         rejected.sort(key=lambda r: r.line)
-        return Decoded(changes, tuple(rejected), consumed)
+        whole = len(changes)
+        if rejected:
+            whole = int(np.searchsorted(lines.numbers[block.line_of_row[events]], rejected[0].line))
+        return Decoded(changes, tuple(rejected), consumed, whole)
 
-    def _changes(self, before: pa.Array, after: pa.Array, op: pa.Array) -> tuple[ChangelogBatch, list[tuple[int, str]]]:
-        """The changes of the events, and those that are none: their index and why."""
+    def _changes(
+        self, before: pa.Array, after: pa.Array, op: pa.Array
+    ) -> tuple[ChangelogBatch, np.ndarray, list[tuple[int, str]]]:
+        """The changes of the events, of which event each is, and those that are none: their index and why."""
         count = len(op)
         code = pc.fill_null(pc.index_in(op, value_set=pa.array(["c", "r", "u", "d"])), 4).to_numpy(zero_copy_only=False)
         had = pc.is_valid(before).to_numpy(zero_copy_only=False)
@@ -117,7 +122,7 @@ class DebeziumDecoder:
         columns = [
             pa.concat_arrays([b, a]).take(source) for b, a in zip(before.flatten(), after.flatten(), strict=True)
         ]
-        return ChangelogBatch.of(columns, self._schema, kinds[order]), wrong
+        return ChangelogBatch.of(columns, self._schema, kinds[order]), place[order] // 2, wrong
 
 
 class DebeziumEncoder:

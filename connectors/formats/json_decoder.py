@@ -60,6 +60,12 @@ class JsonBlock:
     line_of_row: np.ndarray
     rejected: tuple[MalformedRecord, ...]
 
+    def rows_before_rejected(self, lines: Lines) -> int:
+        """How many rows come before the first record that was rejected. `lines`: those that were given."""
+        if not self.rejected:
+            return self.rows.num_rows
+        return int(np.searchsorted(lines.numbers[self.line_of_row], self.rejected[0].line))
+
 
 class JsonDecoder:
     """JSON lines, one object each (a top-level array gives a row per element).
@@ -81,7 +87,7 @@ class JsonDecoder:
         consumed = len(data) if final else data.rfind(b"\n") + 1
         lines = Lines.of(data[:consumed])
         block = decode_lines(lines, self._schema, self._rules, self._fail_on_missing, self._most)
-        return Decoded(ChangelogBatch(block.rows), block.rejected, consumed)
+        return Decoded(ChangelogBatch(block.rows), block.rejected, consumed, block.rows_before_rejected(lines))
 
 
 def decode_lines(

@@ -11,7 +11,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.spi.format import Decoded, Decoder, Format
 
-__all__ = ["LimitsRecords", "ProjectingFormat", "StartsAtHead", "projected_decoder"]
+__all__ = ["LimitsRecords", "ProjectingFormat", "SplitsAtReturns", "StartsAtHead", "projected_decoder"]
 
 
 @runtime_checkable
@@ -37,6 +37,13 @@ class LimitsRecords(Protocol):
     def limit_records(self, most: int) -> None:
         """Records of more bytes are malformed."""
         ...
+
+
+@runtime_checkable
+class SplitsAtReturns(Protocol):
+    """A decoder for which a carriage return ends a line, with a line feed or without."""
+
+    splits_at_returns: bool
 
 
 def projected_decoder(format_: Format, schema: Schema, wanted: Sequence[str], time_zone: str) -> Decoder:

@@ -24,6 +24,7 @@ from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.partitioned import PartitionedOperator
+from runtime.local.rejected import Refused
 from runtime.local.shrinking import Shrinking
 from runtime.local.sliced import SlicedOperator, may_be_sliced
 from runtime.local.spilling import spilling
@@ -37,7 +38,6 @@ from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
-from runtime.spi.table import RejectedRow
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import SavedOperator, SavedState, restore_task
 
@@ -60,7 +60,7 @@ class SourceInput:
     splits: SplitRows | None = None
     reached: Reached | None = None
     seconds: float = 0.0
-    refused: tuple[RejectedRow, ...] = ()
+    refused: Refused | None = None
 
 
 class Dataflow:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.expr.zones import instant_to_local
@@ -32,6 +32,8 @@ REJECTED_SCHEMA = Schema.of(
 row's columns as text, or the raw record where it could not be decoded."""
 
 KEPT_ROWS = 10_000
+KEPT_CHARACTERS = 16 << 20
+"""What all kept rows may have together, about."""
 
 
 class RejectedRows:
@@ -46,6 +48,7 @@ class RejectedRows:
         self._lock = threading.Lock()
         self._kept: list[tuple[str, pa.RecordBatch]] = []
         self._rows = 0
+        self._bytes = 0
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """Rejected rows by (job, operator, reason)."""
 
@@ -59,7 +62,7 @@ class RejectedRows:
     @property
     def room(self) -> int:
         """How many more rows are kept."""
-        return max(self._limit - self._rows, 0)
+        return max(self._limit - self._rows, 0) if self._bytes < KEPT_CHARACTERS else 0
 
     def count(self, job: str, operator: str, reason: str, rows: int) -> None:
         """Rejected rows that are not kept."""
@@ -88,13 +91,14 @@ class RejectedRows:
         names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
         with self._lock:
             self.counts[job, operator, reason] += count
-            room = self._limit - self._rows
+            room = self.room
             if room > 0:
                 batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(
                     0, room
                 )
                 self._kept.append((job, batch))
                 self._rows += batch.num_rows
+                self._bytes += batch.column(5).nbytes
 
     def rows(self) -> pa.Table:
         """What is kept, with the columns of `REJECTED_SCHEMA`."""
@@ -120,6 +124,43 @@ class RejectedRows:
                 if batch.num_rows:
                     self._kept.append((of, batch))
             self._rows = sum(batch.num_rows for _, batch in self._kept)
+            self._bytes = sum(batch.column(5).nbytes for _, batch in self._kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Records that a source has refused: some of them, and how many more for each reason."""
+
+    rows: tuple[RejectedRow, ...] = ()
+    more: tuple[tuple[str, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+class Refusals:
+    """Collects what readers refuse until it is taken. However much it is, memory is bounded."""
+
+    def __init__(self) -> None:
+        self._rows: list[RejectedRow] = []
+        self._characters = 0
+        self._more: Counter[str] = Counter()
+
+    def add(self, rows: Sequence[RejectedRow], more: Iterable[tuple[str, int]] = ()) -> None:
+        for row in rows:
+            if len(self._rows) < KEPT_ROWS and self._characters < KEPT_CHARACTERS:
+                self._rows.append(row)
+                self._characters += len(row.raw)
+            else:
+                self._more[row.reason] += 1
+        self._more.update(dict(more))
+
+    def take(self) -> Refused:
+        """What waits, which waits no more."""
+        taken = Refused(tuple(self._rows), tuple(self._more.items()))
+        self._rows, self._characters = [], 0
+        self._more.clear()
+        return taken
 
 
 class JobRejections:
@@ -156,11 +197,15 @@ class JobRejections:
         if rows.num_rows:
             self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
 
-    def reject_raw(self, source: str, rejected: Sequence[RejectedRow]) -> None:
-        """Records that a format could not decode."""
-        for reason in dict.fromkeys(r.reason for r in rejected):
-            text = pa.array([r.raw for r in rejected if r.reason == reason], pa.string())
-            self._rows.add(self.job, source, reason, text, None, None)
+    def reject_raw(self, source: str, refused: Refused) -> None:
+        """Records that a source could not use."""
+        by_reason: dict[str, list[str]] = {}
+        for row in refused.rows:
+            by_reason.setdefault(row.reason, []).append(row.raw)
+        for reason, texts in by_reason.items():
+            self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)
+        for reason, count in refused.more:
+            self._rows.count(self.job, source, reason, count)
 
 
 def _wall(times: pa.Array, zone: str | None) -> pa.Array:
@@ -199,15 +244,4 @@ def _shortest(times: pa.Array) -> pa.Array:
         return times
 
 
-def malformed(source: str, rejected: Sequence[RejectedRow]) -> FormatError:
-    """The error for a job that does not tolerate malformed records."""
-    first = rejected[0]
-    shown = first.raw if len(first.raw) <= 120 else first.raw[:117] + "..."
-    return FormatError(
-        f"{source}: {first.reason}: {shown}",
-        code="E3201",
-        hint="set '<format>.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on",
-    )
-
-
-__all__ += ["JobRejections", "malformed"]
+__all__ += ["JobRejections", "Refusals", "Refused"]

@@ -13,7 +13,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark
-from runtime.local.rejected import JobRejections
+from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
@@ -27,6 +27,7 @@ from runtime.spi.table import (
     RejectedRow,
     SourceReader,
     Split,
+    TellsChanges,
     TellsTime,
     TellsWaiting,
 )
@@ -50,16 +51,10 @@ class SourceContext:
     time_zone: str
     source: str
     rejections: JobRejections
-    refused: list[RejectedRow] = field(default_factory=list)
+    refused: Refusals = field(default_factory=Refusals)
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
-        self.refused.extend(rows)
-
-    def take_refused(self) -> tuple[RejectedRow, ...]:
-        """What waits, which waits no more. Only by whoever reads."""
-        taken = tuple(self.refused)
-        self.refused.clear()
-        return taken
+        self.refused.add(rows)
 
 
 _Taken = tuple[str, list[ChangelogBatch]]
@@ -310,7 +305,7 @@ class SourceInputs:
             self._split_rows(pieces),
             self._reach(),
             wall_clock.perf_counter() - started,
-            self._context.take_refused(),
+            self._context.refused.take(),
         )
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
@@ -389,11 +384,17 @@ class SourceInputs:
         if batches:
             open_split.last_row_at = self._last_row_at = self._clock.now()
         if reader.finished:
+            self._end(open_split)
             reader.close()
-            self._open.remove(open_split)
-            self._progress.finish(open_split.split.id)
         self._flush.asked(open_split.split, over)
         return batches
+
+    def _end(self, open_split: _OpenSplit) -> None:
+        """A split has given its last row."""
+        self._open.remove(open_split)
+        table = self.node.table
+        told = isinstance(table, TellsChanges) and not table.bounded
+        self._progress.finish(open_split.split.id, table.mark(open_split.reader.position()) if told else None)
 
     def _not_asked(self, splits: Sequence[_OpenSplit]) -> None:
         """Splits that might have had rows: they are not idle."""
@@ -441,10 +442,14 @@ class SourceInputs:
     def _discover(self) -> None:
         table = self.node.table
         later = bool(self._seen)
+        marks = self._progress.marks if isinstance(table, TellsChanges) else {}
         for split in table.splits():
             if split.id not in self._seen:
                 self._seen.add(split.id)
                 self._waiting.append(table.begun_later(split) if later and isinstance(table, GrowsInParts) else split)
+            elif split.id in marks and (told := table.change(split, marks[split.id])) is not None:
+                self._context.reject([RejectedRow("a change of what was read before", told[0])])
+                marks[split.id] = told[1]
 
     @property
     def _exhausted(self) -> bool:

@@ -36,11 +36,14 @@ class SplitProgress:
     """The finished splits of a source in the order in which they ended, and moments as JSON values.
 
     A position is `{"finished": names, "active": [[name, position], ...], "waiting": names}`, where names are
-    `{"packs": [text, ...], "names": [...]}`.
+    `{"packs": [text, ...], "names": [...]}`. In place of a finished name may stand `[name, mark]` (`TellsChanges`).
     """
 
     def __init__(self, position: Mapping[str, Any] | None = None) -> None:
-        self._finished: list[str] = [] if position is None else _unpacked(position["finished"])
+        ended = [] if position is None else _unpacked(position["finished"])
+        self._finished: list[str] = [name if isinstance(name, str) else name[0] for name in ended]
+        self.marks: dict[str, Any] = {name[0]: name[1] for name in ended if not isinstance(name, str)}
+        """Of finished splits, where there is one."""
         self._packs: list[str] = []
         self.active: Sequence[tuple[str, Any]] = [] if position is None else [(n, p) for n, p in position["active"]]
         """What was being read at the position that this began from."""
@@ -51,18 +54,23 @@ class SplitProgress:
     def finished(self) -> Sequence[str]:
         return self._finished
 
-    def finish(self, name: str) -> None:
-        """A split has given its last row."""
+    def finish(self, name: str, mark: Any = None) -> None:
+        """A split has given its last row; `mark` tells whether it changes later."""
         self._finished.append(name)
+        if mark is not None:
+            self.marks[name] = mark
+
+    def _ended(self, begin: int, end: int) -> list[Any]:
+        return [[name, self.marks[name]] if name in self.marks else name for name in self._finished[begin:end]]
 
     def json(self, reached: Reached) -> Any:
         """A moment as a JSON value. What was packed once is not packed again."""
         packs = reached.finished // _PACKED
         while len(self._packs) < packs:
             begin = len(self._packs) * _PACKED
-            self._packs.append(_packed(self._finished[begin : begin + _PACKED]))
+            self._packs.append(_packed(self._ended(begin, begin + _PACKED)))
         return {
-            "finished": {"packs": self._packs[:packs], "names": self._finished[packs * _PACKED : reached.finished]},
+            "finished": {"packs": self._packs[:packs], "names": self._ended(packs * _PACKED, reached.finished)},
             "active": [list(pair) for pair in reached.active],
             "waiting": _names([split.id for split in reached.waiting]),
         }
@@ -88,10 +96,10 @@ def _names(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _packed(names: Iterable[str]) -> str:
+def _packed(names: Iterable[Any]) -> str:
     return base64.b64encode(zlib.compress(json.dumps(list(names)).encode())).decode()
 
 
-def _unpacked(names: Mapping[str, Any]) -> list[str]:
+def _unpacked(names: Mapping[str, Any]) -> list[Any]:
     packs = (json.loads(zlib.decompress(base64.b64decode(pack))) for pack in names["packs"])
     return [*(name for pack in packs for name in pack), *names["names"]]

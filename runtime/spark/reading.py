@@ -22,6 +22,7 @@ from runtime.core.options import Options
 from runtime.expr.analysis import is_deterministic, is_dynamic
 from runtime.expr.function import AnyFunction, FunctionRegistry, adopt
 from runtime.expr.library import builtin_functions
+from runtime.local.rejected import Refusals, Refused
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.operators.watermark import WatermarkOperator
@@ -72,7 +73,7 @@ class Taken:
     position: Any
     finished: bool
     over: bool
-    refused: tuple[RejectedRow, ...]
+    refused: Refused
     seconds: float = 0.0
 
 
@@ -81,10 +82,10 @@ class _Context:
     """See `ReadContext`."""
 
     time_zone: str
-    refused: list[RejectedRow] = field(default_factory=list)
+    refused: Refusals = field(default_factory=Refusals)
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
-        self.refused.extend(rows)
+        self.refused.add(rows)
 
 
 @dataclass(slots=True)
@@ -152,8 +153,7 @@ def _read(place: str, file: str, part: Part) -> Taken:
             batches.append(batch)
             room -= len(batch)
         over = batch is None or reader.finished
-    refused = tuple(opened.context.refused)
-    opened.context.refused.clear()
+    refused = opened.context.refused.take()
     pieces = _worked(reading, folder, part.split.id, ChangelogBatch.concat(batches)) if batches else ()
     position, finished = reader.position(), reader.finished
     if finished:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time as wall_clock
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
@@ -63,7 +62,8 @@ class TaskInputs(SourceInputs):
         read = [t.pieces for t in taken if t.pieces]
         pieces = [branches[0] for branches in read]
         self._note(parts, taken)
-        self._context.refused.extend(chain.from_iterable(t.refused for t in taken))
+        for found in taken:
+            self._context.refused.add(found.refused.rows, found.refused.more)
         branches = [FiledBatch(branch, self._place) for branch in zip(*read, strict=True)]
         batch = FiledBatch(pieces, self._place, branches) if pieces else None
         self._pace.took(sum(piece.rows_read for piece in pieces))
@@ -75,7 +75,7 @@ class TaskInputs(SourceInputs):
             self._split_rows(tuple((piece.split, piece.rows_read) for piece in pieces)),
             self._reach(),
             wall_clock.perf_counter() - started,
-            self._context.take_refused(),
+            self._context.refused.take(),
         )
 
     def _parts(self, room: int, until: int) -> list[Part]:
@@ -125,8 +125,7 @@ class TaskInputs(SourceInputs):
                 continue
             opened.reader.seek(found.position)
             if found.finished:
-                self._open.remove(opened)
-                self._progress.finish(opened.split.id)
+                self._end(opened)
             self._flush.asked(opened.split, found.over)
 
 

@@ -16,11 +16,12 @@ __all__ = ["Decoded", "Decoder", "Encoder", "Format"]
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """The rows of some bytes, the rows that were not in the format, and how many bytes were used (up to the last whole
-    record)."""
+    record). `whole`: how many rows come before the first that was not in the format; 0 where nobody knows."""
 
     batch: ChangelogBatch
     rejected: tuple[RejectedRow, ...]
     consumed: int
+    whole: int = 0
 
 
 class Decoder(Protocol):

@@ -1,0 +1,83 @@
+"""A file that cannot be read, or not to its end, where the other files of a table are to be read all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from connectors.filesystem.files import FileEntry
+from connectors.filesystem.opening import shown_path
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import ConnectorError, FormatError
+from runtime.spi.table import GivesCodes, ReadContext, RejectedRow, SourceReader
+
+__all__ = ["lenient_reader"]
+
+_REASON = "a file that cannot be read, or not from there on"
+
+
+def lenient_reader(entry: FileEntry, context: ReadContext, open_reader: Callable[[], SourceReader]) -> SourceReader:
+    """The rows of a file up to where it cannot be read. Then one record is rejected that says why and where, and the file
+    has ended. A position in another content is an error all the same (E3105)."""
+    try:
+        reader = open_reader()
+    except (ConnectorError, FormatError) as error:
+        return _LenientReader(entry, context, None, error)
+    return (_LenientReaderOfCodes if isinstance(reader, GivesCodes) else _LenientReader)(entry, context, reader)
+
+
+class _LenientReader:
+    def __init__(
+        self,
+        entry: FileEntry,
+        context: ReadContext,
+        reader: SourceReader | None,
+        failure: ConnectorError | FormatError | None = None,
+    ) -> None:
+        self._entry = entry
+        self._context = context
+        self._reader = reader
+        self._failure = failure
+        self._told = False
+
+    def poll(self, max_rows: int) -> ChangelogBatch | None:
+        if max_rows <= 0 or self._told:
+            return None
+        if self._failure is None and self._reader is not None:
+            try:
+                return self._reader.poll(max_rows)
+            except (ConnectorError, FormatError) as error:
+                self._failure = error
+        assert self._failure is not None
+        text, path = self._failure.message, shown_path(self._entry.path)
+        shown = text if path in text else f"{path}: {text}"
+        self._context.reject([RejectedRow(f"{_REASON} ({self._failure.code})", shown)])
+        self._told = True
+        return None
+
+    @property
+    def finished(self) -> bool:
+        return self._told or (self._failure is None and self._reader is not None and self._reader.finished)
+
+    def position(self) -> Any:
+        if self._failure is None and self._reader is not None:
+            return self._reader.position()
+        return {"size": self._entry.size, "modified": self._entry.modified * 1_000_000, "unread": True}
+
+    def seek(self, position: Any) -> None:
+        if self._reader is not None and "unread" not in position:
+            self._reader.seek(position)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+
+class _LenientReaderOfCodes(_LenientReader):
+    def give_codes(self) -> None:
+        """See `GivesCodes`."""
+        assert isinstance(self._reader, GivesCodes)
+        try:
+            self._reader.give_codes()
+        except (ConnectorError, FormatError) as error:
+            self._failure = error

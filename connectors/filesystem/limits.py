@@ -1,0 +1,62 @@
+"""How much one record and one compressed file may hold: nobody's memory or day should hang on what a file contains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.options import TableOptions
+from runtime.core.errors import FormatError, OptionError
+from runtime.core.options import Option, int_option, parse_memory
+
+__all__ = ["LIMIT_OPTIONS", "ReadLimits", "read_limits"]
+
+MAX_RECORD = Option(
+    "source.max-record-size", 16 << 20, parse_memory, "a longer record of a text format is malformed, such as '64 mb'"
+)
+MAX_RATIO = int_option(
+    "source.max-decompression-ratio",
+    250,
+    "a compressed file that unpacks to more than so many times its size is an error; the first 16 MiB do not count",
+)
+MAX_UNPACKED = Option(
+    "source.max-decompressed-size",
+    0,
+    parse_memory,
+    "a compressed file that unpacks to more is an error, such as '20 gb'; without it only the ratio counts",
+)
+LIMIT_OPTIONS = (MAX_RECORD, MAX_RATIO, MAX_UNPACKED)
+
+_FREE = 16 << 20
+"""Of so many bytes nobody has to be protected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """The bytes of a record; how many times its size, and how many bytes (0 is without limit), a compressed file may
+    hold."""
+
+    record: int = MAX_RECORD.default
+    ratio: int = MAX_RATIO.default
+    unpacked: int = MAX_UNPACKED.default
+
+    def check(self, path: str, packed: int, unpacked: int) -> None:
+        """Raises FormatError E3207 when so many bytes hold too many."""
+        if 0 < self.unpacked < unpacked:
+            option, limit = MAX_UNPACKED.key, f"{self.unpacked} bytes"
+        elif unpacked > max(_FREE, packed * self.ratio):
+            option, limit = MAX_RATIO.key, f"{self.ratio} times the {packed} bytes read of it"
+        else:
+            return
+        raise FormatError(
+            f"{path} holds more than {limit}, the limit of '{option}'",
+            code="E3207",
+            hint=f"if the file is what it should be, set '{option}' to more on the table",
+        )
+
+
+def read_limits(options: TableOptions) -> ReadLimits:
+    """The limits of a table; raises OptionError for those under which nothing could be read."""
+    for option in (MAX_RECORD, MAX_RATIO):
+        if options.get(option) <= 0:
+            raise OptionError(f"option '{option.key}' must be more than 0", hint=option.description)
+    return ReadLimits(options.get(MAX_RECORD), options.get(MAX_RATIO), options.get(MAX_UNPACKED))
