@@ -3,7 +3,7 @@ row groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,15 +138,19 @@ def passing(filters: Sequence[ColumnFilter], columns: dict[str, pa.Array]) -> pa
 
 
 def may_hold(
-    filters: Sequence[ColumnFilter], group: pq.RowGroupMetaData, leaf_of: dict[str, int], types: dict[str, pa.DataType]
+    filters: Sequence[ColumnFilter],
+    rows: int,
+    statistics_of: Callable[[int], pq.Statistics | None],
+    leaf_of: dict[str, int],
+    types: dict[str, pa.DataType],
 ) -> bool:
-    """Whether a row group may have a row that passes, by its statistics. Columns whose stored type differs are not
-    looked at."""
+    """Whether a group of so many rows may have one that passes, by the statistics of its leaves. Columns whose stored type
+    differs are not looked at."""
     for one in filters:
         leaf = leaf_of.get(one.column)
         if leaf is None or types.get(one.column) != one.type.arrow:
             continue
-        statistics = group.column(leaf).statistics
+        statistics = statistics_of(leaf)
         if statistics is None:
             continue
         nulls = statistics.null_count if statistics.has_null_count else None
@@ -154,7 +158,7 @@ def may_hold(
             if nulls == 0:
                 return False
             continue
-        if nulls is not None and nulls == group.num_rows:
+        if nulls is not None and nulls == rows:
             return False
         if (
             one.operator != "is not null"

@@ -3,14 +3,16 @@ some can be left out, and each is read in batches."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from connectors.filesystem.column_filters import ColumnFilter, passing
+from connectors.filesystem.limits import ReadLimits
+from connectors.filesystem.opening import plain_status, shown_path
 from connectors.filesystem.text_file import FileStamp
 from connectors.formats.fitting import fit_columns
 from connectors.pending_rows import PendingRows
@@ -18,9 +20,27 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError, SqlEngineError
 from runtime.core.schema import Schema
 
-__all__ = ["BATCH_ROWS", "ColumnFileReader"]
+__all__ = ["BATCH_ROWS", "ColumnFileReader", "damaged", "refusing_damage"]
 
 BATCH_ROWS = 1 << 17
+_SIGNS_OF_DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, IndexError, MemoryError)
+"""What Arrow says of bytes that it cannot make sense of."""
+
+
+def damaged(path: str, how: object) -> FormatError:
+    """The error for a file that does not hold what it says."""
+    return FormatError(
+        f"{shown_path(path)} is damaged: {how}", code="E3206", hint="write the file anew, or take it out of the folder"
+    )
+
+
+@contextmanager
+def refusing_damage(path: str) -> Generator[None]:
+    """Whatever Arrow says of a damaged file is FormatError E3206."""
+    try:
+        yield
+    except _SIGNS_OF_DAMAGE as error:
+        raise damaged(path, error) from error
 
 
 class ColumnFileReader(ABC):
@@ -32,21 +52,36 @@ class ColumnFileReader(ABC):
         schema: the columns to give.
         wanted: all columns that are read: those of `schema` and those that only filters need.
         time_zone: the session's.
+        limits: what compressed columns may hold.
+    Raises:
+        ConnectorError: E3104 the file cannot be read, E3105 it has changed.
+        FormatError: E3204 it is none of the format, E3206 it is damaged, E3207 it holds more than it may.
     """
 
     def __init__(
-        self, path: str, schema: Schema, wanted: Schema, filters: Sequence[ColumnFilter], time_zone: str = "UTC"
+        self,
+        path: str,
+        schema: Schema,
+        wanted: Schema,
+        filters: Sequence[ColumnFilter],
+        time_zone: str = "UTC",
+        limits: ReadLimits = ReadLimits(),  # noqa: B008
     ) -> None:
         self._path = path
         self._time_zone = time_zone
         self._schema = schema
         self._wanted = wanted
         self._filters = filters
-        self._open()
-        self._stamp = FileStamp(path, os.stat(path))
-        names = set(self._names())
-        self._stored = [f.name for f in wanted if f.name in names]
-        self._groups = self._useful_groups()
+        self._limits = limits
+        self._stamp = FileStamp(path, plain_status(path))
+        with refusing_damage(path):
+            self._open()
+            names = list(self._names())
+            self._stored = [f.name for f in wanted if f.name in names]
+            self._groups = self._useful_groups()
+        twice = [name for name in self._stored if names.count(name) > 1]
+        if twice:
+            raise FormatError(f"{shown_path(path)} has more than one column {twice[0]}", code="E3205")
         self._at = 0
         self._given = 0
         self._skip = 0
@@ -94,7 +129,7 @@ class ColumnFileReader(ABC):
         """Read the next batch; false when there is none."""
         if self._at >= len(self._groups):
             return False
-        try:
+        with refusing_damage(self._path):
             if self._batches is None:
                 group = self._groups[self._at]
                 if self._stored:
@@ -102,9 +137,12 @@ class ColumnFileReader(ABC):
                 else:
                     self._left_in_group = self._rows_of(group)
                     self._batches = _uncolumned(self._left_in_group)
-            rows = next(self._batches)
-        except (OSError, pa.ArrowException) as error:
-            raise FormatError(f"{self._path} is damaged: {error}", code="E3206") from error
+            rows = next(self._batches, None)
+            if rows is not None:
+                # Arrow believes offsets, indices and texts, and whoever uses them later does, too.
+                rows.validate(full=True)
+        if rows is None or rows.num_rows > self._left_in_group:
+            raise damaged(self._path, "it has another number of rows than it says")
         self._left_in_group -= rows.num_rows
         self._take(rows)
         if not self._pending:
@@ -115,7 +153,7 @@ class ColumnFileReader(ABC):
         try:
             columns = fit_columns(rows, self._wanted)
         except SqlEngineError as error:
-            raise FormatError(f"{self._path}: {error.message}", code=error.code, hint=error.hint) from error
+            raise FormatError(f"{shown_path(self._path)}: {error.message}", code=error.code, hint=error.hint) from error
         by_name = dict(zip(self._wanted.names, columns, strict=True))
         batch = ChangelogBatch.of([by_name[n] for n in self._schema.names], self._schema)
         mask = passing(self._filters, by_name)
@@ -144,7 +182,8 @@ class ColumnFileReader(ABC):
         """Raises ConnectorError E3105 when the file is not what it was."""
         self._stamp.check(position)
         group, rows = int(position["group"]), int(position["rows"])
-        self._groups = [g for g in self._useful_groups() if g >= group]
+        with refusing_damage(self._path):
+            self._groups = [g for g in self._useful_groups() if g >= group]
         self._at = 0
         self._skip = self._given = rows if self._groups and self._groups[0] == group else 0
         self._batches = None

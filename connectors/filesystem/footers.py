@@ -12,9 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from connectors.filesystem.column_reader import refusing_damage
 from connectors.filesystem.files import FileEntry
 from connectors.filesystem.orc_reader import open_orc
-from connectors.filesystem.parquet_reader import open_parquet
+from connectors.filesystem.parquet_reader import chunk_of, open_parquet
 from runtime.spi.table import ColumnStatistics, TableStatistics
 
 __all__ = ["footer_statistics"]
@@ -66,7 +67,8 @@ def footer_statistics(entries: Sequence[FileEntry], format_name: str) -> TableSt
 def _footer(format_name: str, path: str, size: int, modified: int, most: int) -> _Footer:
     """Read once for each version of a file (`size`, `modified`): a planner asks again and again. Nothing is told of columns
     that have more than `most` pieces together."""
-    return _READERS[format_name](path, most)
+    with refusing_damage(path):
+        return _READERS[format_name](path, most)
 
 
 def _orc_footer(path: str, most: int) -> _Footer:
@@ -77,13 +79,17 @@ def _orc_footer(path: str, most: int) -> _Footer:
 def _parquet_footer(path: str, most: int) -> _Footer:
     with open_parquet(path) as file:
         metadata = file.metadata
-        groups = [metadata.row_group(g) for g in range(metadata.num_row_groups) if metadata.row_group(g).num_rows]
+        groups = [g for g in range(metadata.num_row_groups) if metadata.row_group(g).num_rows]
         # The leaves of a nested column have paths of several names.
         leaves = [(metadata.schema.column(i).path, i) for i in range(metadata.num_columns)]
         plain = [(name, leaf) for name, leaf in leaves if name in file.schema_arrow.names]
         if len(plain) * len(groups) > most:
             return _Footer(metadata.num_rows, {})
-        pieces = {name: tuple(_piece(group.num_rows, group.column(leaf)) for group in groups) for name, leaf in plain}
+        rows = [metadata.row_group(g).num_rows for g in groups]
+        pieces = {
+            name: tuple(_piece(count, chunk_of(file, g, leaf)) for g, count in zip(groups, rows, strict=True))
+            for name, leaf in plain
+        }
         return _Footer(metadata.num_rows, pieces)
 
 

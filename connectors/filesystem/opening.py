@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from runtime.core.errors import ConnectorError
 
-__all__ = ["open_plain", "plain_status", "shown_path"]
+__all__ = ["is_text", "open_plain", "plain_status", "shown_path"]
 
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -25,6 +25,15 @@ def shown_path(path: str) -> str:
     """A path as text: bytes that are no UTF-8, and control characters, are written out."""
     text = path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def is_text(path: str) -> bool:
+    """Whether the bytes of a path are UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_plain(path: str) -> BinaryIO:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
+from connectors.filesystem.opening import is_text, open_plain, shown_path
 from runtime.core.errors import ConnectorError, FormatError
 
 __all__ = ["OrcFileReader", "open_orc"]
@@ -16,22 +17,21 @@ __all__ = ["OrcFileReader", "open_orc"]
 
 def open_orc(path: str) -> orc.ORCFile:
     """The file with its footer read; raises ConnectorError or FormatError with the path."""
+    file = open_plain(path)
     try:
-        with open(path, "rb") as file:
-            file.read(1)
-        return orc.ORCFile(path)
-    except pa.ArrowException as error:
-        raise FormatError(
-            f"{path} is not an ORC file: {error}", code="E3204", hint="check the option 'format'"
-        ) from error
-    except OSError as error:
-        if error.errno is None:
-            raise FormatError(
-                f"{path} is not an ORC file: {error}", code="E3204", hint="check the option 'format'"
+        if is_text(path):
+            file.close()
+            return orc.ORCFile(path)
+        return orc.ORCFile(file)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ConnectorError(
+                f"cannot read {shown_path(path)}: {error.strerror or error}",
+                code="E3104",
+                hint="check that the file exists and may be read",
             ) from error
-        reason = error.strerror or str(error)
-        raise ConnectorError(
-            f"cannot read {path}: {reason}", code="E3104", hint="check that the file exists and may be read"
+        raise FormatError(
+            f"{shown_path(path)} is not an ORC file: {error}", code="E3204", hint="check the option 'format'"
         ) from error
 
 
@@ -65,7 +65,7 @@ class OrcFileReader(ColumnFileReader):
             if "out of range" not in str(error):
                 raise
             raise FormatError(
-                f"{self._path}: {error}", code="E3203", hint="times of ORC can be read from 1677 to 2262"
+                f"{shown_path(self._path)}: {error}", code="E3203", hint="times of ORC can be read from 1677 to 2262"
             ) from error
         rows = self._with_instants(rows)
         return rows.num_rows, (rows.slice(begin, BATCH_ROWS) for begin in range(0, max(1, rows.num_rows), BATCH_ROWS))

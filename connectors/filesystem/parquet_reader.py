@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from connectors.filesystem.column_filters import may_hold
-from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
+from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader, refusing_damage
+from connectors.filesystem.opening import is_text, open_plain, plain_status, shown_path
 from runtime.core.errors import ConnectorError, FormatError
 
-__all__ = ["ParquetFileReader", "open_parquet"]
+__all__ = ["ParquetFileReader", "chunk_of", "open_parquet"]
 
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 """How writers note texts: other libraries have other favourites than Arrow's `string`."""
@@ -22,17 +23,29 @@ _BYTES_PER_CODE = 12
 
 def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
     """The file with its footer read; raises ConnectorError or FormatError with the path."""
+    plain_status(path)
     try:
-        return pq.ParquetFile(path, **options)
+        # Arrow takes names of files as text; of other ones it gets the file.
+        where: Any = path if is_text(path) else open_plain(path)
+        return pq.ParquetFile(where, page_checksum_verification=True, **options)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConnectorError(
-            f"cannot read {path}: {reason}", code="E3104", hint="check that the file exists and may be read"
+            f"cannot read {shown_path(path)}: {reason}", code="E3104", hint="check that the file exists and may be read"
         ) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, ValueError) as error:
         raise FormatError(
-            f"{path} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'"
+            f"{shown_path(path)} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'"
         ) from error
+
+
+def chunk_of(file: pq.ParquetFile, group: int, leaf: int) -> pq.ColumnChunkMetaData:
+    """What the footer says of a column in a row group. Raises ValueError where it says of which type the column is, and
+    means another: Arrow would end the process."""
+    chunk = file.metadata.row_group(group).column(leaf)
+    if chunk.physical_type != file.metadata.schema.column(leaf).physical_type:
+        raise ValueError(f"column {leaf + 1} is of another type in row group {group + 1}")
+    return chunk
 
 
 class ParquetFileReader(ColumnFileReader):
@@ -51,15 +64,21 @@ class ParquetFileReader(ColumnFileReader):
         return self._file.metadata.row_group(group).num_rows
 
     def _begin_group(self, group: int, columns: list[str]) -> tuple[int, Iterator[pa.RecordBatch]]:
+        metadata = self._file.metadata
+        for leaf in range(metadata.num_columns):
+            if metadata.schema.column(leaf).path.split(".")[0] in columns:
+                chunk = chunk_of(self._file, group, leaf)
+                self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
         return self._rows_of(group), self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 
     def give_codes(self) -> None:
         """Texts of few values come as they are stored: as Arrow dictionaries."""
-        coded = self._coded_columns()
-        if coded:
-            metadata = self._file.metadata
-            self._file.close()
-            self._file = open_parquet(self._path, read_dictionary=coded, metadata=metadata)
+        with refusing_damage(self._path):
+            coded = self._coded_columns()
+            if coded:
+                metadata = self._file.metadata
+                self._file.close()
+                self._file = open_parquet(self._path, read_dictionary=coded, metadata=metadata)
 
     def _coded_columns(self) -> list[str]:
         texts = {f.name for f in self._wanted if f.type.arrow == pa.string()}
@@ -68,7 +87,7 @@ class ParquetFileReader(ColumnFileReader):
         leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path in texts]
         found: list[str] = []
         for leaf in leaves:
-            chunks = [metadata.row_group(g).column(leaf) for g in self._groups]
+            chunks = [chunk_of(self._file, g, leaf) for g in self._groups]
             size, values = sum(c.total_uncompressed_size for c in chunks), sum(c.num_values for c in chunks)
             if all(c.has_dictionary_page for c in chunks) and size <= _BYTES_PER_CODE * values:
                 found.append(metadata.schema.column(leaf).path)
@@ -81,7 +100,14 @@ class ParquetFileReader(ColumnFileReader):
         return [
             g
             for g in range(metadata.num_row_groups)
-            if metadata.row_group(g).num_rows and may_hold(self._filters, metadata.row_group(g), leaf_of, types)
+            if metadata.row_group(g).num_rows
+            and may_hold(
+                self._filters,
+                metadata.row_group(g).num_rows,
+                lambda leaf, g=g: chunk_of(self._file, g, leaf).statistics,
+                leaf_of,
+                types,
+            )
         ]
 
     def close(self) -> None:

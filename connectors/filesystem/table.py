@@ -236,7 +236,7 @@ class ColumnFileSource(FileSource):
         read = Schema(tuple(self.data[self.data.index_of(n)] for n in self.columns.read))
         only_filtered = dict.fromkeys(f.column for f in self.filters if read.index_of(f.column) < 0)
         wanted = Schema((*read.fields, *(self.data[self.data.index_of(n)] for n in only_filtered)))
-        return _COLUMN_FILES[self.format.name](entry.path, read, wanted, self.filters, self.time_zone)
+        return _COLUMN_FILES[self.format.name](entry.path, read, wanted, self.filters, self.time_zone, self.limits)
 
     def describe(self) -> dict[str, Any]:
         described = super().describe()

@@ -54,7 +54,7 @@ class ParquetEncoder(ColumnFileEncoder):
         super().__init__(schema)
 
     def _open(self, buffer: io.BytesIO, schema: pa.Schema) -> pq.ParquetWriter:
-        return pq.ParquetWriter(buffer, schema, compression=self._compression)
+        return pq.ParquetWriter(buffer, schema, compression=self._compression, write_page_checksum=True)
 
     def _write(self, rows: pa.Table) -> None:
         if rows.num_rows:
