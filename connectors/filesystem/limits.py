@@ -6,22 +6,21 @@ from dataclasses import dataclass
 
 from connectors.options import TableOptions
 from runtime.core.errors import FormatError, OptionError
-from runtime.core.options import Option, int_option, parse_memory
+from runtime.core.options import Option, int_option, parse_memory, text_option
 
 __all__ = ["LIMIT_OPTIONS", "ReadLimits", "read_limits"]
 
-MAX_RECORD = Option(
-    "source.max-record-size", 16 << 20, parse_memory, "a longer record of a text format is malformed, such as '64 mb'"
+MAX_RECORD = text_option(
+    "source.max-record-size", "16 mb", "a longer record of a text format is malformed, such as '64 mb'"
 )
 MAX_RATIO = int_option(
     "source.max-decompression-ratio",
     250,
     "a compressed file that unpacks to more than so many times its size is an error; the first 16 MiB do not count",
 )
-MAX_UNPACKED = Option(
+MAX_UNPACKED = text_option(
     "source.max-decompressed-size",
-    0,
-    parse_memory,
+    "",
     "a compressed file that unpacks to more is an error, such as '20 gb'; without it only the ratio counts",
 )
 LIMIT_OPTIONS = (MAX_RECORD, MAX_RATIO, MAX_UNPACKED)
@@ -35,9 +34,9 @@ class ReadLimits:
     """The bytes of a record; how many times its size, and how many bytes (0 is without limit), a compressed file may
     hold."""
 
-    record: int = MAX_RECORD.default
-    ratio: int = MAX_RATIO.default
-    unpacked: int = MAX_UNPACKED.default
+    record: int = 16 << 20
+    ratio: int = 250
+    unpacked: int = 0
 
     def check(self, path: str, packed: int, unpacked: int) -> None:
         """Raises FormatError E3207 when so many bytes hold too many."""
@@ -56,7 +55,19 @@ class ReadLimits:
 
 def read_limits(options: TableOptions) -> ReadLimits:
     """The limits of a table; raises OptionError for those under which nothing could be read."""
-    for option in (MAX_RECORD, MAX_RATIO):
-        if options.get(option) <= 0:
-            raise OptionError(f"option '{option.key}' must be more than 0", hint=option.description)
-    return ReadLimits(options.get(MAX_RECORD), options.get(MAX_RATIO), options.get(MAX_UNPACKED))
+    ratio = options.get(MAX_RATIO)
+    if ratio <= 0:
+        raise OptionError(f"option '{MAX_RATIO.key}' must be more than 0", hint=MAX_RATIO.description)
+    unpacked = _bytes(options, MAX_UNPACKED) if options.has(MAX_UNPACKED) else 0
+    return ReadLimits(_bytes(options, MAX_RECORD), ratio, unpacked)
+
+
+def _bytes(options: TableOptions, option: Option[str]) -> int:
+    text = options.get(option)
+    try:
+        size = parse_memory(text)
+    except OptionError as error:
+        raise OptionError(f"option '{option.key}' cannot be '{text}'", hint=error.hint) from error
+    if size <= 0:
+        raise OptionError(f"option '{option.key}' must be more than 0", hint=option.description)
+    return size

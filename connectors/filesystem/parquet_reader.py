@@ -28,12 +28,13 @@ def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
         # Arrow takes names of files as text; of other ones it gets the file.
         where: Any = path if is_text(path) else open_plain(path)
         return pq.ParquetFile(where, page_checksum_verification=True, **options)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConnectorError(
-            f"cannot read {shown_path(path)}: {reason}", code="E3104", hint="check that the file exists and may be read"
-        ) from error
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ConnectorError(
+                f"cannot read {shown_path(path)}: {error.strerror or error}",
+                code="E3104",
+                hint="check that the file exists and may be read",
+            ) from error
         raise FormatError(
             f"{shown_path(path)} is not a Parquet file: {error}", code="E3204", hint="check the option 'format'"
         ) from error
@@ -53,6 +54,9 @@ class ParquetFileReader(ColumnFileReader):
 
     def _open(self) -> None:
         self._file = open_parquet(self._path)
+        metadata = self._file.metadata
+        if sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)) != metadata.num_rows:
+            raise ValueError("its row groups have another number of rows than it says")
 
     def _names(self) -> Sequence[str]:
         return self._file.schema_arrow.names
@@ -68,6 +72,9 @@ class ParquetFileReader(ColumnFileReader):
         for leaf in range(metadata.num_columns):
             if metadata.schema.column(leaf).path.split(".")[0] in columns:
                 chunk = chunk_of(self._file, group, leaf)
+                flat = metadata.schema.column(leaf).max_repetition_level == 0
+                if flat and chunk.num_values != self._rows_of(group):
+                    raise ValueError(f"column {leaf + 1} has another number of values than there are rows")
                 self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
         return self._rows_of(group), self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
 

@@ -83,7 +83,11 @@ class _Frames:
         return self._raw.tell()
 
     def piece(self) -> bytes:
-        return self._stream.read(_GIVEN)
+        """See `_Members`."""
+        data: bytes = self._stream.read(_GIVEN)
+        if not data and not self.packed:
+            raise EOFError("there is no compressed data")
+        return data
 
 
 class Unpacking:

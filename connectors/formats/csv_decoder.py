@@ -16,7 +16,7 @@ import pyarrow.csv as pcsv
 
 from connectors.formats.csv_records import CsvDialect, CsvRecords, field_texts, split_records
 from connectors.formats.records import BadMask, MalformedRecord, in_runs, rows_of_elements, too_long, valid_utf8
-from connectors.formats.text_values import ANY, TextRules, parse_text
+from connectors.formats.text_values import ANY, TextRules, parse_text, within_years
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
@@ -70,7 +70,15 @@ class CsvDecoder:
         if self._names is None:
             self._take_header(head, True)
 
+    def decode_lines(self, data: bytes) -> Decoded:
+        """Each line is one record or malformed."""
+        return self._decode(data, True, True)
+
     def decode(self, data: bytes, final: bool) -> Decoded:
+        """See `Decoder`."""
+        return self._decode(data, final, False)
+
+    def _decode(self, data: bytes, final: bool, by_line: bool) -> Decoded:
         used = skipped = 0
         if self._names is None:
             used = self._take_header(data, final)
@@ -78,7 +86,7 @@ class CsvDecoder:
         if self._names is None:
             return Decoded(ChangelogBatch(self._empty()), (), len(data) if final else 0)
         block = data[used:] if used else data
-        records = split_records(block, self._dialect, len(self._names), final, self._most)
+        records = split_records(block, self._dialect, len(self._names), final, self._most, by_line)
         rows, malformed = self._rows(records)
         rejected = [*records.rejected, *malformed]
         if records.rejected and malformed:
@@ -259,7 +267,7 @@ class CsvDecoder:
 
     def _convert(self, values: pa.Array, type_: DataType) -> tuple[pa.Array, BadMask | None]:
         if not pa.types.is_string(values.type):
-            return values, None
+            return within_years(values)
         literal = self._dialect.null_literal
         if literal is not None and not (literal == "" and type_.root is TypeRoot.ARRAY):
             values = pc.if_else(pc.equal(values, literal), pa.scalar(None, pa.string()), values)

@@ -1,9 +1,10 @@
 """Where the records of a CSV text begin and end, and which pieces of it are no records.
 
-A quote opens a value only where the value begins; a quoted value may hold line ends. A quote that is never closed, closed
-before more text of the same value, or closed only beyond the limit, spoils the line on which its record begins and no
-other: reading goes on at the next line. The lines that the spoilt record had reached across are then read each for
-itself, so that every byte is looked at no more than three times, whatever stands in the text.
+A quote opens a value only where the value begins; a quoted value may hold line ends. A quote that is never closed, or
+closed before more text of the same value, or beyond the limit, or with another number of values than columns behind it,
+spoils the line on which its record begins and no other: reading goes on at the next line. The lines that the spoilt
+record had reached across are then read each for itself, so that every byte is looked at no more than a few times,
+whatever stands in the text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _NEWLINE, _RETURN, _HASH = 10, 13, 35
 _UNCLOSED = "a quote is not closed"
 _TEXT_BEHIND = "text behind a closing quote"
 _NOTHING_BEHIND = "nothing behind an escape character"
-_TOO_MANY = "a value over several lines, and too many values"
+_NOT_WHOLE = "a value over several lines, and another number of values than columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,16 @@ class CsvRecords:
         return MalformedRecord(reason, shown_bytes(self.raw(record)), int(self.lines[record]))
 
 
-def split_records(data: bytes, dialect: CsvDialect, columns: int, final: bool, most: int | None) -> CsvRecords:
+def split_records(
+    data: bytes, dialect: CsvDialect, columns: int, final: bool, most: int | None, by_line: bool = False
+) -> CsvRecords:
     """The whole records of a text that begins with one.
 
     Args:
         columns: the values of a record.
         final: nothing comes behind the text, so that its last record needs no line end.
         most: the most bytes of a record; None is without limit.
+        by_line: no record spans lines.
     """
     lines = _lines(data, final)
     if not len(lines.starts):
@@ -99,26 +103,24 @@ def split_records(data: bytes, dialect: CsvDialect, columns: int, final: bool, m
     octets = np.frombuffer(data, np.uint8)
     marks = _marks(octets, lines, dialect)
     if len(marks):
-        parity = dialect.escape is None and not _begins_comment(octets, lines, dialect)
+        parity = dialect.escape is None and not by_line and not _begins_comment(octets, lines, dialect)
         if not parity or not _well_quoted(octets, marks, dialect):
-            return _one_by_one(data, lines, marks, dialect, columns, final, most)
+            return _one_by_one(data, lines, marks, dialect, columns, final, most, by_line)
         outside = np.searchsorted(marks, lines.ends) % 2 == 0
         if not outside[-1] and (final or (most is not None and len(data) > most)):
-            return _one_by_one(data, lines, marks, dialect, columns, final, most)
+            return _one_by_one(data, lines, marks, dialect, columns, final, most, by_line)
         last = np.flatnonzero(outside)
         if not len(last):
             return _nothing(data)
-        ended = lines.first(int(last[-1]) + 1)
-        keep = np.searchsorted(marks, ended.starts) % 2 == 0
-        starts, numbers = ended.starts[keep], np.flatnonzero(keep)
-        ends = ended.ends[np.searchsorted(marks, ended.ends) % 2 == 0]
-        return _checked(CsvRecords(data, starts, ends, numbers, (), ended.used), most)
+        if not outside[: last[-1]].all():
+            return _one_by_one(data, lines, marks, dialect, columns, final, most, by_line)
+        lines = lines.first(int(last[-1]) + 1)
     return _checked(CsvRecords(data, lines.starts, lines.ends, np.arange(len(lines.starts)), (), lines.used), most)
 
 
 def field_texts(record: bytes, dialect: CsvDialect) -> list[str]:
     """The values of one record, without quotes; raises UnicodeDecodeError."""
-    field, delimiter = _patterns(dialect, 1)[1], dialect.delimiter.encode()
+    field, delimiter = _patterns(dialect, 1)[2], dialect.delimiter.encode()
     texts: list[str] = []
     at = 0
     while True:
@@ -226,8 +228,8 @@ def _checked(records: CsvRecords, most: int | None) -> CsvRecords:
 
 
 @lru_cache(maxsize=64)
-def _patterns(dialect: CsvDialect, columns: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Of as much of a record as is one, and of one value. None of them goes back over what it has matched."""
+def _patterns(dialect: CsvDialect, columns: int) -> tuple[re.Pattern[bytes], ...]:
+    """Of as much of a record as is one, of a whole record, and of one value. None of them goes back over what it has matched."""
     delimiter = re.escape(dialect.delimiter.encode())
     escape = b"" if dialect.escape is None else re.escape(dialect.escape.encode())
     escaped = escape and escape + b".|"
@@ -238,7 +240,8 @@ def _patterns(dialect: CsvDialect, columns: int) -> tuple[re.Pattern[bytes], re.
         inside = b"(?:" + escaped + b"[^" + quote + escape + b"]++|" + quote + quote + b")*+"
         field = b"(?>" + quote + inside + quote + b"[ \t]*+|(?!" + quote + b")" + plain + b")"
     record = b"(?:" + field + delimiter + b"){0,%d}+(?:" % max(columns - 1, 0) + field + b")?+"
-    return re.compile(record, re.DOTALL), re.compile(field, re.DOTALL)
+    whole = b"(?:" + field + delimiter + b"){%d}" % max(columns - 1, 0) + field
+    return tuple(re.compile(pattern, re.DOTALL) for pattern in (record, whole, field))
 
 
 def _one_by_one(
@@ -249,9 +252,10 @@ def _one_by_one(
     columns: int,
     final: bool,
     most: int | None,
+    by_line: bool,
 ) -> CsvRecords:
     """Lines with a mark are matched one after another; the others are records as they are."""
-    walk = _Walk(data, lines, dialect, columns, final, most)
+    walk = _Walk(data, lines, dialect, columns, final, most, len(lines.starts) if by_line else 0)
     marked = np.unique(np.searchsorted(lines.behind, marks, side="right"))
     for line in marked[marked < len(lines.starts)].tolist():
         if line >= walk.at and not walk.stopped:
@@ -264,17 +268,24 @@ class _Walk:
     lines before `alone` each is read for itself."""
 
     def __init__(
-        self, data: bytes, lines: _Lines, dialect: CsvDialect, columns: int, final: bool, most: int | None
+        self,
+        data: bytes,
+        lines: _Lines,
+        dialect: CsvDialect,
+        columns: int,
+        final: bool,
+        most: int | None,
+        alone: int,
     ) -> None:
         self.at = 0
         self.stopped = False
-        self._alone = 0
+        self._alone = alone
         self._data = data
         self._lines = lines
         self._dialect = dialect
         self._final = final
         self._most = most
-        self._record = _patterns(dialect, columns)[0]
+        self._record, self._whole, _ = _patterns(dialect, columns)
         self._borders = (b"\n", b"\r", b"")
         self._joined = np.zeros(len(lines.starts), dtype=bool)
         """Lines that belong to the record of the line before."""
@@ -303,6 +314,10 @@ class _Walk:
             if last >= len(lines.starts):
                 self._stop(line)  # Its last line has no end yet.
                 return
+            if self._whole.fullmatch(self._data, start, reached) is None:
+                # Maybe the quote was meant to be closed earlier.
+                self._spoil(line, _NOT_WHOLE, reached)
+                return
             self._joined[line + 1 : last + 1] = True
             self.at = last + 1
         elif rest and rest == (self._dialect.quote or "").encode():
@@ -314,7 +329,7 @@ class _Walk:
             if reached < end:
                 self.at = line + 1  # Too many values: told where they are counted.
             else:
-                self._spoil(line, _TOO_MANY, reached)
+                self._spoil(line, _NOT_WHOLE, reached)
         elif rest and rest == (self._dialect.escape or "").encode():
             self._spoil(line, _NOTHING_BEHIND, reached)
         else:

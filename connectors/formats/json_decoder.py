@@ -33,6 +33,8 @@ _BLOCK = 1 << 20
 _FEW = 16
 """So few records are decoded one by one sooner than by another try of the columnar path."""
 _CHANGED = re.compile(r"Column\((?P<path>/.*)\) changed from (?P<wanted>\w+) to (?P<found>\w+)")
+_ZEROS = b"." + b"0" * 30
+_TINY = re.compile(rb"[eE]-0*(?:[4-9][0-9]|[0-9]{3,})\s*[,}\]]")
 _NOT_HELD = (pa.ArrowException, ValueError, TypeError, OverflowError)
 _TEXT = pa.string()
 _WIDE = pa.decimal256(76, 38)
@@ -114,6 +116,7 @@ class _Reading:
         self._fail_on_missing = fail_on_missing
         self._maps = [f for f in schema if _holds_map(f.type)]
         self._flat = Schema(tuple(f for f in schema if not _holds_map(f.type)))
+        self._decimals = any(_holds_decimal(f.type) for f in schema)
         self._pieces: list[pa.RecordBatch] = []
         self._line_of_row: list[np.ndarray] = []
         self._rejected: list[MalformedRecord] = []
@@ -158,7 +161,7 @@ class _Reading:
         if not ((octets[lines.starts] == ord("{")).all() and (octets[lines.ends - 1] == ord("}")).all()):
             return None
         block = lines.block()
-        if not valid_utf8(block):
+        if not valid_utf8(block) or (self._decimals and _holds_tiny_number(block)):
             return None
         columns: dict[str, pa.Array] = {}
         table = _read(block, int((lines.ends - lines.starts).max()), self._flat)
@@ -239,6 +242,19 @@ class _Reading:
 
 def _empty(schema: Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, f.type.arrow) for f in schema], names=list(schema.names))
+
+
+def _holds_tiny_number(block: bytes) -> bool:
+    """Whether there may be a number with so many digits behind the point that Arrow reads memory that is not its own."""
+    if _ZEROS in block:
+        return True
+    return (b"e-" in block or b"E-" in block) and _TINY.search(block) is not None
+
+
+def _holds_decimal(type_: DataType) -> bool:
+    if type_.root is TypeRoot.DECIMAL:
+        return True
+    return any(_holds_decimal(c) for c in type_.children) or any(_holds_decimal(f.type) for f in type_.fields)
 
 
 def _holds_map(type_: DataType) -> bool:

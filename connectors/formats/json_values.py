@@ -36,6 +36,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _EXACT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _FLOATING = re.compile(_EXACT.pattern + r"|NaN|[+-]?Infinity")
 _MOST_DIGITS = 20
+_MOST_OF_AN_INT = 4000
 _BOOLEANS = {"true": True, "false": False}
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -58,7 +59,12 @@ class _Number(Decimal):
 def parse_line(line: str) -> Any:
     """A document with exact numbers; raises ValueError or ArithmeticError when it is not JSON, RecursionError when it is
     nested too deeply."""
-    return json.loads(line.removeprefix("\ufeff"), parse_float=_Number)
+    return json.loads(line.removeprefix("\ufeff"), parse_float=_Number, parse_int=_whole)
+
+
+def _whole(written: str) -> int | _Number:
+    """Python makes no int of thousands of digits."""
+    return int(written) if len(written) <= _MOST_OF_AN_INT else _Number(written)
 
 
 def json_value(value: Any, type_: DataType, rules: TextRules, path: str) -> Any:

@@ -11,7 +11,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
 from runtime.spi.format import Decoded, Decoder, Format
 
-__all__ = ["LimitsRecords", "ProjectingFormat", "SplitsAtReturns", "StartsAtHead", "projected_decoder"]
+__all__ = ["DecodesLines", "LimitsRecords", "ProjectingFormat", "SplitsAtReturns", "StartsAtHead", "projected_decoder"]
 
 
 @runtime_checkable
@@ -36,6 +36,15 @@ class LimitsRecords(Protocol):
 
     def limit_records(self, most: int) -> None:
         """Records of more bytes are malformed."""
+        ...
+
+
+@runtime_checkable
+class DecodesLines(Protocol):
+    """A decoder of records that may span lines, which can take each line for itself."""
+
+    def decode_lines(self, data: bytes) -> Decoded:
+        """Each line is one record or malformed."""
         ...
 
 

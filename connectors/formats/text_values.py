@@ -9,9 +9,10 @@ session. Digits finer than the type's precision are cut off.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +73,7 @@ def _strict(
     """Cast; on failure trim, take away what does not match the pattern, and look for the rest (out of range) cell by
     cell."""
     try:
-        return cast(values), None
+        return within_years(cast(values))
     except pa.ArrowInvalid:
         pass
     values = pc.utf8_trim_whitespace(values)
@@ -80,7 +81,30 @@ def _strict(
     misfit = ~fits.to_numpy(zero_copy_only=False)
     kept = pc.if_else(fits, values, pa.scalar(None, pa.string()))
     cells, bad = cast_or_find(kept, cast, type_)
-    return cells, either(misfit if misfit.any() else None, bad)
+    cells, far = within_years(cells)
+    return cells, either(misfit if misfit.any() else None, either(bad, far))
+
+
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6}
+
+
+def within_years(values: pa.Array) -> tuple[pa.Array, BadMask | None]:
+    """Dates and times before the year 1 and after 9999 are none: Arrow takes some of them."""
+    type_ = values.type
+    if pa.types.is_date32(type_):
+        low, high, ticks = _FIRST_DAY, _LAST_DAY, pa.int32()
+    elif pa.types.is_timestamp(type_) and type_.unit in _TICKS:
+        day = 86_400 * _TICKS[type_.unit]
+        low, high, ticks = _FIRST_DAY * day, (_LAST_DAY + 1) * day - 1, pa.int64()
+    else:
+        return values, None
+    numbers = values.cast(ticks)
+    ends = pc.min_max(numbers)
+    if not ends["min"].is_valid or (ends["min"].as_py() >= low and ends["max"].as_py() <= high):
+        return values, None
+    far = pc.fill_null(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), False)
+    return pc.if_else(far, pa.scalar(None, type_), values), far.to_numpy(zero_copy_only=False)
 
 
 def _boolean(values: pa.Array) -> tuple[pa.Array, BadMask | None]:
@@ -133,14 +157,47 @@ def round_decimal(values: pa.Array, type_: pa.DataType) -> pa.Array:
     return values.cast(type_)
 
 
+_TINY = r"[eE]-[0-9]{2}|\.0{30}"
+"""Of numbers with so many digits behind the point Arrow reads memory that is not its own."""
+
+
 def _decimal(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
+    tiny = pc.fill_null(pc.match_substring_regex(values, _TINY), False)
+    if not pc.any(tiny).as_py():
+        return _decimal_of_some_size(values, type_)
+    cells, bad = _decimal_of_some_size(pc.if_else(tiny, pa.scalar(None, pa.string()), values), type_)
+    places = np.flatnonzero(tiny.to_numpy(zero_copy_only=False))
+    rounded = [_rounded(text, type_) for text in values.take(pa.array(places)).to_pylist()]
+    none = np.zeros(len(values), dtype=bool)
+    none[places[[number is None for number in rounded]]] = True
+    cells = pc.replace_with_mask(cells, tiny, pa.array(rounded, type_))
+    return cells, either(bad, none if none.any() else None)
+
+
+def _rounded(text: str, type_: pa.DataType) -> Decimal | None:
+    """One number, rounded half up to the scale of a type; None when it is none, or does not fit."""
+    text = text.strip()
+    if re.fullmatch(_NUMBER, text) is None:
+        return None
+    with localcontext() as context:
+        context.prec = 100
+        try:
+            number = Decimal(text).quantize(Decimal(1).scaleb(-type_.scale), ROUND_HALF_UP)
+        except InvalidOperation:
+            return None
+    return number if not number or number.adjusted() < type_.precision - type_.scale else None
+
+
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def _decimal_of_some_size(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
     try:
         if (pc.max(pc.binary_length(values)).as_py() or 0) > _DIGITS:
             raise pa.ArrowInvalid("more digits than Arrow rounds rightly")
         return values.cast(type_), None
     except pa.ArrowInvalid:
-        pattern = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-        numbers, bad = _strict(values, lambda v: v.cast(_WIDE), _WIDE, pattern)
+        numbers, bad = _strict(values, lambda v: v.cast(_WIDE), _WIDE, _NUMBER)
     cells, large = fit_decimal(numbers, type_)
     return cells, either(bad, large)
 
@@ -258,4 +315,4 @@ def _instant(values: pa.Array, type_: DataType, rules: TextRules) -> tuple[pa.Ar
     return _strict(values, cast, type_.arrow, _patterns(rules.timestamps, r" ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?"))
 
 
-__all__ += ["fit_decimal", "round_decimal"]
+__all__ += ["fit_decimal", "round_decimal", "within_years"]

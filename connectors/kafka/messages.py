@@ -6,7 +6,6 @@ messages; decoding is by block.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.projecting import projected_decoder
+from connectors.formats.projecting import DecodesLines, projected_decoder
 from connectors.formats.records import MalformedRecord
 from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import FormatError
@@ -36,7 +35,6 @@ METADATA: Mapping[str, DataType] = {
     "timestamp-type": STRING.not_null(),
 }
 _KINDS_OF_TIME = {1: "CreateTime", 2: "LogAppendTime"}
-_ARRAYS = re.compile(rb"(?m)^[ \t\r]*\[")
 _SHOWN = 160
 
 
@@ -152,29 +150,44 @@ def _rows(
 ) -> tuple[ChangelogBatch, np.ndarray, list[tuple[int, RejectedRow]]]:
     """The rows of values, for each the number of its value, and what is malformed with the number of its value.
 
-    Values are decoded as lines of one block. Where that does not give one record for each (a text with a line end, an
-    empty value, an array of several records), they are decoded one by one.
+    Values are decoded as lines of one block. Those that may give no record, or several, are decoded one by one: with line
+    ends in them, empty, arrays of JSON, comments.
     """
-    if "json" in format_.name:
+    json = "json" in format_.name
+    if json:
         # A line end in JSON is a blank: within texts it is written otherwise.
         values = [v.replace(b"\n", b" ") if b"\n" in v else v for v in values]
-    block = b"\n".join(values)
-    if block.count(b"\n") == len(values) - 1 and not ("json" in format_.name and _ARRAYS.search(block)):
-        decoded = decoder.decode(block + b"\n", True)
-        bad = [(r.line, r) for r in decoded.rejected if isinstance(r, MalformedRecord)]
-        starts = decoded.batch.kinds_or_inserts() != UPDATE_AFTER
-        good = np.delete(np.arange(len(values)), sorted({line for line, _ in bad}))
-        if len(good) == int(starts.sum()):
-            return decoded.batch, good[np.cumsum(starts) - 1], list(bad)
-    batches: list[ChangelogBatch] = []
-    of_row: list[np.ndarray] = []
+    single = np.array([_is_line(v, json) for v in values], dtype=bool)
+    parts: list[tuple[ChangelogBatch, np.ndarray]] = []
     rejected: list[tuple[int, RejectedRow]] = []
-    for number, value in enumerate(values):
-        decoded = decoder.decode(value + b"\n", True)
-        batches.append(decoded.batch)
-        of_row.append(np.full(len(decoded.batch), number))
+    together, alone = np.flatnonzero(single), np.flatnonzero(~single)
+    if len(together):
+        block = b"\n".join([values[i] for i in together.tolist()]) + b"\n"
+        decoded = decoder.decode_lines(block) if isinstance(decoder, DecodesLines) else decoder.decode(block, True)
+        bad = [(int(together[r.line]), r) for r in decoded.rejected if isinstance(r, MalformedRecord)]
+        starts = decoded.batch.kinds_or_inserts() != UPDATE_AFTER
+        good = together[~np.isin(together, [number for number, _ in bad])]
+        if len(good) == int(starts.sum()):
+            parts.append((decoded.batch, good[np.cumsum(starts) - 1]))
+            rejected += bad
+        else:
+            alone = np.arange(len(values))
+    for number in alone.tolist():
+        decoded = decoder.decode(values[number] + b"\n", True)
+        parts.append((decoded.batch, np.full(len(decoded.batch), number)))
         rejected += [(number, r) for r in decoded.rejected]
-    return ChangelogBatch.concat(batches), np.concatenate(of_row), rejected
+    batch, of_row = ChangelogBatch.concat([b for b, _ in parts]), np.concatenate([n for _, n in parts])
+    if len(parts) > 1 and (np.diff(of_row) < 0).any():
+        order = np.argsort(of_row, kind="stable")
+        batch, of_row = batch.take(order), of_row[order]
+    rejected.sort(key=lambda pair: pair[0])
+    return batch, of_row, rejected
+
+
+def _is_line(value: bytes, json: bool) -> bool:
+    """Whether a value is one record, or malformed, if it is read as a line."""
+    first = value.lstrip()[:1]
+    return b"\n" not in value and first != b"" and (first != b"[" if json else first != b"#" and b"\r" not in value)
 
 
 def _metadata(key: str, messages: Sequence[Any]) -> pa.Array:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.filesystem.files import local_path
+from connectors.filesystem.opening import open_plain
 from connectors.formats.records import malformed_error
 from connectors.lookup.row_index import RowIndex
 from connectors.options import FORMAT, PATH, TableOptions
@@ -45,7 +46,7 @@ class JsonlLookup:
             status = os.stat(self.path)
             stamp = (status.st_mtime_ns, status.st_size)
             if self._cache.get("stamp") != stamp:
-                with open(self.path, "rb") as file:
+                with open_plain(self.path) as file:
                     decoded = self.format.decoder(self.schema, self.time_zone).decode(file.read(), True)
                 if decoded.rejected:
                     raise malformed_error(self.path, self.format.name, decoded.rejected[0], 1)
