@@ -17,6 +17,7 @@ from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
+from runtime.spi.changed_splits import TellsChanges
 from runtime.spi.table import (
     FollowsStatements,
     GivesCodes,
@@ -27,7 +28,6 @@ from runtime.spi.table import (
     RejectedRow,
     SourceReader,
     Split,
-    TellsChanges,
     TellsTime,
     TellsWaiting,
 )

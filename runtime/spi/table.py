@@ -37,7 +37,6 @@ __all__ = [
     "Split",
     "TableStatistics",
     "TaskWriter",
-    "TellsChanges",
     "TellsTime",
     "TellsWaiting",
     "WritesInTasks",
@@ -283,19 +282,6 @@ class GrowsInParts(Protocol):
 
     def begun_later(self, split: Split) -> Split:
         """A split that was not there when the job began: all of it is to be read."""
-        ...
-
-
-@runtime_checkable
-class TellsChanges(Protocol):
-    """A source without end that notices when a split changes after its last row was read, which is not read again."""
-
-    def mark(self, position: Any) -> Any:
-        """What tells a change later: a JSON value, of a reader's position at its end."""
-        ...
-
-    def change(self, split: Split, mark: Any) -> tuple[str, Any] | None:
-        """What has become of a split since then, and its mark now; None when it is as it was."""
         ...
 
 
