@@ -10,6 +10,8 @@ import pytest
 
 from connectors.catalogue import standard_registry
 from runtime.expr.library import builtin_functions
+from sqlengine import TableEnvironment
+from tests.docs.api_reference import api_page
 from tests.docs.page_run import check_page
 from tests.docs.pages import ROOT, blocks_of, headings_of, links_of, matched, outside_of_blocks, pages
 from tests.docs.reference import connector_names, documented_functions, functions_page, with_option_tables
@@ -67,6 +69,23 @@ def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
         registry = standard_registry()
         kind = registry.connectors if name in registry.connectors.names() else registry.formats
         assert not kind.get(name).options or f"<!-- options of {name} -->" in text
+
+
+def test_every_public_name_of_python_is_on_its_page(rewrite: bool) -> None:
+    page = ROOT / "docs" / "python_api.md"
+    if rewrite:
+        page.write_text(api_page())
+    assert page.read_text() == api_page(), "pytest tests/docs --rewrite makes it anew"
+
+
+def test_the_job_of_the_testing_page_runs_with_connectors_that_are_there() -> None:
+    text = (ROOT / "docs" / "testing.md").read_text()
+    (job,) = re.findall(r"```sql delays.sql\n(.*?)```", text, re.DOTALL)
+    *tables, insert = job.split(";\n\n")
+    with TableEnvironment.create() as env:
+        for statement in tables:
+            env.execute_sql(statement)
+        assert "Sink default_catalog.default_database.delays" in env.explain_sql(insert.strip().rstrip(";"))
 
 
 def test_every_function_is_on_the_page() -> None:
