@@ -18,10 +18,15 @@ A statement that fails makes its cell fail, with the error alone: its place in t
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from runtime.core.cancellation import watching
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, render
+from sqlengine.cli.progress import Progress, StatementProgress
 from sqlengine.environment import TableEnvironment
+from sqlengine.notebook import shows_in_place
 from sqlengine.result import Result
 
 __all__ = ["load_ipython_extension"]
@@ -49,10 +54,17 @@ class _Magic:
             if name and not name.isidentifier():
                 raise SqlSyntaxError(f"{name!r} is no name for the result", hint="write %%sql, or %%sql name")
             last: Result | None = None
-            for result in self._environment().run_script(script):
+            results = self._environment().run_script(script)
+            while True:
+                with _progress():
+                    result = next(results, None)
+                    if result is not None and result.is_query and result.bounded:
+                        result.keep()
+                if result is None:
+                    break
                 if last is not None and last.is_query:
                     _show(last)
-                last = result.keep() if result.is_query and result.bounded else result
+                last = result
         except SqlEngineError as error:
             raise _alone(error, render(error)) from None
         except KeyboardInterrupt as interrupt:
@@ -67,6 +79,30 @@ class _Magic:
         if not isinstance(found, TableEnvironment):
             found = self._shell.user_ns[VARIABLE] = TableEnvironment.create()
         return found
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """How far a statement has come: a line in the output of its cell, gone when it is done; on stderr in a terminal."""
+    if not shows_in_place():
+        with Progress() as progress, progress.statement():
+            yield
+        return
+    display = importlib.import_module("IPython.display").display
+    places: list[Any] = []
+
+    def show(line: str) -> None:
+        if places:
+            places[0].update({"text/plain": line}, raw=True)
+        else:
+            places.append(display({"text/plain": line}, raw=True, display_id=True))
+
+    try:
+        with watching(StatementProgress(show)):
+            yield
+    finally:
+        for place in places:
+            place.update({"text/plain": ""}, raw=True)
 
 
 def _show(result: Result) -> None:

@@ -202,6 +202,7 @@ class Job:
         return any(s.waiting for s in self._sources)
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
+        self.cancellation.work = self
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
             return self._advance(waiting_only=waiting_only)
 

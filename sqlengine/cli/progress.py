@@ -8,17 +8,19 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from runtime.core.cancellation import watching
 from runtime.local.job import Job
 from sqlengine.amounts import human_bytes, human_count
 from sqlengine.display import watermark_text
 
-__all__ = ["ERASE_LINE", "Progress", "progress_line", "rows_through"]
+__all__ = ["ERASE_LINE", "Progress", "StatementProgress", "progress_line", "rows_through", "statement_line"]
 
 REDRAW_SECONDS = 0.1
+AFTER_SECONDS = 1.0
 RATE_SECONDS = 1.0
 ERASE_LINE = "\r\x1b[2K"
 
@@ -89,11 +91,30 @@ class Progress:
         self._on = False
         sys.stdout = self._stdout
 
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """While a statement is carried out in this thread: its line is shown, once it has taken a second."""
+        if not self._on:
+            yield
+            return
+        with watching(StatementProgress(self._show)):
+            yield
+        self.done()
+
+    def _show(self, line: str) -> None:
+        with self._lock:
+            width = shutil.get_terminal_size().columns
+            self._stream.write(ERASE_LINE + line[: max(20, width - 3)])
+            self._stream.flush()
+            self._shown = True
+
     def watch(self, job: Job) -> None:
         """Follow a job from now on."""
         if self._on:
             self._rates[id(job)] = _Rates()
-            job.on_epoch = self._draw
+            # A job whose input ends is one that the statement waits for: it is shown as `statement` says.
+            if not job.bounded:
+                job.on_epoch = self._draw
 
     def _draw(self, job: Job) -> None:
         now = time.monotonic()
@@ -126,6 +147,51 @@ class Progress:
         """Wipe the line."""
         with self._lock:
             self._wipe()
+
+
+class StatementProgress:
+    """Shows how far the job at work has come, once the statement has taken `AFTER_SECONDS`, ten times a second. To be
+    called when work looks whether it is to stop (`runtime.core.cancellation.watching`): also within a heavy epoch.
+
+    Args:
+        show: takes the line.
+        clock: seconds.
+    """
+
+    def __init__(self, show: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._show = show
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + AFTER_SECONDS
+        self._totals: dict[int, int | None] = {}
+
+    def __call__(self, work: object) -> None:
+        """`work` goes on."""
+        now = self._clock()
+        if now < self._next or not isinstance(work, Job):
+            return
+        self._next = now + REDRAW_SECONDS
+        if id(work) not in self._totals:
+            self._totals[id(work)] = total_rows(work)
+        self._show(statement_line(work, self._totals[id(work)], now - self._began))
+
+
+def total_rows(job: Job) -> int | None:
+    """How many rows the sources will give; None where one of them does not know."""
+    found = [source.table.statistics() for source in job.dataflow.sources]
+    if not found or not all(s.counted and s.rows is not None for s in found):
+        return None
+    return round(sum(s.rows or 0 for s in found))
+
+
+def statement_line(job: Job, total: int | None, seconds: float) -> str:
+    """What a statement that is waited for has done after so many seconds."""
+    rows_in, rows_out = rows_through(job)
+    of = "" if total is None or total < rows_in else f" of {human_count(total)}"
+    return (
+        f"{job.name} | epoch {job.dataflow.epoch} | in {human_count(rows_in)}{of} ({human_count(rows_in / seconds)}/s)"
+        f" | out {human_count(rows_out)} | {seconds:.0f} s | Ctrl-C stops it"
+    )
 
 
 def rows_through(job: Job) -> tuple[int, int]:

@@ -75,8 +75,13 @@ class _Run:
         """Run a script; tells whether the user stopped it."""
         with named(source):
             started = time.monotonic()
-            for result in self._environment.run_script(text):
-                self._show(source, result, time.monotonic() - started)
+            results = self._environment.run_script(text)
+            while True:
+                with self._progress.statement():
+                    result = next(results, None)
+                    if result is None:
+                        break
+                    self._show(source, result, time.monotonic() - started)
                 self._raise_failed()
                 if self._interrupt.seen:
                     return True

@@ -145,7 +145,7 @@ class Executor:
         started = time.monotonic()
         with self._interrupt:
             try:
-                with Progress() as self._progress:
+                with Progress() as self._progress, self._progress.statement():
                     result = self.environment.execute_sql(piece.placed)
                 for warning in result.warnings:
                     self.screen.say(f"warning: {warning}", "warning")
@@ -238,7 +238,7 @@ class Executor:
             self._timed(started)
             return
         try:
-            with Progress() as progress:
+            with Progress() as progress, progress.statement():
                 if result.job is not None and result.is_query:
                     progress.watch(result.job)
                 folded = result.folded()
@@ -340,7 +340,7 @@ class Executor:
     def _print_result(self, result: Result, form: str) -> None:
         """As `sqlengine run` prints it: into a file or a pipe."""
         try:
-            with Progress() as progress:
+            with Progress() as progress, progress.statement():
                 if result.job is not None and result.is_query:
                     progress.watch(result.job)
                 for piece in render_result(result, form, Paint(None)):
