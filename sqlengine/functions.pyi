@@ -137,7 +137,7 @@ def array_union(array: Operand, array2: Operand, /) -> Expression:
     """
 
 def ascii(character: Operand, /) -> Expression:
-    """The first byte of a text as a signed number; 0 for ''.
+    """The number of the first character of a text in Unicode; 0 for ''.
 
     SQL: ASCII(<CHARACTER>)
     """
@@ -617,7 +617,7 @@ def lower(character: Operand, /) -> Expression:
     """
 
 def lpad(character: Operand, integer: Operand, character2: Operand, /) -> Expression:
-    """The text padded on the left, or cut, to a length.
+    """The text padded on the left, or cut, to a length; NULL for a negative one, or with nothing to pad with.
 
     SQL: LPAD(<CHARACTER>, <INTEGER>, <CHARACTER>)
     """
@@ -839,7 +839,7 @@ def regexp_instr(character: Operand, character2: Operand, /) -> Expression:
     """
 
 def regexp_replace(character: Operand, character2: Operand, character3: Operand, /) -> Expression:
-    """The text with every match replaced by a plain text.
+    """The text with every match replaced by a plain text; NULL for a wrong regular expression.
 
     SQL: REGEXP_REPLACE(<CHARACTER>, <CHARACTER>, <CHARACTER>)
     """
@@ -893,7 +893,7 @@ def row_number() -> Expression:
     """
 
 def rpad(character: Operand, integer: Operand, character2: Operand, /) -> Expression:
-    """The text padded on the right, or cut, to a length.
+    """The text padded on the right, or cut, to a length; NULL for a negative one, or with nothing to pad with.
 
     SQL: RPAD(<CHARACTER>, <INTEGER>, <CHARACTER>)
     """
@@ -947,7 +947,7 @@ def sha512(character: Operand, /) -> Expression:
     """
 
 def sign(numeric: Operand, /) -> Expression:
-    """-1, 0 or 1, in the argument's type.
+    """-1, 0 or 1, in the argument's type; NULL where that has no digit before the point.
 
     SQL: SIGN(<NUMERIC>)
     """
