@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import ExpressionError, SqlEngineError
-from runtime.core.types import DataType
+from runtime.core.types import DataType, TypeRoot
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
 from sqlengine.rows import python_values
@@ -98,7 +98,37 @@ def _failed(name: str, error: BaseException, row: Sequence[Any] | None) -> Expre
 
 
 def as_column(name: str, values: Any, type_: DataType) -> pa.Array:
-    """Results as a column of their declared type; ExpressionError E2111 for values that are not of it."""
+    """Results as a column of their declared type, which may be NULL whatever was declared; ExpressionError E2111 for values
+    that are not of it, and for None in a part of a value that is NOT NULL."""
+    array = _converted(name, values, type_)
+    if type_.is_nested and _lacks_parts(array, type_.with_nullable(True)):
+        raise ExpressionError(
+            f"the Python function {name} gave None in a part that {type_.with_nullable(True)} declares NOT NULL",
+            code="E2111",
+            hint="declare the part without NOT NULL, or give it a value",
+        )
+    return array
+
+
+def _lacks_parts(array: pa.Array, type_: DataType) -> bool:
+    """Whether a value, or a part of one, is NULL where the type says NOT NULL."""
+    if not type_.nullable and array.null_count:
+        return True
+    if not type_.is_nested or not len(array):
+        return False
+    known = array.drop_null()
+    match type_.root:
+        case TypeRoot.ARRAY:
+            return _lacks_parts(known.flatten(), type_.children[0])
+        case TypeRoot.MAP:
+            return _lacks_parts(pa.ListArray.from_arrays(known.offsets, known.items).flatten(), type_.children[1])
+        case TypeRoot.ROW:
+            return any(_lacks_parts(known.field(i), f.type) for i, f in enumerate(type_.fields))
+        case _:
+            return False
+
+
+def _converted(name: str, values: Any, type_: DataType) -> pa.Array:
     arrow = type_.arrow
     try:
         if isinstance(values, pa.ChunkedArray):

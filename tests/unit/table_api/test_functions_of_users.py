@@ -465,3 +465,20 @@ def test_functions_go_to_other_processes(env: TableEnvironment) -> None:
     sent = cloudpickle.dumps(far.declaration)
     run = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=False, cwd=Path.cwd())
     assert run.stdout.decode().strip() == "A scalar function in Python.", run.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("result_type", "value"),
+    [
+        (DataTypes.ARRAY(DataTypes.INT(False)), [1, None]),
+        (DataTypes.MAP(DataTypes.STRING(False), DataTypes.INT(False)), {"a": None}),
+        (DataTypes.ROW([("a", DataTypes.INT(False))]), (None,)),
+    ],
+)
+def test_none_in_a_part_that_is_not_null(env: TableEnvironment, result_type: Any, value: Any) -> None:
+    made = udf(lambda x: value if x > 1 else None, result_type=result_type)
+    env.create_temporary_function("parts_of", made)
+    assert [r[0] for r in env.execute_sql("SELECT parts_of(1) IS NULL").collect()] == [True]
+    with pytest.raises(SqlEngineError) as caught:
+        list(env.execute_sql("SELECT parts_of(2)").collect())
+    assert caught.value.code == "E2111"
