@@ -43,6 +43,7 @@ from runtime.expr.nodes import (
     AggregateCall,
     ColumnRef,
     Expr,
+    Literal,
     OuterRef,
     SortKey,
     SubqueryExpr,
@@ -111,7 +112,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
         case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink():
             return node
         case Values(rows=rows):
-            return _with(node, rows=tuple(tuple(change(e) for e in r) for r in rows))
+            # There may be thousands, and nothing is to be made of a constant.
+            return _with(node, rows=tuple(tuple(e if type(e) is Literal else change(e) for e in r) for r in rows))
         case Project(items=items):
             return _with(node, items=tuple((c, change(e)) for c, e in items))
         case Filter(predicate=predicate):

@@ -76,7 +76,7 @@ def unify(values: Sequence[Expr], what: str, span: Span | None = None) -> tuple[
     Raises:
         TypeMismatchError: E1303 when there is no such type.
     """
-    target = common_type([v.type for v in values])
+    target = common_type(dict.fromkeys(v.type for v in values))
     if target is None:
         shown = ", ".join(dict.fromkeys(str(v.type.materialized().with_nullable(True)) for v in values))
         raise TypeMismatchError(

@@ -20,6 +20,7 @@ __all__ = ["main"]
 COMMANDS = {
     "python, nothing imported": [sys.executable, "-c", "pass"],
     "import sqlengine": [sys.executable, "-c", "import sqlengine"],
+    "sqlengine --help": [sys.executable, "-m", "sqlengine", "--help"],
     "sqlengine run -e 'SELECT 1'": [sys.executable, "-m", "sqlengine", "run", "-e", "SELECT 1"],
 }
 QUESTION = {"settings": {"parallelism.default": "2"}, "declared": [], "question": "SELECT 1"}
