@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel installed clean
+.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,19 @@ test: $(READY)   ## all tests
 
 quick: $(READY)  ## the tests that take seconds
 	$(BIN)/python -m pytest -n 2 -m 'not long'
+
+test-numpy: $(READY) ## operators and golden files, as written, without the kernels in C
+	SQLENGINE_NATIVE=off $(BIN)/python -m pytest -n 2 tests/unit/operators -m 'not long'
+	SQLENGINE_NATIVE=off $(BIN)/python -m pytest -n 2 tests/golden -k 'written'
+
+SANITIZED := .sanitized
+SANITIZERS := -fsanitize=address,undefined -fno-sanitize-recover=all -g
+sanitize: $(READY) ## the kernels in C, and what calls them most, under the sanitizers of addresses and of undefined behaviour; needs GCC
+	CC=gcc CFLAGS="$(SANITIZERS)" $(BIN)/python setup.py -q build_ext --build-lib $(SANITIZED) --build-temp $(SANITIZED)/temp
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+	SQLENGINE_KERNELS=$(abspath $(SANITIZED))/runtime/kernels/native/_kernels.so \
+	$(BIN)/python -m pytest -m 'not long' tests/unit/kernels tests/unit/state tests/unit/operators/test_time_to_live.py \
+	    tests/unit/operators/test_ranking.py tests/unit/operators/test_group_aggregate.py --ignore tests/unit/kernels/test_abi.py
 
 spark-matrix: $(READY) ## every golden file, Nexmark and TPC-H on a real Spark (local[2]); needs Java 17
 	SPARK_MATRIX=1 $(BIN)/python -m pytest tests/spark
@@ -91,4 +104,4 @@ installed: wheel ## the demo and the quick tests against the wheel, beside a use
 	cd $(INSTALLED)/tests && ../bin/python -m pytest -n 2 -m 'not long' --ignore tests/docs
 
 clean:           ## remove what these targets made
-	rm -rf $(VENV) $(PEERS) $(INSTALLED) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SANITIZED) $(PEERS) $(INSTALLED) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
