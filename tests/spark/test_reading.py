@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,22 @@ def test_an_error_in_a_task_is_told_as_by_the_driver(folder: Path) -> None:
             t_env.execute_sql(COUNT).wait()
         told.append(str(error.value))
     assert told[0] == told[1]
+
+
+def test_bad_files_are_left_out_as_by_the_driver(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "packed.gz").write_text("not packed")
+    good = '{"k": 1, "v": 3, "time": "2024-01-01 00:00:00"}'
+    (folder / "strict.json").write_text(f'{good}\n{{"k": 1\n{good}\n')
+    told: list[list[str]] = []
+    for in_tasks in (False, True):
+        with environment(folder, in_tasks, ignore=False) as t_env:
+            skipping = "SELECT k, COUNT(*) AS n FROM t /*+ OPTIONS('source.bad-files' = 'skip') */ GROUP BY k"
+            counted = t_env.execute_sql(skipping).to_arrow().to_pylist()
+            left_out = t_env.execute_sql("SELECT reason, `row` FROM system.rejected").to_arrow().to_pylist()
+        told.append(sorted(map(str, [*counted, *left_out])))
+    assert told[0] == told[1]
+    assert len(told[0]) == 5 + FILES + 3
 
 
 def test_rows_without_event_time_are_the_drivers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
