@@ -149,6 +149,9 @@ class TextFileReader:
             self._reject(rejected)
         rows = 0 if batch is None else len(batch)
         self._skip = max(0, given - rows)
+        if self._failure is not None:
+            # Whoever goes on behind these rows meets the same record.
+            self._next_offset, self._skip = start, rows
         if batch is not None and rows > given:
             self._pending.put(batch, given)
 

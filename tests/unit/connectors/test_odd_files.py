@@ -97,6 +97,19 @@ def test_one_policy_for_bad_files(tmp_path: Path) -> None:
         table(tmp_path, **{"source.bad-files": "never"})
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_a_malformed_record_is_met_again_after_a_restart(rows: int, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"a": 1}\n{"a": 2}\nbad\n{"a": 3}\n')
+    reader = table(tmp_path).open(table(tmp_path).splits()[0], Context())
+    first = reader.poll(rows)
+    assert first is not None and first.column(0).to_pylist() == [1, 2][:rows]
+    resumed = table(tmp_path).open(table(tmp_path).splits()[0], Context())
+    resumed.seek(stored(reader.position()))
+    with pytest.raises(FormatError, match="x:3: not JSON"):
+        for _ in range(3):
+            resumed.poll(100)
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_change_of_a_file_that_was_read_is_told_once(
     resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
