@@ -7,27 +7,22 @@ because it is the slowest import of the engine.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.core.cancellation import look
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
+from runtime.eval.slices import slices
 from runtime.expr.columns import as_array
 from runtime.expr.function import Value
 
 __all__ = ["DuckCall", "evaluate_in_duckdb"]
 
 _local = threading.local()
-_FIRST_ROWS = 1 << 14
-_FIRST_BYTES = 1 << 19
-_SLICE_SECONDS = 0.1
-_GROWTH = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +53,13 @@ def evaluate_in_duckdb(calls: Sequence[DuckCall], num_rows: int, time_zone: str)
     query = "SELECT " + ", ".join(f"{text} AS r{i}" for i, text in enumerate(selected)) + " FROM batch"
     answers: list[pa.Table] = []
     try:
-        for part in _slices(table):
-            answers.append(_answer(query, part, time_zone))
+        for at, height in slices(num_rows, table.nbytes):
+            answers.append(_answer(query, table.slice(at, height), time_zone))
     except Exception as error:
         functions = ", ".join(dict.fromkeys(c.function for c in calls))
         raise ExpressionError(f"{functions} failed: {str(error).splitlines()[0]}", code="E2001") from error
     answer = answers[0] if len(answers) == 1 else pa.concat_tables(answers)
     return [_exact(answer.column(i), c.result.arrow) for i, c in enumerate(calls)]
-
-
-def _slices(table: pa.Table) -> Iterator[pa.Table]:
-    """The rows in slices, a small one first, each of those that follow of so many rows as take a tenth of a second:
-    nobody can stop DuckDB in the middle of one, and what a row costs depends on its function and its texts."""
-    height = max(1, min(_FIRST_ROWS, _FIRST_BYTES * table.num_rows // max(1, table.nbytes)))
-    at = 0
-    while at < table.num_rows:
-        look()
-        started = time.perf_counter()
-        yield table.slice(at, height)
-        at += height
-        height = max(1, int(height * min(_GROWTH, _SLICE_SECONDS / max(time.perf_counter() - started, 1e-6))))
 
 
 def _answer(query: str, batch: pa.Table, time_zone: str) -> pa.Table:

@@ -27,6 +27,7 @@ from runtime.eval.duckdb_calls import DuckCall, evaluate_in_duckdb
 from runtime.eval.frame import Frame
 from runtime.eval.in_list import ConstantSet, in_list
 from runtime.eval.literal import literal_scalar
+from runtime.eval.slices import large_texts, slices
 from runtime.expr.analysis import can_fail, is_deterministic, is_true
 from runtime.expr.cast import cast_array
 from runtime.expr.columns import as_array
@@ -244,9 +245,26 @@ class _Compiled:
         if evaluate is None:
             return self._ask_duckdb(call, frame)
         args = [self.value(a, frame) for a in call.args]
-        context = frame.context.for_call(call.type, tuple(a.type for a in call.args), frame.num_rows)
+        types = tuple(a.type for a in call.args)
+        context = frame.context.for_call(call.type, types, frame.num_rows)
+        size = large_texts(args)
         try:
-            result = evaluate(context, *args)
+            if (
+                size
+                and is_deterministic(call, self.functions)
+                and all(isinstance(a, pa.Array | pa.Scalar) for a in args)
+            ):
+                parts: list[pa.Array] = []
+                for at, height in slices(frame.num_rows, size):
+                    part = frame.context.for_call(call.type, types, height)
+                    given = (a.slice(at, height) if isinstance(a, pa.Array) else a for a in args)
+                    found = evaluate(part, *given)
+                    if found is NotImplemented:
+                        return self._ask_duckdb(call, frame)
+                    parts.append(_sized(found, call, height))
+                result = pa.concat_arrays(parts)
+            else:
+                result = evaluate(context, *args)
         except ExpressionError as error:
             error.span = error.span or call.span
             raise
@@ -301,6 +319,11 @@ class Stage:
                 kept = np.flatnonzero(mask)
                 frame = frame.where(mask, count)
         return kept, _columns(self._projections, frame, self._compiled)
+
+
+def _sized(value: Value, call: Call, rows: int) -> pa.Array:
+    array = as_array(value, rows)
+    return array if array.type == call.type.arrow else pc.cast(array, call.type.arrow)
 
 
 def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -> list[pa.Array]:

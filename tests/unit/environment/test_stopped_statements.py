@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import connectors.memory.table as memory_table
-import runtime.eval.duckdb_calls as duckdb_calls
+import runtime.eval.slices as slices
 import runtime.local.vertex as vertex
 from connectors.memory import MemoryTable
 from runtime.core.cancellation import Cancellation, Stopped, governed, look, whole
@@ -300,11 +300,17 @@ def test_many_rows_are_taken_in_parts(t_env: TableEnvironment, monkeypatch: pyte
     few = watched(t_env, AtLook())
     t_env.execute_sql(sql).to_arrow()
     monkeypatch.setattr(vertex, "PART_ROWS", 100)
-    monkeypatch.setattr(duckdb_calls, "_FIRST_ROWS", 64)
-    monkeypatch.setattr(duckdb_calls, "_GROWTH", 1.0)
+    monkeypatch.setattr(slices, "FIRST_ROWS", 64)
+    monkeypatch.setattr(slices, "GROWTH", 1.0)
     many = watched(t_env, AtLook())
     assert t_env.execute_sql(sql).to_arrow().sort_by("v").equals(expected)
     assert many.looks > few.looks + 60
     in_slices = watched(t_env, AtLook())
     texts = t_env.execute_sql("SELECT LEFT(CAST(v AS STRING), k) AS s FROM n").to_arrow()
     assert texts["s"].to_pylist() == [str(v)[:1] for v in range(3000)] and in_slices.looks >= 3000 // 64
+    monkeypatch.setattr(slices, "LARGE_BYTES", 100)
+    texts_of_n = "SELECT CONCAT('x', CAST(v AS STRING)) AS s, CAST(k AS STRING) AS k FROM n"
+    sql = f"SELECT REGEXP_REPLACE(s, '1+', k) AS s, UPPER(s) = s AS u FROM ({texts_of_n})"
+    regular = watched(t_env, AtLook())
+    found = t_env.execute_sql(sql).to_arrow().to_pydict()
+    assert found["s"][11] == "x1" and found["s"][2121] == "x2121" and not any(found["u"]) and regular.looks >= 90
