@@ -45,7 +45,7 @@ from runtime.spark.versions import (
 )
 from runtime.spark.wire import decode, divide, encode
 from runtime.state.snapshot import SavedOperator, SavedState
-from runtime.state.table import StateTable, TableChanges
+from runtime.state.table import Moved, StateTable, TableChanges
 
 __all__ = ["SparkDataflow"]
 
@@ -335,8 +335,7 @@ class SparkDataflow(Dataflow):
                 self._checked,
                 row_writers(self.vertices, self._layout, self._roots, self._options),
             )
-            self._program = "program"
-            folder.write(self._program, self._cluster.dumps(program))
+            self._program = folder.write("program", self._cluster.dumps(program))
         return self._folder
 
     # --- state
@@ -351,8 +350,7 @@ class SparkDataflow(Dataflow):
                     for name, saved in self._base.items()
                     if number < len(saved.tasks) and name in self._remote
                 }
-                file = f"base-{uuid.uuid4().hex[:12]}.state"
-                folder.write(file, encode_changes(changes))
+                file = folder.write(f"base-{uuid.uuid4().hex[:12]}.state", encode_changes(changes))
                 self._base_files = (*self._base_files, file)
         return Lineage(self._base_files)
 
@@ -460,7 +458,7 @@ class SparkDataflow(Dataflow):
         vertex = next(v for v in self.vertices if v.name == name)
         operator = self._shadow(vertex.node, name)
         for task in state.tasks:
-            moved: dict[str, np.ndarray] = {}
+            moved: dict[str, Moved] = {}
             for table in operator.tables:
                 if table.name in task:
                     table.restore(task[table.name], None, moved)

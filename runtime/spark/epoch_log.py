@@ -11,15 +11,18 @@ has seen is never computed again. Epochs count from 1. Reading them again gives 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from runtime.checkpoint.arrow_streams import read_streams
+from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.store import storage_at
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch, ChangelogMode
-from runtime.core.errors import ConnectorError
+from runtime.core.errors import CheckpointError, ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.table import Delivery
 
@@ -69,7 +72,8 @@ class EpochLog:
     @property
     def name(self) -> str:
         """Tells this log from any other, one made anew at the same place included."""
-        return self._storage.read(_NAME).to_pybytes().decode()
+        with _damaged(self.folder, _NAME):
+            return self._storage.read(_NAME, 0, 64).to_pybytes().decode()
 
     def latest(self) -> int:
         """The last epoch that is shown; 0 when there is none yet."""
@@ -80,9 +84,16 @@ class EpochLog:
         return [epoch for epoch in sorted(self._shown()) if after < epoch <= until]
 
     def read(self, epoch: int) -> pa.RecordBatch:
-        """The changes of an epoch. Raises ConnectorError E3113 when they are gone."""
+        """The changes of an epoch.
+
+        Raises:
+            ConnectorError: E3113 they are gone.
+            CheckpointError: E3402 the file holds something else.
+        """
         try:
-            return pa.ipc.open_stream(self._storage.read(_file(epoch))).read_next_batch()
+            with _damaged(self.folder, _file(epoch)):
+                (rows,) = read_streams(self._storage.read(_file(epoch)))
+                return rows
         except FileNotFoundError as error:
             raise ConnectorError(
                 f"the changes of epoch {epoch} are not in {self.folder}",
@@ -100,7 +111,8 @@ class EpochLog:
     def forgotten(self) -> int:
         """The last epoch that was forgotten; 0 when none was."""
         try:
-            return int(self._storage.read(_FORGOTTEN).to_pybytes())
+            with _damaged(self.folder, _FORGOTTEN):
+                return int(self._storage.read(_FORGOTTEN, 0, 20).to_pybytes())
         except FileNotFoundError:
             return 0
 
@@ -116,7 +128,8 @@ class EpochLog:
     def show(self, epoch: int) -> None:
         """Show an epoch that is staged, unless that is done. Raises ConnectorError E3113 when it is gone."""
         try:
-            staged = self._storage.read("." + _file(epoch))
+            with _damaged(self.folder, "." + _file(epoch)):
+                staged = self._storage.read("." + _file(epoch))
         except FileNotFoundError as error:
             if epoch > self.forgotten() and epoch not in self._shown():
                 raise ConnectorError(
@@ -144,6 +157,19 @@ class EpochLog:
     def _shown(self) -> list[int]:
         names = (n.removesuffix(_SUFFIX) for n in self._storage.files() if n.endswith(_SUFFIX) and n[0].isdigit())
         return [int(name) for name in names]
+
+
+@contextmanager
+def _damaged(folder: str, name: str) -> Iterator[None]:
+    """What is wrong with a file is told as damage."""
+    try:
+        yield
+    except (Damage, ValueError) as error:
+        raise CheckpointError(
+            f"{name} in {folder} holds other bytes than were written: {error}",
+            code="E3402",
+            hint="begin anew with another folder in the option 'checkpoint'",
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -202,6 +228,8 @@ class _LogWriter:
                 self._staged.remove(epoch)
 
     def recover(self, committables: Sequence[Any]) -> None:
+        if any(type(epoch) is not int or epoch < 1 for epochs in committables for epoch in epochs):
+            raise ValueError("what is prepared are no epochs")
         for committable in committables:
             self.publish(committable)
         self._log.remove_staged()

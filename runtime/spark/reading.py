@@ -177,10 +177,10 @@ def _worked(reading: Reading, folder: StateFolder, split: str, batch: ChangelogB
             kept: ChangelogBatch | None = batch
             for node in calcs:
                 kept = None if kept is None else _operator(reading, node).step([kept], time)
-            name = "" if kept is None else f"read-{uuid.uuid4().hex}"
+            name = ""
             if kept is not None:
                 kept = kept.decoded()
-                folder.write(name, encode(kept))
+                name = folder.write(f"read-{uuid.uuid4().hex}", encode(kept))
             made[calcs] = name, kept
         name, kept = made[calcs]
         mark: int | None = MIN_WATERMARK

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import stat
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,10 @@ class LostTask(RuntimeError):
 
 def run_in_resident(order: EpochOrder, stage: int, partition: int, records: list[Record]) -> list[tuple[int, Record]]:
     """What `run_stage` gives, from the resident of the partition if there is one or one can be started."""
-    address = _address(partition)
+    try:
+        address = _address(partition)
+    except OSError:
+        return run_stage(order, stage, partition, records)
     connection = _connected(address)
     if connection is None:
         return run_stage(order, stage, partition, records)
@@ -62,10 +66,19 @@ def run_in_resident(order: EpochOrder, stage: int, partition: int, records: list
 
 
 def _address(partition: int) -> str:
-    """The socket of a partition's resident: of this user, this executor, and not more of them than make sense."""
+    """The socket of a partition's resident: of this user, this executor, and not more of them than make sense.
+
+    Raises OSError when somebody else can reach the folder: what comes from a socket there is unpickled.
+    """
     number = partition % (2 * (os.cpu_count() or 1))
     folder = os.path.join(tempfile.gettempdir(), f"sqlengine-resident-{os.getuid()}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    status = os.lstat(folder)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to somebody else")
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        os.chmod(folder, 0o700)
     code = hashlib.blake2b(repr((os.getppid(), sys.path)).encode(), digest_size=6).hexdigest()
     return os.path.join(folder, f"{code}-{number}")
 

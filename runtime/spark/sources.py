@@ -96,9 +96,8 @@ class SourcesInTasks:
             own_functions(self._functions, [node for branch in branches for node in branch]),
             self._time_zone,
         )
-        file = f"reading-{number}"
         cluster = self._cluster
-        folder.write(file, cluster.dumps(reading))
+        file = folder.write(f"reading-{number}", cluster.dumps(reading))
 
         def read(parts: Sequence[Part]) -> list[Taken]:
             given = [[Record("filed", number, n, pickle.dumps(part))] for n, part in enumerate(parts)]

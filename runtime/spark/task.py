@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import SqlEngineError
 from runtime.core.key_group import key_group_range
@@ -291,8 +292,10 @@ def _open(program: Program, order: EpochOrder, stage: int, partition: int, versi
             if not states:
                 continue
             by_key = based and layout.placed[number].where == "keyed"
-            restore_task(_tables(operator), states, key_group_range(partition, program.partitions) if by_key else None)
-            operator.restored()
+            with taking(f"the state of {name}"):
+                groups = key_group_range(partition, program.partitions) if by_key else None
+                restore_task(_tables(operator), states, groups)
+                operator.restored()
     return _Task(operators, rejections, version.token, {})
 
 
@@ -319,10 +322,10 @@ def _save(program: Program, order: EpochOrder, task: _Task, report: Report, comp
     if not changes or not moved:
         return
     data = encode_changes(changes)
-    report.file = f"{order.epoch}-{order.phase}.{report.stage}-{report.partition}-{uuid.uuid4().hex[:12]}.state"
+    name = f"{order.epoch}-{order.phase}.{report.stage}-{report.partition}-{uuid.uuid4().hex[:12]}.state"
+    report.file = StateFolder(order.place).write(name, data)
     report.bytes = len(data)
     report.complete = all(c.complete for tables in changes.values() for c in tables)
-    StateFolder(order.place).write(report.file, data)
     task.token = report.file
 
 

@@ -1,16 +1,20 @@
 """Versions of state as tasks write and open them: immutable files, and the list of those that make up a version.
 
-    <folder>/<epoch>-<stage>-<partition>-<attempt>.state
+    <folder>/<epoch>-<stage>-<partition>-<attempt>.state.<SHA-256>
 
 A file holds what one task's operators changed in one epoch, or all that they keep. A task writes it under a name that
 nobody else writes; the driver takes the file of one attempt and forgets the others. So a task that is retried, that runs
 twice or that goes on after it was given up changes nothing that another one reads.
+
+Names go from task to driver to task with Spark's own messages, and say what is in a file: whoever can write to the folder
+can make a job fail, and not have it read anything else.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import pickle
 import shutil
 import zlib
 from collections.abc import Mapping, Sequence
@@ -70,22 +74,35 @@ class StateFolder:
         """Make the folder."""
         if self._system is None:
             os.makedirs(self._root, exist_ok=True)
+            os.chmod(self._root, 0o700)
         else:
             self._system.create_dir(self._root, recursive=True)
 
-    def write(self, name: str, data: bytes) -> None:
-        """A whole file, which appears at once; its name is new."""
+    def write(self, name: str, data: bytes) -> str:
+        """A whole file, which appears at once and nobody else can read; `name` is new. Gives the name for `read`."""
+        name = f"{name}.{hashlib.sha256(data).hexdigest()}"
         if self._system is not None:
             with self._system.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
                 stream.write(data)
-            return
+            return name
         path = os.path.join(self._root, name)
-        with open(path + ".part", "wb") as file:
+        with open(os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(data)
         os.rename(path + ".part", path)
+        return name
 
     def read(self, name: str) -> bytes:
-        """Raises SparkError E3607 when it is not there."""
+        """What `write` has written. Raises SparkError E3607 when it is not there, or is something else."""
+        data = self._read(name)
+        if hashlib.sha256(data).hexdigest() != name.rpartition(".")[2]:
+            raise SparkError(
+                f"{name} in {self.place} holds other bytes than were written",
+                code="E3607",
+                hint="the folder of 'sqlengine.spark.state-dir' is for the job alone; run the job again",
+            )
+        return data
+
+    def _read(self, name: str) -> bytes:
         try:
             if self._system is not None:
                 with self._system.open_input_file(f"{self._root}/{name}") as file:
@@ -127,13 +144,16 @@ class StateFolder:
 
 def encode_changes(changes: TaskChanges) -> bytes:
     """What a file holds: a checksum, then the changes by operator and table."""
-    body = pickle.dumps(
-        {
-            operator: [(t.table, encode_rows(t.rows), t.removed.tobytes(), t.complete) for t in tables]
-            for operator, tables in changes.items()
-        },
-        protocol=5,
-    )
+    parts: list[bytes] = []
+    head: dict[str, list[list[object]]] = {}
+    for operator, tables in changes.items():
+        head[operator] = []
+        for table in tables:
+            rows, removed = encode_rows(table.rows), table.removed.tobytes()
+            head[operator].append([table.table, len(rows), len(removed), table.complete])
+            parts += [rows, removed]
+    described = json.dumps(head).encode()
+    body = b"".join([len(described).to_bytes(8, "little"), described, *parts])
     return zlib.crc32(body).to_bytes(4, "little") + body
 
 
@@ -141,13 +161,16 @@ def decode_changes(data: bytes, name: str) -> TaskChanges:
     """The changes of a file. Raises SparkError E3607 when it is not what was written."""
     if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4], "little"):
         raise SparkError(f"{name} holds other bytes than were written", code="E3607")
-    return {
-        operator: tuple(
-            TableChanges(table, decode_rows(rows), np.frombuffer(removed, np.int64), complete)
-            for table, rows, removed, complete in tables
-        )
-        for operator, tables in pickle.loads(data[4:]).items()
-    }
+    at = 12 + int.from_bytes(data[4:12], "little")
+    found: dict[str, tuple[TableChanges, ...]] = {}
+    for operator, tables in json.loads(data[12:at]).items():
+        made: list[TableChanges] = []
+        for table, rows, removed, complete in tables:
+            slots = np.frombuffer(data, np.int64, removed // 8, at + rows)
+            made.append(TableChanges(table, decode_rows(data[at : at + rows]), slots, complete))
+            at += rows + removed
+        found[operator] = tuple(made)
+    return found
 
 
 def task_states(changes: Sequence[TaskChanges]) -> dict[str, TaskState]:
