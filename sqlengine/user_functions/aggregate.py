@@ -22,6 +22,7 @@ from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
 from sqlengine.rows import python_values
+from sqlengine.user_functions.saved_objects import SavedObjects
 from sqlengine.user_functions.scalar import VECTORS, as_column, called
 
 __all__ = ["ObjectAccumulator", "ReplayedAccumulator", "fold_rows", "fold_vectors"]
@@ -40,6 +41,7 @@ class ObjectAccumulator(ColumnAccumulator):
         self._type = spec.type
         self._value_of = value_of
         self._objects: dict[int, Any] = {}
+        self._saving = SavedObjects(name, function)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         """Row after row, in order of arrival: `accumulate` may depend on it."""
@@ -94,13 +96,13 @@ class ObjectAccumulator(ColumnAccumulator):
         return [("accumulator", pa.binary())]
 
     def save(self, slots: np.ndarray) -> list[pa.Array]:
-        saved = [pickle.dumps(self._objects[s]) if s in self._objects else None for s in slots.tolist()]
+        saved = [self._saving.dumps(self._objects[s]) if s in self._objects else None for s in slots.tolist()]
         return [pa.array(saved, pa.binary())]
 
     def restore(self, slots: np.ndarray, columns: Sequence[pa.Array]) -> None:
         for slot, saved in zip(slots.tolist(), columns[0].to_pylist(), strict=True):
             if saved is not None:
-                self._objects[slot] = pickle.loads(saved)
+                self._objects[slot] = self._saving.loads(saved)
 
 
 class ReplayedAccumulator(TableAccumulator):
