@@ -12,6 +12,7 @@ from tests.faults.inputs import make_inputs
 from tests.faults.processes import WarmProcess
 
 SEEDS = int(os.environ.get("FAULT_SEEDS", "2000"))
+DAMAGES = int(os.environ.get("FAULT_SEEDS", "100"))
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 FIRST_SEED = int(os.environ.get("FAULT_FIRST_SEED", "0"))
 MANY_KILLS = 10

@@ -23,9 +23,10 @@ __all__ = ["Disk", "Fault", "Killed", "fault_from", "takes_space"]
 
 _MODULES = (local_storage, staged_files, partition_commit, overwrite, files, text_file)
 _OPERATIONS = {
-    "open", "write", "fsync", "close", "rename", "unlink", "rmdir", "mkdir", "scandir", "preadv", "fstat", "stat", "walk"
+    "open", "write", "fsync", "close", "rename", "replace", "unlink", "rmdir", "mkdir", "scandir", "preadv", "fstat", "stat",
+    "walk",
 }  # fmt: skip
-_TAKING_SPACE = {"write", "fsync", "rename", "mkdir", "create"}
+_TAKING_SPACE = {"write", "fsync", "rename", "replace", "mkdir", "create"}
 _CODES = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE)
 
 Fault = Callable[[int, str, str], int]

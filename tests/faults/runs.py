@@ -17,6 +17,7 @@ from typing import Any
 
 from pyarrow.fs import PyFileSystem
 
+from runtime.checkpoint.keys import keys_of
 from runtime.checkpoint.store import CheckpointStore, read_savepoint
 from runtime.core.options import Options
 from runtime.local.checkpoints import RETAINED, Checkpoints
@@ -200,14 +201,15 @@ class PlannedJob:
         cut = EpochNumberCut(self._rows)
         settings = replace(settings, options=all_options, clock=clock, rejected=self.rejected, cut=cut)
         checkpoints: Any = None
+        keys = keys_of(all_options)
         if saved:
             store = CheckpointStore(
-                PyFileSystem(self._objects) if uploads else str(self.state), "job", all_options.get(RETAINED)
+                PyFileSystem(self._objects) if uploads else str(self.state), "job", all_options.get(RETAINED), keys
             )
             checkpoints = Checkpoints("job", store, all_options, clock)
             checkpoints._writer = SeededWriter(rng)
         try:
-            held = read_savepoint(savepoint) if savepoint else None
+            held = read_savepoint(savepoint, keys) if savepoint else None
             job = clock.job = self.started = Job("job", self._roots, settings, checkpoints, held)
             job.on_epoch = watch
             job.run()
