@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.keys import Keys, keys_of
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, text_option
 from runtime.core.rooms import Room
@@ -59,22 +60,23 @@ def job_checkpoints(session: Session, roots: Sequence[PhysicalNode]) -> Checkpoi
     if not where or _in_memory(roots):
         return None
     job = job_folder(session, roots)
-    store = _store.CheckpointStore(where, job, session.options.get(RETAINED))
+    keys = keys_of(session.options)
+    store = _store.CheckpointStore(where, job, session.options.get(RETAINED), keys)
     if session.fresh:
         store.clear()
     elif not session.options.get(PIPELINE_NAME) and not store.list() and savepoint_to_restore(session) is None:
-        _refuse_to_repeat(session, where, roots)
+        _refuse_to_repeat(session, where, roots, keys)
     # The same tables may be written by another job, which has its checkpoints elsewhere.
     place = where if "://" in where else os.path.abspath(os.path.expanduser(where))
     return Checkpoints(f"{place} {job}", store, Options(session.options.as_dict()), session.clock)
 
 
-def _refuse_to_repeat(session: Session, where: str, roots: Sequence[PhysicalNode]) -> None:
+def _refuse_to_repeat(session: Session, where: str, roots: Sequence[PhysicalNode], keys: Keys) -> None:
     """A statement set with one INSERT more or less than before would find no checkpoints, because it writes other
     tables, and write again what stands in those that it wrote before. Raises CheckpointError E3412."""
     written = {r.name for r in roots if isinstance(r, SinkExec)}
     mine = {_numbered(name, n) for name, count in session.job_names.items() for n in range(1, count + 1)}
-    for name, folder in sorted(_store.jobs_at(where).items()):
+    for name, folder in sorted(_store.jobs_at(where, keys).items()):
         before = set(_NUMBER.sub("", name).split("+"))
         if name in mine or before == written or not before & written:
             continue
@@ -104,7 +106,7 @@ def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restore
     if where and not session.fresh and not _in_memory(roots):
         name = _job_name(session, roots)
         job = _numbered(name, session.job_names[name] + 1)
-        found = _store.CheckpointStore(where, job, session.options.get(RETAINED)).latest()
+        found = _store.CheckpointStore(where, job, session.options.get(RETAINED), keys_of(session.options)).latest()
         if found is not None:
             return found
     return savepoint_to_restore(session)
@@ -113,7 +115,7 @@ def state_to_restore(session: Session, roots: Sequence[PhysicalNode]) -> Restore
 def savepoint_to_restore(session: Session) -> Restored | None:
     """The savepoint that the options name."""
     path = savepoint_named(session)
-    return _store.read_savepoint(path) if path else None
+    return _store.read_savepoint(path, keys_of(session.options)) if path else None
 
 
 def savepoint_named(session: Session) -> str:

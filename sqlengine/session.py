@@ -21,6 +21,7 @@ from connectors.memory import MemorySink, MemoryTable
 from connectors.memory.lookup import MemoryLookup
 from connectors.pushed import PushedSource, PushedTable
 from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.keys import keys_of
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
@@ -309,7 +310,9 @@ class Session:
 
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
-        system = _system_tables.SystemTables(self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected)
+        system = _system_tables.SystemTables(
+            self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected, lambda: keys_of(self.options)
+        )
         schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 

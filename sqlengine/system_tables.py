@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from runtime.checkpoint.keys import Keys
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
 from runtime.core.rooms import Room
@@ -73,12 +74,16 @@ class SystemTables:
         jobs: the jobs of statements.
         views: gives the jobs that keep views.
         rejected: the rows that could not be used.
+        keys: gives those that a savepoint must be signed with.
     """
 
     NAMES = ("checkpoints", "jobs", "operators", "rejected", "state")
     """What `open` knows, besides the tables of state."""
 
-    def __init__(self, jobs: Jobs, views: Callable[[], Iterable[Job]], rejected: RejectedRows) -> None:
+    def __init__(
+        self, jobs: Jobs, views: Callable[[], Iterable[Job]], rejected: RejectedRows, keys: Callable[[], Keys]
+    ) -> None:
+        self._keys = keys
         self._jobs = jobs
         self._views = views
         self._rejected = rejected
@@ -173,7 +178,7 @@ class SystemTables:
             saved = _between_epochs(job, running, lambda: _saved(job))
         elif "/" in name:
             with pointing_at(span):
-                restored = _store.read_savepoint(name)
+                restored = _store.read_savepoint(name, self._keys())
             saved = {
                 uid: {t: [task[t] for task in state.tasks if t in task] for task in state.tasks for t in task}
                 for uid, state in restored.operators.items()

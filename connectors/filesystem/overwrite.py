@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.filesystem.files import visible_files
+from connectors.filesystem.saved_names import check_path
 from connectors.filesystem.sink import FileSink, FileWriter
 from connectors.filesystem.staged_files import remove_file
 from runtime.core.errors import ConnectorError
@@ -91,6 +92,7 @@ class OverwritingFileWriter(FileWriter):
         hidden: list[tuple[str, str]] = []
         try:
             for path in committable["replaced"]:
+                check_path(path, self._sink.path)
                 shown = os.path.join(self._sink.path, path)
                 away = os.path.join(os.path.dirname(shown), _HIDDEN + os.path.basename(shown))
                 with suppress(FileNotFoundError):
@@ -117,6 +119,10 @@ class OverwritingFileWriter(FileWriter):
         return 0
 
     def recover(self, committables: Sequence[Any]) -> None:
+        for committable in committables:
+            self._files.check(committable["files"])
+            for path in committable.get("replaced", ()):
+                check_path(path, self._sink.path)
         for committable in committables:
             if committable.get("held"):
                 self._files.adopt(committable["files"])

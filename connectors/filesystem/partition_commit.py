@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.filesystem.partition_names import partition_values
+from connectors.filesystem.saved_names import folders_of, waiting_partitions
 from connectors.filesystem.staged_files import sync_folder
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import ConnectorError
@@ -147,8 +148,8 @@ class WaitingPartitions:
 
     def commit(self, folders: Sequence[str]) -> None:
         """Let the success files appear; those that are there stay. A partition whose folder is gone has nothing to
-        commit. Raises ConnectorError E3112."""
-        for folder in folders:
+        commit. Raises ConnectorError E3112, CheckpointError E3402 when they are no partitions."""
+        for folder in folders_of(folders, self._root):
             at = os.path.join(self._root, folder)
             if os.path.isdir(at):
                 self._mark(at)
@@ -164,5 +165,5 @@ class WaitingPartitions:
             raise ConnectorError(f"cannot publish {path}: {error.strerror}", code="E3112") from error
 
     def restore(self, waiting: Mapping[str, int]) -> None:
-        """Go on from what a checkpoint says."""
-        self._since = dict(waiting)
+        """Go on from what a checkpoint says. Raises CheckpointError E3402 when that are no partitions."""
+        self._since = waiting_partitions(waiting, self._root)

@@ -3,6 +3,7 @@ checkpoint, or the job."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
 from connectors.filesystem.partition_names import partition_folder
+from connectors.filesystem.saved_names import with_content
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.row_kinds import written_mode
 from connectors.formats.value_text import value_text
@@ -166,6 +168,9 @@ class FileWriter:
             self._partitions.commit(committable.get("commit", ()))
 
     def recover(self, committables: Sequence[Any]) -> None:
+        """Raises CheckpointError E3402, before anything is done, when files are not as they were prepared."""
+        for committable in committables:
+            self._files.check(committable["files"])
         for committable in committables:
             self.publish(committable)
         if self._partitions is not None and committables:
@@ -202,14 +207,15 @@ class FileTaskWriter:
         """Raises ConnectorError E3111 when a file cannot be written."""
         written: list[list[str]] = []
         for folder, rows in self.sink.by_folder(batch):
-            staged = os.path.join(folder, f"{self.stem}{uuid.uuid4().hex}")
-            path = os.path.join(self.sink.path, staged)
             encoder = self.sink.encoder()
+            data = encoder.encode(rows) + encoder.finish()
+            name = with_content(f"{self.stem}{uuid.uuid4().hex}", len(data), hashlib.sha256(data).hexdigest())
+            staged = os.path.join(folder, name)
+            path = os.path.join(self.sink.path, staged)
             try:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "wb") as file:
-                    file.write(encoder.encode(rows))
-                    file.write(encoder.finish())
+                    file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:

@@ -6,7 +6,8 @@ it is published. Closed and synced to the disk it survives a crash; hidden no re
     open -> closed -> prepared (a committable names it) -> published
 
 Hidden names carry the owner, a name for one sink of one job, so that whoever goes on with the job finds what is left of
-earlier runs, and touches nothing else. Final names carry the line of runs that go on from each other's checkpoints, the
+earlier runs, and touches nothing else. Once a file is closed its name also tells size and SHA-256: a checkpoint that names
+it says what is in it. Final names carry the line of runs that go on from each other's checkpoints, the
 run and a number: when a job has to go back behind a checkpoint whose files are published, they are told by that. By name
 files are in the order in which they were begun: whoever reads changes from them gets those of a key in their order.
 """
@@ -20,11 +21,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BufferedWriter
 from typing import Any
 
 from connectors.filesystem.line_owner import LineOwner
+from connectors.filesystem.saved_names import check_content, staged_files, with_content, written_so_far
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError
 from runtime.spi.format import Encoder
@@ -58,6 +60,7 @@ class _OpenFile:
     begun_at: int
     written_at: int
     size: int = 0
+    digest: Any = field(default_factory=hashlib.sha256)
 
 
 class StagedFiles:
@@ -181,6 +184,7 @@ class StagedFiles:
         except OSError as error:
             raise self._cannot_write(opened.final, error) from error
         opened.size += len(data)
+        opened.digest.update(data)
 
     def _end(self, folder: str) -> None:
         opened = self._open[folder]
@@ -189,10 +193,12 @@ class StagedFiles:
             opened.file.flush()
             os.fsync(opened.file.fileno())
             opened.file.close()
+            complete = with_content(opened.staged, opened.size, opened.digest.hexdigest())
+            os.replace(os.path.join(self._root, opened.staged), os.path.join(self._root, complete))
         except OSError as error:
             raise self._cannot_write(opened.final, error) from error
         del self._open[folder]
-        self._closed.append((opened.staged, opened.final))
+        self._closed.append((complete, opened.final))
 
     def _cannot_write(self, final: str, error: OSError) -> ConnectorError:
         return ConnectorError(f"cannot write {os.path.join(self._root, final)}: {error.strerror}", code="E3111")
@@ -242,19 +248,35 @@ class StagedFiles:
         self._closed = []
         return [[staged, final] for staged, final in self._prepared.items()]
 
+    def check(self, files: Sequence[Sequence[str]]) -> None:
+        """What a checkpoint of an earlier run has prepared is as it was written.
+
+        Raises:
+            CheckpointError: E3402 it is not, or the names are none of a sink.
+            ConnectorError: E3112 a file cannot be read.
+        """
+        for staged, final in staged_files(files, self._root):
+            try:
+                check_content(staged, final, self._root)
+            except OSError as error:
+                shown = os.path.join(self._root, staged)
+                raise ConnectorError(f"cannot read {shown}: {error.strerror}", code="E3112") from error
+
     def publish(self, files: Sequence[Sequence[str]]) -> None:
         """Give files their names; those that have them already, in whichever run, stay as they are.
 
         Raises:
+            CheckpointError: E3402 the names are none of a sink.
             ConnectorError: E3112 a file cannot be renamed, E3113 it is gone.
             FencedError: E3413 another run has taken over.
         """
-        if self._owner is not None and files:
+        checked = staged_files(files, self._root)
+        if self._owner is not None and checked:
             self._owner.check()
-            self._owner.shown(max(self._shown_of_run, *(self._number_of(final) for _, final in files)))
+            self._owner.shown(max(self._shown_of_run, *(self._number_of(final) for _, final in checked)))
         folders: set[str] = set()
         shown_now: list[str] = []
-        for staged, final in files:
+        for staged, final in checked:
             if staged not in self._prepared and os.path.basename(staged).startswith(self._prefix + self._run):
                 continue  # published before, and no longer ours: a reader may have taken it away
             hidden, shown = os.path.join(self._root, staged), os.path.join(self._root, final)
@@ -322,7 +344,7 @@ class StagedFiles:
         Raises:
             ConnectorError: E3112 a file cannot be renamed, or the folder cannot be listed.
         """
-        self._line, self._runs = history["line"], dict(history["runs"])
+        self._line, self._runs = written_so_far(history, self._root)
         name_of_ours = re.compile(rf"part-{self._line}-(?:\d+-)?([0-9a-f]+)-(\d+)\..*")
         count = 0
         try:
@@ -340,13 +362,13 @@ class StagedFiles:
             ) from error
         return count
 
-    def adopt(self, files: Iterable[Sequence[str]]) -> None:
+    def adopt(self, files: Sequence[Sequence[str]]) -> None:
         """Take on what an earlier run has prepared: it is part of what is prepared next."""
-        self._prepared.update((staged, final) for staged, final in files)
+        self._prepared.update(staged_files(files, self._root))
 
-    def discard(self, files: Iterable[Sequence[str]]) -> None:
+    def discard(self, files: Sequence[Sequence[str]]) -> None:
         """Remove what was prepared, published or not."""
-        for staged, final in files:
+        for staged, final in staged_files(files, self._root):
             remove_file(os.path.join(self._root, staged))
             remove_file(os.path.join(self._root, final))
             self._prepared.pop(staged, None)

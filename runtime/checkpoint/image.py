@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runtime.checkpoint.epoch_state import EpochState, Restored
+from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.manifest import Manifest, OperatorPieces, encode_manifest, segments_of
-from runtime.checkpoint.segments import Damage, Segment, SegmentReader, SegmentWriter
-from runtime.checkpoint.storage import Storage
+from runtime.checkpoint.segments import SegmentReader, SegmentWriter
+from runtime.checkpoint.storage import Damage, Storage
 from runtime.checkpoint.table_chain import Piece, TableChain, read_pieces
 from runtime.core.errors import CheckpointError, InternalError
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState
@@ -19,27 +20,48 @@ __all__ = ["Chains", "ImageWriter", "read_image"]
 
 @dataclass(slots=True)
 class Chains:
-    """What earlier checkpoints wrote that the next one builds on: the tables by operator, task and name, and the plan
-    with its text."""
+    """What earlier checkpoints wrote that the next one builds on: the tables by operator, task and name. `line`: whether
+    the last one named the files of segments (0) or their copies (1)."""
 
     tables: dict[tuple[str, int, str], TableChain] = field(default_factory=dict)
-    plan: tuple[str, Segment] | None = None
+    line: int = 0
 
 
 class ImageWriter:
     """Writes one checkpoint or savepoint.
 
+    With copies all rows are written twice, to two lines of files, and checkpoints take turns: what one names the next
+    one does not. So no damage of one file, or of one folder, is that of two checkpoints in a row. The plan, which is
+    small, is in each.
+
     Args:
-        folder: a new one in the storage.
+        folder: a new one in the storage; copies are in one beside it.
         token: part of the names of all files.
         reader: reads older pieces that are to be merged.
+        keys: who signs.
     """
 
-    def __init__(self, storage: Storage, folder: str, token: str, reader: SegmentReader) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        token: str,
+        reader: SegmentReader,
+        keys: Keys = NO_KEYS,
+        *,
+        line: int = 0,
+        copies: bool = False,
+    ) -> None:
         self._storage = storage
         self._folder = folder
         self._reader = reader
-        self._files = SegmentWriter(storage, folder, token)
+        self._keys = keys
+        self._line = line if copies else 0
+        other = folder.replace("chk-", "copy-")
+        self._folders = [folder, other] if copies else [folder]
+        # The files that this checkpoint names are beside its manifest.
+        first, second = (other, folder) if self._line else (folder, other)
+        self._files = SegmentWriter(storage, first, token, copies=second if copies else "", digests=bool(keys))
         self._started = time.monotonic_ns()
         self._published = False
 
@@ -55,14 +77,13 @@ class ImageWriter:
             OSError: the store failed.
             Damage: older files that had to be merged are damaged.
         """
-        plan = chains.plan
-        if plan is None or plan[0] != state.plan:
-            plan = state.plan, self._files.text(state.plan, ".plan.json")
+        plan = self._files.text(state.plan, ".plan.json", self._folder)
         tables: dict[tuple[str, int, str], TableChain] = {}
         operators = tuple(self._operator(saved, chains.tables, tables) for saved in state.operators)
         self._files.close()
         sizes = {**sizes, **self._files.files}
-        needed = dict.fromkeys(segment.file for segment in segments_of(plan[1], operators))
+        named = [*segments_of(plan, operators)]
+        needed = dict.fromkeys([*(s.file for s in named), *(s.copy for s in named if s.copy)])
         manifest = Manifest(
             kind,
             number,
@@ -74,17 +95,17 @@ class ImageWriter:
             time.time_ns() // 1_000_000,
             (time.monotonic_ns() - self._started) // 1_000_000,
             sum(self._files.files.values()),
-            plan[1],
+            plan,
             operators,
             state.sources,
             state.sinks,
             {path: sizes[path] for path in needed},
             state.counts,
         )
-        data = encode_manifest(manifest)
+        data = encode_manifest(manifest, self._keys)
         self._published = True
         self._storage.publish(manifest.path, data)
-        return manifest, len(data), Chains(tables, plan)
+        return manifest, len(data), Chains(tables, self._line)
 
     def abandon(self) -> None:
         """Takes back a checkpoint of which `write` has failed.
@@ -103,9 +124,10 @@ class ImageWriter:
                     hint="when the job starts again it uses what it finds",
                 ) from error
         self._files.abandon()
-        for path in self._storage.files(self._folder):
-            self._storage.delete(path)
-        self._storage.delete_folder(self._folder)
+        for folder in self._folders:
+            for path in self._storage.files(folder):
+                self._storage.delete(path)
+            self._storage.delete_folder(folder)
 
     def _operator(
         self,
@@ -129,7 +151,7 @@ class ImageWriter:
                     raise InternalError(f"the state table {changes.table} of {saved.name} was saved twice")
                 chain.add(changes, self._files, self._reader)
                 tables[key] = chain
-                pieces[changes.table] = chain.pieces
+                pieces[changes.table] = tuple(p.turned for p in chain.pieces) if self._line else chain.pieces
             tasks.append(pieces)
         return OperatorPieces(saved.name, saved.watermark, saved.input_watermark, tuple(tasks))
 

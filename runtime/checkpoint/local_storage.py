@@ -2,6 +2,9 @@
 
 So after a crash of the process, and of the machine, a published file is there entirely or not at all, and with it all
 files of its folder that were closed before.
+
+Only this user can read what is made here, whatever the umask says, and nothing outside of the folder is touched: a link
+that leads out of it is not followed, and what is no plain file (a FIFO, a device) is never waited for.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import sys
 import time
 from contextlib import suppress
@@ -17,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from runtime.checkpoint.storage import Damage
 from runtime.core.errors import CheckpointError
 
 if sys.platform != "win32":
@@ -25,6 +30,13 @@ if sys.platform != "win32":
 __all__ = ["LocalStorage"]
 
 _LOCK = ".lock"
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+# Windows has neither; nothing there waits when it is opened.
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A link at the end of a path is not followed, and a FIFO that nobody writes to is not waited for."""
+_OURS = ("chk-", "copy-", "state-", "manifest.", "_manifest.", _LOCK)
+"""What the names begin with of what is made here."""
 _BUFFER_BYTES = 8 << 20
 _BLOCK_BYTES = 4096
 _FADING = 0.9
@@ -37,13 +49,19 @@ process, and ends when any descriptor of its file is closed: so there is one des
 
 
 class LocalStorage:
-    """Files below a folder of the machine; the folder is made with the first file."""
+    """Files below a folder of the machine; the folder is made with the first file.
 
-    def __init__(self, root: str) -> None:
+    Args:
+        root: the folder. It may be a link.
+        top: the folder at or above it that belongs to checkpoints alone: what is made from there on down is private.
+    """
+
+    def __init__(self, root: str, top: str | None = None) -> None:
         self._claimed = False
         self._speed = _Speed()
         self._spare: list[mmap.mmap] = []
         self._root = os.path.abspath(os.path.expanduser(root))
+        self._top = self._root if top is None else os.path.abspath(os.path.expanduser(top))
 
     @property
     def place(self) -> str:
@@ -54,8 +72,8 @@ class LocalStorage:
             return
         descriptor, count = _claims.get(self._root, (-1, 0))
         if count == 0:
-            _make_folder(self._root)
-            descriptor = os.open(os.path.join(self._root, _LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+            self._make_folder(self._root)
+            descriptor = os.open(os.path.join(self._root, _LOCK), os.O_RDWR | os.O_CREAT | _SAFE, _FILE_MODE)
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -68,6 +86,7 @@ class LocalStorage:
             except OSError:
                 # A file system without locks: then nobody can tell.
                 pass
+            self._tighten()
         _claims[self._root] = (descriptor, count + 1)
         self._claimed = True
 
@@ -97,7 +116,7 @@ class LocalStorage:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(path)
                         elif path != _LOCK:
-                            found[path] = entry.stat().st_size
+                            found[path] = entry.stat(follow_symlinks=False).st_size
             except FileNotFoundError:
                 continue
         return found
@@ -107,14 +126,14 @@ class LocalStorage:
         return self._speed.fast
 
     def create(self, path: str, *, large: bool = False) -> _LocalFile:
-        full = self._path(path)
-        _make_folder(os.path.dirname(full))
+        full = self._inside(path)
+        self._make_folder(os.path.dirname(full))
         return _LargeFile(full, self._speed, self._spare) if large else _LocalFile(full)
 
     def publish(self, path: str, data: bytes) -> None:
-        folder, name = os.path.split(self._path(path))
+        folder, name = os.path.split(self._inside(path))
         waiting = os.path.join(folder, "_" + name)
-        _make_folder(folder)
+        self._make_folder(folder)
         with suppress(FileNotFoundError):
             os.unlink(waiting)  # A crash has left it.
         file = _LocalFile(waiting)
@@ -128,10 +147,23 @@ class LocalStorage:
         os.rename(waiting, os.path.join(folder, name))
         _sync_folder(folder)
 
+    def settle(self, folder: str) -> None:
+        _sync_folder(self._path(folder))
+
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        descriptor = os.open(self._path(path), os.O_RDONLY)
         try:
-            size = os.fstat(descriptor).st_size
+            descriptor = os.open(self._inside(path), os.O_RDONLY | _SAFE)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Damage(f"{path} is a link, which is not followed") from error
+            if error.errno in (errno.ENXIO, errno.ENOTDIR):
+                raise Damage(f"{path} is no file") from error
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise Damage(f"{path} is no file")
+            size = status.st_size
             end = size if length is None else min(size, offset + length)
             buffer = pa.allocate_buffer(max(0, end - offset))
             view = memoryview(buffer).cast("B")
@@ -160,13 +192,59 @@ class LocalStorage:
     def _path(self, path: str) -> str:
         return os.path.join(self._root, *path.split("/")) if path else self._root
 
+    def _inside(self, path: str) -> str:
+        """The path of a file. Raises Damage when its folder lies elsewhere: somebody has put a link there."""
+        full = self._path(path)
+        folder, root = os.path.realpath(os.path.dirname(full)), os.path.realpath(self._root)
+        if folder != root and not folder.startswith(root.rstrip(os.sep) + os.sep):
+            raise Damage(f"{path} is not in {self._root}: a link leads to {folder}")
+        return full
+
+    def _make_folder(self, path: str) -> None:
+        """Makes a folder and those above it, each for good."""
+        if Path(path).is_dir():
+            return
+        above = os.path.dirname(path)
+        if above != path:
+            self._make_folder(above)
+        private = path == self._top or path.startswith(self._top.rstrip(os.sep) + os.sep)
+        try:
+            os.mkdir(path, _FOLDER_MODE if private else 0o777)
+        except FileExistsError:
+            return
+        if private:
+            os.chmod(path, _FOLDER_MODE)
+        _sync_folder(above)
+
+    def _tighten(self) -> None:
+        """What an older version made for others to read is private from now on. The folder that the user gave stays as
+        it is, if it is not the job's own."""
+        waiting = [self._root]
+        while waiting:
+            here = waiting.pop()
+            with suppress(OSError):
+                if here != self._top and os.lstat(here).st_mode & 0o077:
+                    os.chmod(here, _FOLDER_MODE)
+                for entry in os.listdir(here):
+                    if not entry.startswith(_OURS):
+                        continue
+                    path = os.path.join(here, entry)
+                    mode = os.lstat(path).st_mode
+                    if stat.S_ISDIR(mode):
+                        waiting.append(path)
+                    elif stat.S_ISREG(mode) and mode & 0o077:
+                        os.chmod(path, _FILE_MODE)
+
 
 class _LocalFile:
     """A file that is synced when it is closed."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+        if sys.platform != "win32":
+            # A umask can take bits away from what is asked for.
+            os.fchmod(self._descriptor, _FILE_MODE)
 
     def write(self, data: bytes) -> int:
         self._write(memoryview(data).cast("B"))
@@ -319,20 +397,6 @@ def _set_direct(descriptor: int, direct: bool) -> bool:
     except OSError:
         return False
     return direct
-
-
-def _make_folder(path: str) -> None:
-    """Makes a folder and those above it, each for good."""
-    if Path(path).is_dir():
-        return
-    above = os.path.dirname(path)
-    if above != path:
-        _make_folder(above)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        return
-    _sync_folder(above)
 
 
 def _sync_folder(path: str) -> None:

@@ -4,6 +4,12 @@
 byte is seen. Files are named relative to the manifest's folder, so that a folder of checkpoints, or of a savepoint, may
 be moved. A segment is `[file, offset, length, crc, rows]` with the file's place in `files`; a piece of a table is its
 segments of rows and of freed slots, null where there is none.
+
+With a key (`keys.py`) `digests` holds the SHA-256 of each segment, in the order of `segments_of`, and `mac` the MAC of all
+bytes before it.
+
+Whoever can write to the folder can write any manifest with a right checksum. So each member is checked for its type and
+range, and a file is only ever one that a store makes: in the manifest's folder, or in that of a neighbouring checkpoint.
 """
 
 from __future__ import annotations
@@ -17,16 +23,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
-from runtime.checkpoint.segments import Damage, Segment
+from runtime.checkpoint.keys import NO_KEYS, Keys
+from runtime.checkpoint.members import Members, as_integer, as_list
+from runtime.checkpoint.segments import Segment
+from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.table_chain import Piece
 from runtime.core.errors import CheckpointError
+from runtime.core.strict_json import read_json
 
-__all__ = ["MANIFEST", "Manifest", "OperatorPieces", "decode_manifest", "encode_manifest"]
+__all__ = [
+    "MANIFEST",
+    "MOST_BYTES",
+    "Manifest",
+    "OperatorPieces",
+    "decode_manifest",
+    "encode_manifest",
+    "segments_of",
+]
 
 MANIFEST = "manifest.json"
 FORMAT = "sqlengine-checkpoint"
 VERSION = 1
-_TAIL = re.compile(rb',"checksum":"([0-9a-f]{8})"\}\n\Z')
+MOST_BYTES = 256 << 20
+"""A manifest that is larger is neither written nor read."""
+_TAIL = re.compile(rb'((?:,"mac":"([0-9a-f]{64})")?),"checksum":"([0-9a-f]{8})"\}\n\Z')
+_TAIL_BYTES = 128
+_FILE = re.compile(r"(?:\.\./(?:chk|copy)-\d{1,18}/)?state-[0-9a-f]{8}-\d{1,9}\.(?:arrows?|plan\.json)")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_HEAD = ("format", "version", "kind", "id", "job", "epoch", "processing_time", "finished", "created", "duration")
+_MEMBERS = (*_HEAD, "written", "sources", "sinks", "counts", "files", "plan", "operators", "digests", "mac", "checksum")
+_MOST_TASKS = 1 << 15
+_RATIO = 256
+"""So many times as large as its compressed bytes may be what lz4 makes of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +122,9 @@ def segments_of(plan: Segment, operators: Sequence[OperatorPieces]) -> Iterator[
                     yield from piece.segments
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of the file. Raises TypeError or ValueError when a position or committable is no JSON."""
+def encode_manifest(manifest: Manifest, keys: Keys = NO_KEYS) -> bytes:
+    """The bytes of the file. Raises TypeError or ValueError when a position or committable is no JSON, or all of it is
+    larger than `MOST_BYTES`."""
     files = {path: number for number, path in enumerate(manifest.files)}
 
     def segment(given: Segment | None) -> list[int] | None:
@@ -131,65 +160,164 @@ def encode_manifest(manifest: Manifest) -> bytes:
             for operator in manifest.operators
         ],
     }
-    head = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()[:-1]
+    if keys:
+        body["digests"] = [s.digest for s in segments_of(manifest.plan, manifest.operators)]
+    head = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()[:-1]
+    if len(head) > MOST_BYTES - _TAIL_BYTES:
+        raise ValueError(f"the manifest is larger than {MOST_BYTES} bytes")
+    if keys:
+        head += f',"mac":"{keys.sign(head)}"'.encode()
     return head + f',"checksum":"{zlib.crc32(head):08x}"}}\n'.encode()
 
 
-def decode_manifest(data: bytes, folder: str) -> Manifest:
+def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
     """The manifest of the bytes of a file in this folder of the storage.
 
     Raises:
-        Damage: the bytes are not those that were written.
+        Damage: the bytes are not those that were written, or nobody can have written them who has a key.
         CheckpointError: a newer version wrote them.
     """
-    tail = _TAIL.search(data)
-    if tail is None or int(tail[1], 16) != zlib.crc32(data[: tail.start()]):
-        raise Damage(f"{folder}/{MANIFEST} holds other bytes than were written: its checksum differs")
-    body = json.loads(data)
-    if body.get("format") != FORMAT:
-        raise Damage(f"{folder}/{MANIFEST} is no manifest of a checkpoint")
-    if body["version"] > VERSION:
+    where = f"{folder}/{MANIFEST}"
+    if len(data) > MOST_BYTES:
+        raise Damage(f"{where} is larger than {MOST_BYTES} bytes")
+    tail = _TAIL.search(data, max(0, len(data) - _TAIL_BYTES))
+    if tail is None or int(tail[3], 16) != zlib.crc32(data[: tail.end(1)]):
+        raise Damage(f"{where} holds other bytes than were written: its checksum differs")
+    mac = tail[2].decode() if tail[2] else None
+    if refusal := keys.refusal(data[: tail.start()], mac):
+        raise Damage(f"{where} {refusal}")
+    try:
+        value = read_json(data)
+    except ValueError as error:
+        raise Damage(f"{where} cannot be read: {error}") from error
+    body = Members(value, where, _MEMBERS, known=False)
+    if body.text("format") != FORMAT:
+        raise Damage(f"{where} is no manifest of a checkpoint")
+    kind = body.choice("kind", ("checkpoint", "savepoint"))
+    version = body.integer("version", least=1)
+    if version > VERSION:
         raise CheckpointError(
-            f"{body['kind']} {folder} has version {body['version']} of the format, and this version of sqlengine reads"
+            f"{kind} {folder} has version {version} of the format, and this version of sqlengine reads"
             f" up to version {VERSION}",
             code="E3403",
             hint="use the version of sqlengine that wrote it, or a newer one",
         )
-    files = {posixpath.normpath(posixpath.join(folder, path)): size for path, size in body["files"]}
-    paths = list(files)
-
-    def segment(given: list[int] | None) -> Segment | None:
-        return None if given is None else Segment(paths[given[0]], *given[1:])
-
-    operators = tuple(
-        OperatorPieces(
-            operator["name"],
-            operator["watermark"],
-            operator["input_watermark"],
-            tuple(
-                {name: tuple(Piece(segment(r), segment(d)) for r, d in pieces) for name, pieces in task.items()}
-                for task in operator["tasks"]
-            ),
-        )
-        for operator in body["operators"]
-    )
-    plan = segment(body["plan"])
-    assert plan is not None
+    body.check_names()
+    digests = body.list("digests") if mac is not None and keys else None
+    segments = _Segments(where, folder, kind, body.list("files"), digests)
+    plan = segments.one(body.value("plan"), rows=False)
+    if plan is None:
+        raise Damage(f"{where} names no plan")
+    operators = tuple(_operator(given, where, segments) for given in body.list("operators"))
+    segments.check_apart()
+    if len({operator.name for operator in operators}) != len(operators):
+        raise Damage(f"{where} names an operator twice")
     return Manifest(
-        body["kind"],
-        body["id"],
+        kind,
+        body.integer("id", least=0),
         folder,
-        body["job"],
-        body["epoch"],
-        body["processing_time"],
-        body["finished"],
-        body["created"],
-        body["duration"],
-        body["written"],
+        body.text("job"),
+        body.integer("epoch", least=0),
+        body.integer("processing_time"),
+        body.flag("finished"),
+        body.integer("created", least=0),
+        body.integer("duration", least=0),
+        body.integer("written", least=0),
         plan,
         operators,
-        body["sources"],
-        body["sinks"],
-        files,
-        body.get("counts", {}),
+        body.mapping("sources"),
+        {name: as_list(given, f"sinks.{name}", where) for name, given in body.mapping("sinks").items()},
+        segments.files,
+        _counts(body.mapping("counts", {}), where),
     )
+
+
+def _operator(given: Any, where: str, segments: _Segments) -> OperatorPieces:
+    members = Members(given, where, ("name", "watermark", "input_watermark", "tasks"))
+    name = members.text("name")
+    tasks = members.list("tasks")
+    if len(tasks) > _MOST_TASKS:
+        raise Damage(f"{where} has {len(tasks)} tasks of {name}")
+    return OperatorPieces(
+        name,
+        members.integer("watermark"),
+        members.integer("input_watermark"),
+        tuple(
+            {
+                table: tuple(segments.piece(piece) for piece in as_list(pieces, table, where))
+                for table, pieces in Members(task, where, (), known=False).mapping().items()
+            }
+            for task in tasks
+        ),
+    )
+
+
+def _counts(given: dict[str, Any], where: str) -> dict[str, Any]:
+    """Figures that go on counting: see `EpochState`."""
+    counts = Members(given, f"{where}: counts", ("rows", "rejected", "written"))
+    for name, pair in counts.mapping("rows", {}).items():
+        if len(as_list(pair, name, where)) != 2:
+            raise Damage(f"{where}: counts.rows of {name} are no two numbers")
+        for count in pair:
+            as_integer(count, f"counts.rows of {name}", where, 0)
+    for entry in counts.list("rejected", []):
+        if not isinstance(entry, list) or [type(part) for part in entry] != [str, str, int] or entry[2] < 0:
+            raise Damage(f"{where}: counts.rejected are no names and numbers")
+    counts.mapping("written", {})
+    return given
+
+
+class _Segments:
+    """Segments by the place of their file. They do not overlap, so that reading all of them reads no byte twice."""
+
+    def __init__(self, where: str, folder: str, kind: str, files: list[Any], digests: list[Any] | None) -> None:
+        self._where = where
+        self._digests = None if digests is None else iter(digests)
+        self._taken: list[tuple[str, int, int]] = []
+        self.files: dict[str, int] = {}
+        for entry in files:
+            if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], str):
+                raise Damage(f"{where}: files are no names with sizes")
+            name = entry[0]
+            if _FILE.fullmatch(name) is None or (kind == "savepoint" and "/" in name):
+                raise Damage(f"{where} names a file that is none of a {kind}: {name[:80]!r}")
+            path = posixpath.normpath(posixpath.join(folder, name))
+            if path in self.files:
+                raise Damage(f"{where} names {path} twice")
+            self.files[path] = as_integer(entry[1], f"the size of {path}", where, 0)
+        self._paths = list(self.files)
+
+    def piece(self, given: Any) -> Piece:
+        pair = as_list(given, "a piece", self._where)
+        if len(pair) != 2:
+            raise Damage(f"{self._where}: a piece is no two segments")
+        return Piece(self.one(pair[0]), self.one(pair[1]))
+
+    def one(self, given: Any, *, rows: bool = True) -> Segment | None:
+        if given is None:
+            return None
+        where = self._where
+        numbers = [as_integer(n, "a segment", where, 0) for n in as_list(given, "a segment", where)]
+        if len(numbers) != 5 or numbers[0] >= len(self._paths):
+            raise Damage(f"{where}: a segment is no file, offset, length, checksum and number of rows")
+        path = self._paths[numbers[0]]
+        _, offset, length, crc, count = numbers
+        if offset + length > self.files[path] or crc > 0xFFFFFFFF or 8 * count > _RATIO * length:
+            raise Damage(f"{where}: a segment of {path} is not within it")
+        if not rows and count:
+            raise Damage(f"{where}: {path} has rows that are none")
+        digest = ""
+        if self._digests is not None:
+            digest = next(self._digests, None)
+            if not isinstance(digest, str) or _DIGEST.fullmatch(digest) is None:
+                raise Damage(f"{where} has no SHA-256 of a segment of {path}")
+        self._taken.append((path, offset, length))
+        return Segment(path, offset, length, crc, count, digest)
+
+    def check_apart(self) -> None:
+        """Raises Damage when two segments have bytes in common."""
+        before, end = "", 0
+        for path, offset, length in sorted(self._taken):
+            if path == before and offset < end:
+                raise Damage(f"{self._where}: segments of {path} overlap")
+            before, end = path, offset + length

@@ -60,6 +60,9 @@ class ObjectStorage:
             raise
         file.close()
 
+    def settle(self, folder: str) -> None:
+        """Nothing: a file is there once it is closed."""
+
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
         with self._fs.open_input_file(self._path(path)) as file:
             size = file.size()

@@ -11,13 +11,15 @@ that is used again, without the interpreter's lock. CRC-32 takes 4 to 15 GB/s.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from runtime.checkpoint.storage import NewFile, Storage
+from runtime.checkpoint.arrow_streams import read_streams
+from runtime.checkpoint.storage import Damage, NewFile, Storage
 from runtime.kernels.checksum import crc32
 
 __all__ = ["Damage", "Segment", "SegmentReader", "SegmentWriter", "batches_of"]
@@ -34,23 +36,27 @@ _THREADED_ROWS = 16_384
 _WRITTEN_BYTES = 1 << 20
 _WHOLE_FILE_BYTES = 8 << 20
 _CACHE_BYTES = 32 << 20
-
-
-class Damage(Exception):
-    """Files do not hold what was written: missing, shortened, or with other bytes. Never leaves the room; its message is
-    a part of a sentence."""
+_TEXT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A range of bytes of a file, with their CRC-32. `file`: path in the storage; `rows`: how many it holds, 0 when they
-    are no rows."""
+    are no rows; `digest`: their SHA-256 where checkpoints are authenticated; `copy`: another file that holds the same at
+    the same place, if there is one."""
 
     file: str
     offset: int
     length: int
     crc: int
     rows: int
+    digest: str = ""
+    copy: str = ""
+
+    @property
+    def turned(self) -> Segment:
+        """The same, of the other file; one that has no copy as it is."""
+        return replace(self, file=self.copy, copy=self.file) if self.copy else self
 
 
 class SegmentWriter:
@@ -59,15 +65,18 @@ class SegmentWriter:
     Args:
         folder: where in the storage.
         token: part of all file names, so that a name is never used again.
+        copies: another folder, to which every file of rows is written as well.
+        digests: segments carry their SHA-256.
     """
 
-    def __init__(self, storage: Storage, folder: str, token: str) -> None:
+    def __init__(self, storage: Storage, folder: str, token: str, *, copies: str = "", digests: bool = False) -> None:
         self._storage = storage
-        self._prefix = f"{folder}/state-{token}"
-        self._folder = folder
+        self._folders = [folder, copies] if copies else [folder]
         self._token = token
+        self._digests = digests
         self._shared: tuple[str, NewFile] | None = None
         self._open: list[NewFile] = []
+        self._made = 0
         self._memory: pa.Buffer | None = None
         self.files: dict[str, int] = {}
         """The files made so far with their sizes, complete or not."""
@@ -76,7 +85,7 @@ class SegmentWriter:
         """Writes rows; `nbytes` is about how large they are."""
         own = nbytes >= _OWN_FILE_BYTES
         path, file = self._create(".arrow", large=True) if own else self._shared_file()
-        stream = _Checked(file)
+        stream = _Checked(file, self._digests)
         count = 0
         writer: pa.ipc.RecordBatchStreamWriter | None = None
         for batch in batches:
@@ -95,8 +104,12 @@ class SegmentWriter:
             writer = pa.ipc.new_stream(stream, schema)
         if writer is not None:
             writer.close()
-        segment = Segment(path, self.files[path], stream.length, stream.crc, count)
-        self.files[path] += stream.length
+        paths = self._paths(path)
+        segment = Segment(
+            path, self.files[path], stream.length, stream.crc, count, stream.digest, paths[1] if len(paths) > 1 else ""
+        )
+        for each in paths:
+            self.files[each] += stream.length
         if own:
             self._close(file)
         return segment
@@ -116,19 +129,21 @@ class SegmentWriter:
             writer.write_batch(rows)
         return memory.slice(0, sink.tell())
 
-    def text(self, text: str, suffix: str) -> Segment:
-        """Writes a text into a file of its own."""
-        path, file = self._create(suffix)
+    def text(self, text: str, suffix: str, folder: str) -> Segment:
+        """Writes a text into a file of its own, which has no copy."""
+        path, file = self._create(suffix, folders=(folder,))
         data = text.encode()
         file.write(data)
         self.files[path] = len(data)
         self._close(file)
-        return Segment(path, 0, len(data), crc32(data), 0)
+        return Segment(path, 0, len(data), crc32(data), 0, hashlib.sha256(data).hexdigest() if self._digests else "")
 
     def close(self) -> None:
-        """All files are complete."""
+        """All files are complete, and survive a crash but for those of the first folder, whose names do not yet."""
         for file in list(self._open):
             self._close(file)
+        for folder in {path.rpartition("/")[0] for path in self.files}:
+            self._storage.settle(folder)
 
     def abandon(self) -> None:
         """Deletes all files.
@@ -146,13 +161,27 @@ class SegmentWriter:
             self._shared = self._create(".arrows")
         return self._shared
 
-    def _create(self, suffix: str, *, large: bool = False) -> tuple[str, NewFile]:
-        path = f"{self._prefix}-{len(self.files)}{suffix}"
-        # Known before it is there, so that it is deleted even if making it fails half way.
-        self.files[path] = 0
-        file = _Gathered(self._storage.create(path, large=large))
-        self._open.append(file)
-        return path, file
+    def _create(self, suffix: str, *, large: bool = False, folders: Sequence[str] | None = None) -> tuple[str, NewFile]:
+        number, self._made = self._made, self._made + 1
+        paths = [f"{folder}/state-{self._token}-{number}{suffix}" for folder in folders or self._folders]
+        made: list[NewFile] = []
+        for path in paths:
+            # Known before it is there, so that it is deleted even if making it fails half way.
+            self.files[path] = 0
+            try:
+                made.append(self._storage.create(path, large=large))
+            except OSError:
+                for file in made:
+                    file.abandon()
+                raise
+        gathered = _Gathered(made[0] if len(made) == 1 else _Both(*made))
+        self._open.append(gathered)
+        return paths[0], gathered
+
+    def _paths(self, path: str) -> list[str]:
+        """The files that hold what is written to one of the first folder."""
+        name = path.rpartition("/")[2]
+        return [f"{folder}/{name}" for folder in self._folders]
 
     def _close(self, file: NewFile) -> None:
         self._open.remove(file)
@@ -198,18 +227,53 @@ class _Gathered:
             self._file.write(waiting[0] if len(waiting) == 1 else b"".join(waiting))
 
 
+class _Both:
+    """Two files that get the same bytes."""
+
+    def __init__(self, first: NewFile, second: NewFile) -> None:
+        self._first = first
+        self._second = second
+
+    def write(self, data: bytes) -> int:
+        # The bytes may lie in memory of the first file, until something is written to it.
+        self._second.write(data)
+        return self._first.write(data)
+
+    def memory(self, size: int) -> pa.Buffer | None:
+        return self._first.memory(size)
+
+    def close(self) -> None:
+        try:
+            self._first.close()
+        except OSError:
+            self._second.abandon()
+            raise
+        self._second.close()
+
+    def abandon(self) -> None:
+        self._first.abandon()
+        self._second.abandon()
+
+
 class _Checked:
     """What streams are written to: a part of a file, its bytes counted and summed."""
 
     closed = False
 
-    def __init__(self, file: NewFile) -> None:
+    def __init__(self, file: NewFile, digests: bool) -> None:
         self._file = file
+        self._digest = hashlib.sha256() if digests else None
         self.length = 0
         self.crc = 0
 
+    @property
+    def digest(self) -> str:
+        return "" if self._digest is None else self._digest.hexdigest()
+
     def write(self, data: bytes) -> int:
         self.crc = crc32(data, self.crc)
+        if self._digest is not None:
+            self._digest.update(data)
         self.length += len(data)
         self._file.write(data)
         return len(data)
@@ -230,12 +294,20 @@ class SegmentReader:
         self._cached = 0
 
     def read(self, segment: Segment) -> pa.Buffer:
-        """The bytes of a segment.
+        """The bytes of a segment, from its copy when its file is damaged.
 
         Raises:
             Damage: they are not there, or not what was written.
             OSError: the store cannot be read.
         """
+        try:
+            return self._checked(segment)
+        except Damage:
+            if not segment.copy:
+                raise
+        return self._checked(segment.turned)
+
+    def _checked(self, segment: Segment) -> pa.Buffer:
         try:
             data = self._bytes(segment)
         except FileNotFoundError:
@@ -244,20 +316,33 @@ class SegmentReader:
             raise Damage(f"{segment.file} is too short")
         if crc32(data) != segment.crc:
             raise Damage(f"{segment.file} holds other bytes than were written: its checksum differs")
+        if segment.digest and hashlib.sha256(data).hexdigest() != segment.digest:
+            raise Damage(f"{segment.file} holds other bytes than were written: its SHA-256 differs")
         return data
 
     def text(self, segment: Segment) -> str:
+        if segment.length > _TEXT_BYTES:
+            raise Damage(f"{segment.file} is larger than {_TEXT_BYTES} bytes")
         return self.read(segment).to_pybytes().decode()
 
     def batches(self, segment: Segment) -> Iterator[pa.RecordBatch]:
-        """The rows of a segment as they were written, all types kept."""
+        """The rows of a segment as they were written, all types kept: the first column holds their slots.
+
+        Nothing is taken on trust: a right checksum says only that somebody has computed it.
+
+        Raises:
+            Damage: as `read`; or the bytes are no rows such as a store writes.
+        """
+        data = self.read(segment)
+        count = 0
         try:
-            options = pa.ipc.IpcReadOptions(use_threads=segment.rows >= _THREADED_ROWS)
-            data = pa.BufferReader(self.read(segment))
-            while data.tell() < segment.length:
-                yield from pa.ipc.open_stream(data, options=options)
-        except pa.ArrowInvalid as error:
+            for batch in read_streams(data, threads=segment.rows >= _THREADED_ROWS):
+                count += batch.num_rows
+                yield batch
+        except ValueError as error:
             raise Damage(f"{segment.file} cannot be decoded: {error}") from error
+        if count != segment.rows:
+            raise Damage(f"{segment.file} holds {count} rows instead of {segment.rows}")
 
     def _bytes(self, segment: Segment) -> pa.Buffer:
         if segment.length >= _OWN_FILE_BYTES:

@@ -10,7 +10,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-__all__ = ["NewFile", "Storage"]
+__all__ = ["Damage", "NewFile", "Storage"]
+
+
+class Damage(Exception):
+    """Files do not hold what was written: missing, shortened, with other bytes, or no files at all. Never leaves the
+    room; its message is a part of a sentence."""
 
 
 class NewFile(Protocol):
@@ -35,7 +40,10 @@ class NewFile(Protocol):
 
 
 class Storage(Protocol):
-    """A folder with files. Paths are relative to it, with `/` between names. Every call may raise OSError."""
+    """A folder with files. Paths are relative to it, with `/` between names. Every call may raise OSError.
+
+    Nobody but this user can read what is made here, where the store has permissions: folders are 0700, files 0600.
+    """
 
     @property
     def place(self) -> str:
@@ -71,8 +79,16 @@ class Storage(Protocol):
         """A whole file that appears at once, after all files of its folder that were closed before it."""
         ...
 
+    def settle(self, folder: str) -> None:
+        """All files of a folder that were closed survive a crash; `publish` does so for the folder of its file."""
+        ...
+
     def read(self, path: str, offset: int = 0, length: int | None = None) -> pa.Buffer:
-        """A part of a file, up to its end when no length is given; shorter than asked for when the file is."""
+        """A part of a file, up to its end when no length is given; shorter than asked for when the file is.
+
+        Raises:
+            Damage: there is no file at the path, but something else, or what leads out of the store.
+        """
         ...
 
     def delete(self, path: str) -> None:

@@ -1,8 +1,9 @@
 """The checkpoints of a job in a folder, and savepoints, each in a folder of its own.
 
     LOCATION/JOB/chk-7/manifest.json            what checkpoint 7 holds; written last
-    LOCATION/JOB/chk-7/state-<token>-0.arrows   rows, see `segments.py`; also files of older checkpoints are used
-    LOCATION/JOB/chk-7/state-<token>-1.plan.json
+    LOCATION/JOB/chk-7/state-<token>-0.plan.json
+    LOCATION/JOB/chk-7/state-<token>-1.arrows   rows, see `segments.py`; also files of older checkpoints are used
+    LOCATION/JOB/copy-7/state-...               the same rows, for checkpoint 8, where several are kept
 
 A file is made under a name that no file had before, and is never changed. It is deleted when no retained manifest names
 it. A write that fails or is cut short leaves files without a manifest: they are no checkpoint, and the next write
@@ -11,6 +12,7 @@ deletes them.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import threading
@@ -22,16 +24,17 @@ from pyarrow import fs
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.image import Chains, ImageWriter, read_image
+from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.local_storage import LocalStorage
-from runtime.checkpoint.manifest import MANIFEST, Manifest, decode_manifest
+from runtime.checkpoint.manifest import MANIFEST, MOST_BYTES, Manifest, decode_manifest
 from runtime.checkpoint.object_storage import ObjectStorage
-from runtime.checkpoint.segments import Damage, SegmentReader
-from runtime.checkpoint.storage import Storage
+from runtime.checkpoint.segments import SegmentReader
+from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import CheckpointError, InternalError, OptionError
 
 __all__ = ["CheckpointInfo", "CheckpointStore", "Restored", "read_savepoint", "write_savepoint", "storage_at"]
 
-_FOLDER = re.compile(r"chk-(\d+)")
+_FOLDER = re.compile(r"(chk|copy)-(\d{1,18})")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 100
 
@@ -43,14 +46,16 @@ class CheckpointStore:
         location: a folder, a URI that pyarrow knows (`s3://bucket/path?region=..`), or a pyarrow file system, of which
             the root is used. Nothing is made there before the first write.
         job: its name; signs that a folder's name cannot have are replaced.
-        retained: how many complete checkpoints are kept.
+        retained: how many complete checkpoints are kept. From two on all rows are written twice, so that no damage of
+            one file is that of all of them.
+        keys: who may have written a checkpoint.
 
     Raises:
         CheckpointError: the location cannot be reached.
         OptionError: `retained` is less than 1.
     """
 
-    def __init__(self, location: str | fs.FileSystem, job: str, retained: int = 1) -> None:
+    def __init__(self, location: str | fs.FileSystem, job: str, retained: int = 1, keys: Keys = NO_KEYS) -> None:
         if retained < 1:
             raise OptionError(
                 f"option 'execution.checkpointing.num-retained' cannot be '{retained}'", hint="it is at least 1"
@@ -58,6 +63,7 @@ class CheckpointStore:
         self._storage = storage_at(location, _folder_name(job))
         self._job = job
         self._retained = retained
+        self._keys = keys
         self._token = secrets.token_hex(4)
         self._reader = SegmentReader(self._storage)
         self._chains = Chains()
@@ -66,8 +72,8 @@ class CheckpointStore:
         self._files: dict[str, int] | None = None
         self._complete: list[Manifest] = []
         self._next = 1
-        # Checkpoints that `latest` found to be damaged, and manifests that `list` has read.
-        self._damaged: set[int] = set()
+        # Why checkpoints that `latest` or `refuse` found to be damaged are, and manifests that `list` has read.
+        self._damaged: dict[int, str] = {}
         self._read: dict[int, tuple[Manifest, int]] = {}
 
     @property
@@ -101,7 +107,15 @@ class CheckpointStore:
             number, self._next = self._next, self._next + 1
             # Should this fail, it is looked again at what is there.
             chains, self._chains, self._files = self._chains, Chains(), None
-            writer = ImageWriter(self._storage, f"chk-{number}", self._token, self._reader)
+            writer = ImageWriter(
+                self._storage,
+                f"chk-{number}",
+                self._token,
+                self._reader,
+                self._keys,
+                line=1 - chains.line,
+                copies=self._retained > 1,
+            )
             try:
                 manifest, size, chains = writer.write(state, chains, "checkpoint", number, self._job, files)
             except Exception as error:
@@ -120,16 +134,14 @@ class CheckpointStore:
             CheckpointError: all are damaged; or a newer version of the engine wrote one; or the files cannot be read
                 now. An older one is not used then: what is wrong may pass.
         """
-        problems: list[str] = []
-        for number in sorted(self._numbers(), reverse=True):
+        for number in sorted(self._numbers() - self._damaged.keys(), reverse=True):
             try:
                 restored = read_image(self._storage, self._manifest(number)[0])
             except Damage as damage:
                 if number not in self._numbers():
                     # Another process has just deleted it, which has newer ones.
                     return self.latest()
-                self._damaged.add(number)
-                problems.append(f"checkpoint {number} is damaged and cannot be used: {damage}")
+                self.refuse(number, str(damage))
             except OSError as error:
                 if number not in self._numbers():
                     return self.latest()
@@ -139,9 +151,9 @@ class CheckpointStore:
                     hint=f"if it never can be, delete the folder chk-{number} to go on from the checkpoint before it",
                 ) from error
             else:
-                restored.problems.extend(problems)
+                restored.problems.extend(self._problems())
                 return restored
-        if problems:
+        if problems := self._problems():
             raise CheckpointError(
                 f"no checkpoint in {self.path} can be used: " + "; ".join(problems),
                 code="E3402",
@@ -149,14 +161,27 @@ class CheckpointStore:
             )
         return None
 
+    def refuse(self, number: int, why: str) -> None:
+        """A checkpoint cannot be gone on from, so that `latest` gives the one before it."""
+        self._damaged[number] = why
+
+    def _problems(self) -> list[str]:
+        """Why checkpoints that are there cannot be used, newest first."""
+        there = self._numbers()
+        return [
+            f"checkpoint {number} is damaged and cannot be used: {why}"
+            for number, why in sorted(self._damaged.items(), reverse=True)
+            if number in there
+        ]
+
     def list(self) -> list[CheckpointInfo]:
         """All checkpoints that there are, oldest first. Raises CheckpointError when the place cannot be read."""
         found: list[CheckpointInfo] = []
         for number in sorted(self._numbers()):
             try:
                 manifest, size = self._manifest(number)
-            except Damage:
-                self._damaged.add(number)
+            except Damage as damage:
+                self._damaged[number] = str(damage)
                 found.append(
                     CheckpointInfo(number, "checkpoint", 0, 0, 0, 0, 0, "damaged", f"{self.path}/chk-{number}")
                 )
@@ -200,9 +225,11 @@ class CheckpointStore:
         known = self._read.get(number)
         if known is not None and number not in self._damaged:
             return known
-        data = self._storage.read(f"chk-{number}/{MANIFEST}").to_pybytes()
-        self._read[number] = found = decode_manifest(data, f"chk-{number}"), len(data)
-        return found
+        manifest, size = _read_manifest(self._storage, f"chk-{number}", self._keys)
+        if (manifest.kind, manifest.id, manifest.job) != ("checkpoint", number, self._job):
+            raise Damage(f"{manifest.path} is that of {manifest.kind} {manifest.id} of the job {manifest.job[:80]!r}")
+        self._read[number] = manifest, size
+        return manifest, size
 
     def _open(self) -> dict[str, int]:
         """All files by path. The first time, and after a failure, it looks what is there, and deletes what interrupted
@@ -213,15 +240,15 @@ class CheckpointStore:
             self._storage.claim()
             files = self._storage.files()
             folders = {path.partition("/")[0] for path in files}
-            numbers = [int(match[1]) for folder in folders if (match := _FOLDER.fullmatch(folder))]
+            numbers = [int(match[2]) for folder in folders if (match := _FOLDER.fullmatch(folder))]
             # A damaged manifest keeps the files of its folder until newer checkpoints are complete.
             spared: set[str] = set()
             complete: list[Manifest] = []
             for number in sorted(_numbers(files)):
                 try:
                     complete.append(self._manifest(number)[0])
-                except Damage:
-                    self._damaged.add(number)
+                except Damage as damage:
+                    self._damaged.setdefault(number, str(damage))
                     spared.add(f"chk-{number}")
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be read: {error}", code="E3406") from error
@@ -258,12 +285,13 @@ class CheckpointStore:
             self._storage.delete_folder(folder)
 
 
-def write_savepoint(path: str, state: EpochState, job: str) -> CheckpointInfo:
+def write_savepoint(path: str, state: EpochState, job: str, keys: Keys = NO_KEYS) -> CheckpointInfo:
     """Writes a savepoint: a folder that holds all that it needs.
 
     Args:
         path: a folder that is not there or empty; local, or a URI that pyarrow knows.
         state: its tables must all be complete.
+        keys: who signs it.
 
     Raises:
         CheckpointError: something is there already, or it could not be written.
@@ -278,7 +306,7 @@ def write_savepoint(path: str, state: EpochState, job: str) -> CheckpointInfo:
         raise CheckpointError(f"{path} cannot be read: {error}", code="E3406") from error
     if there:
         raise CheckpointError(f"there are files in {path} already", code="E3407", hint="give a new folder")
-    writer = ImageWriter(storage, folder, secrets.token_hex(4), SegmentReader(storage))
+    writer = ImageWriter(storage, folder, secrets.token_hex(4), SegmentReader(storage), keys)
     try:
         manifest, size, _ = writer.write(state, Chains(), "savepoint", 0, job, {})
     except Exception as error:
@@ -286,27 +314,37 @@ def write_savepoint(path: str, state: EpochState, job: str) -> CheckpointInfo:
     return manifest.info(storage.place, "completed", size)
 
 
-def read_savepoint(path: str) -> Restored:
+def read_savepoint(path: str, keys: Keys = NO_KEYS) -> Restored:
     """What a savepoint holds; `path` may also be the folder of a checkpoint (`.../chk-7`).
 
     Raises:
-        CheckpointError: there is none, or it is damaged, or a newer version of the engine wrote it.
+        CheckpointError: there is none, or it is damaged, or a newer version of the engine wrote it, or somebody who has
+            none of the keys.
     """
     storage, folder = _parted(path)
     try:
-        data = storage.read(f"{folder}/{MANIFEST}").to_pybytes()
-        return read_image(storage, decode_manifest(data, folder))
+        return read_image(storage, _read_manifest(storage, folder, keys)[0])
     except FileNotFoundError as error:
         raise CheckpointError(
             f"there is no savepoint in {path}", code="E3404", hint=_what_is_there(storage, folder)
         ) from error
     except Damage as damage:
-        raise CheckpointError(f"the savepoint {path} is damaged: {damage}", code="E3402") from damage
+        raise CheckpointError(
+            f"the savepoint {path} is damaged: {damage}",
+            code="E3402",
+            hint="go on from another one or from a checkpoint, or start anew with --fresh",
+        ) from damage
     except OSError as error:
         raise CheckpointError(f"the savepoint {path} cannot be read: {error}", code="E3406") from error
 
 
-def jobs_at(location: str) -> dict[str, str]:
+def _read_manifest(storage: Storage, folder: str, keys: Keys) -> tuple[Manifest, int]:
+    """The manifest in a folder, and its size. Raises Damage, or OSError when it cannot be read."""
+    data = storage.read(f"{folder}/{MANIFEST}", 0, MOST_BYTES + 1).to_pybytes()
+    return decode_manifest(data, folder, keys), len(data)
+
+
+def jobs_at(location: str, keys: Keys = NO_KEYS) -> dict[str, str]:
     """The jobs that have complete checkpoints at a location: the folder of each by its name. Folders whose newest
     manifest is damaged are left out.
 
@@ -321,9 +359,8 @@ def jobs_at(location: str) -> dict[str, str]:
             for number in _numbers({rest: 0}):
                 newest[folder] = max(number, newest.get(folder, 0))
         for folder, number in newest.items():
-            place = f"{folder}/chk-{number}"
             with suppress(Damage):
-                found[decode_manifest(storage.read(f"{place}/{MANIFEST}").to_pybytes(), place).job] = folder
+                found[_read_manifest(storage, f"{folder}/chk-{number}", keys)[0].job] = folder
     except OSError as error:
         raise CheckpointError(f"{storage.place} cannot be read: {error}", code="E3406") from error
     return found
@@ -363,7 +400,7 @@ def storage_at(location: str | fs.FileSystem, folder: str) -> Storage:
     if isinstance(location, fs.FileSystem):
         return ObjectStorage(location, folder, f"{location.type_name}:{folder}")
     if "://" not in location:
-        return LocalStorage(f"{location}/{folder}")
+        return LocalStorage(f"{location}/{folder}", location)
     try:
         system, root = fs.FileSystem.from_uri(location)
     except (OSError, pa.ArrowException) as error:
@@ -373,17 +410,23 @@ def storage_at(location: str | fs.FileSystem, folder: str) -> Storage:
             hint="give a local folder, or a URI such as 's3://bucket/path?region=eu-central-1'",
         ) from error
     if isinstance(system, fs.LocalFileSystem):
-        return LocalStorage(f"{root}/{folder}")
+        return LocalStorage(f"{root}/{folder}", root)
     return ObjectStorage(system, f"{root.rstrip('/')}/{folder}", f"{location.partition('?')[0].rstrip('/')}/{folder}")
 
 
 def _parted(path: str) -> tuple[Storage, str]:
     """The storage of the folder above a path, because checkpoints refer to their neighbours, and the last name."""
-    head, mark, query = path.partition("?") if "://" in path else (path, "", "")
+    # A link to a savepoint is one, too.
+    head, mark, query = path.partition("?") if "://" in path else (_resolved(path), "", "")
     above, _, name = head.rstrip("/").rpartition("/")
     if not above and not head.startswith("/"):
         above = "."
     return storage_at((above or "/") + mark + query, ""), name
+
+
+def _resolved(path: str) -> str:
+    full = os.path.expanduser(path)
+    return os.path.realpath(full) if os.path.islink(full.rstrip("/")) else path
 
 
 def _folder_name(job: str) -> str:
@@ -394,7 +437,11 @@ def _folder_name(job: str) -> str:
 
 def _numbers(files: dict[str, int]) -> set[int]:
     found = (path.split("/") for path in files if path.endswith("/" + MANIFEST))
-    return {int(match[1]) for parts in found if len(parts) == 2 and (match := _FOLDER.fullmatch(parts[0]))}
+    return {
+        int(match[2])
+        for parts in found
+        if len(parts) == 2 and (match := _FOLDER.fullmatch(parts[0])) and match[1] == "chk"
+    }
 
 
 def _ours(path: str) -> bool:
@@ -406,4 +453,4 @@ def _ours(path: str) -> bool:
 def _clearing_order(path: str) -> tuple[bool, int]:
     """Manifests before other files, and older ones before newer ones."""
     match = _FOLDER.fullmatch(path.partition("/")[0])
-    return not path.endswith("/" + MANIFEST), int(match[1]) if match else 0
+    return not path.endswith("/" + MANIFEST), int(match[2]) if match else 0

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.checkpoint.segments import Segment, SegmentReader, SegmentWriter, batches_of
+from runtime.checkpoint.storage import Damage
 from runtime.kernels.grow import grown
 from runtime.state.snapshot import single_batch
 from runtime.state.table import SLOT, TableChanges
@@ -34,6 +35,8 @@ _SLACK = 64
 _REMOVED_WEIGHT = 0.25
 """A slot that holds nothing any more is one number; a row is several."""
 _MERGED_ROWS = 65_536
+_SPARSE, _ROOM = 16, 1 << 20
+"""Slots are sparse when there is room for so many times as many, beyond so much room."""
 _REMOVED = pa.schema([pa.field(SLOT, pa.int64())])
 
 
@@ -49,6 +52,11 @@ class Piece:
         """What reading it costs, in rows."""
         rows = self.rows.rows if self.rows else 0
         return rows + _REMOVED_WEIGHT * (self.removed.rows if self.removed else 0)
+
+    @property
+    def turned(self) -> Piece:
+        """The same, of the copies of its files."""
+        return Piece(self.rows and self.rows.turned, self.removed and self.removed.turned)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -171,31 +179,66 @@ def read_pieces(pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatc
     """All rows of a table that has any.
 
     Raises:
-        Damage: a piece cannot be read.
+        Damage: a piece cannot be read, or holds no rows of a table.
         CheckpointError: the rows do not fit into one batch.
     """
     rows = [list(reader.batches(piece.rows)) if piece.rows else [] for piece in pieces]
-    if len(pieces) == 1:
-        return single_batch(rows[0])
-    slots = [[batch.column(SLOT).to_numpy() for batch in batches] for batches in rows]
-    removed = [
-        [batch.column(0).to_numpy() for batch in reader.batches(piece.removed)] if piece.removed else []
-        for piece in pieces
-    ]
-    high = max(int(s.max()) + 1 for found in (*slots, *removed) for s in found if len(s))
-    # The number of the piece with the last word on a slot; a piece that removes it leaves none.
-    last = np.full(high, -1, np.int32)
+    removed = [list(reader.batches(piece.removed)) if piece.removed else [] for piece in pieces]
+    if not any(rows):
+        raise Damage(f"{pieces[0].segments[0].file} removes rows that nothing holds")
+    last = _LastWord([_slots(batch) for found in (*rows, *removed) for batch in found])
     for number in range(len(pieces)):
-        for written in slots[number]:
-            last[written] = number
-        for gone in removed[number]:
-            last[gone] = -1
+        for batch in rows[number]:
+            last.note(_slots(batch), number)
+        for batch in removed[number]:
+            last.note(_slots(batch), -1)
     parts: list[pa.RecordBatch] = []
     for number, batches in enumerate(rows):
-        for batch, written in zip(batches, slots[number], strict=True):
-            kept = last[written] == number
+        for batch in batches:
+            kept = last.has(_slots(batch), number)
             parts.append(batch if kept.all() else batch.filter(pa.array(kept)))
+    if sum(part.num_rows for part in parts) != last.count:
+        raise Damage(f"{pieces[0].segments[0].file} holds a row twice")
     return single_batch(parts)
+
+
+class _LastWord:
+    """The number of the piece that has the last word on each slot, -1 for one that holds nothing.
+
+    Args:
+        slots: all that there are. They are mostly dense; where they are not, the room that is taken follows their number.
+    """
+
+    def __init__(self, slots: Sequence[np.ndarray]) -> None:
+        high = max((int(s.max()) + 1 for s in slots if len(s)), default=0)
+        self._known = np.unique(np.concatenate(slots)) if high > _SPARSE * sum(map(len, slots)) + _ROOM else None
+        self._last = np.full(high if self._known is None else len(self._known), -1, np.int32)
+
+    def note(self, slots: np.ndarray, number: int) -> None:
+        self._last[self._places(slots)] = number
+
+    def has(self, slots: np.ndarray, number: int) -> np.ndarray:
+        return self._last[self._places(slots)] == number
+
+    @property
+    def count(self) -> int:
+        """How many slots hold a row."""
+        return int(np.count_nonzero(self._last >= 0))
+
+    def _places(self, slots: np.ndarray) -> np.ndarray:
+        return slots if self._known is None else np.searchsorted(self._known, slots)
+
+
+def _slots(batch: pa.RecordBatch) -> np.ndarray:
+    """The slots of rows. Raises Damage when they are none."""
+    index = batch.schema.get_field_index(SLOT)
+    if index < 0 or batch.schema.types[index] != pa.int64():
+        raise Damage("rows of a table have no slots")
+    slots = batch.column(index)
+    found = slots.to_numpy(zero_copy_only=not slots.null_count)
+    if slots.null_count or (len(found) and found.min() < 0):
+        raise Damage("rows of a table have no slots")
+    return found
 
 
 def _merge_start(weights: Sequence[float], live: int) -> int:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
+from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, duration_option, int_option
@@ -59,7 +60,7 @@ TOLERABLE_FAILURES = int_option(
 _NICE = 5
 """By so much less urgent is the thread that writes: there are seconds until the next checkpoint, and the job waits for
 none of it. (Much less, and a thread that holds the interpreter's lock would wait for the processor.)"""
-CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES)
+CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES, KEY_FILE)
 
 
 _WRITING: WeakValueDictionary[str, Checkpoints] = WeakValueDictionary()

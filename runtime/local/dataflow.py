@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.key_group import key_group_range
@@ -237,14 +238,13 @@ class Dataflow:
             if state is None:
                 continue
             vertex.watermark, vertex.input_watermark = state.watermark, state.input_watermark
-            if vertex.operator is None:
-                continue
-            self._load(vertex.operator, state)
+            if vertex.operator is not None:
+                with taking(f"the state of {vertex.name}"):
+                    self._load(vertex.operator, state)
 
     @staticmethod
     def _load(operator: Operator, state: SavedState) -> None:
-        tasks = operator.tasks
-        for number, task in enumerate(tasks):
+        for number, task in enumerate(tasks := operator.tasks):
             groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
             restore_task(task.tables, state.tasks, groups)
         operator.restored()

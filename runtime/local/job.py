@@ -12,6 +12,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
+from runtime.checkpoint.fitting import taking
+from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -20,6 +22,7 @@ from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints, compatibility, store
 from runtime.local.dataflow import SourceInput
+from runtime.local.going_on import DAMAGED, GoingOn, go_on
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.profile import PROFILE, Profile
 from runtime.local.restart_strategy import may_pass, restart_strategy
@@ -30,8 +33,7 @@ from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 
 __all__ = ["Job"]
 
-FIRST_WAIT_SECONDS = 0.0005
-IDLE_WAIT_SECONDS = 0.01
+FIRST_WAIT_SECONDS, IDLE_WAIT_SECONDS = 0.0005, 0.01
 """Without input a job waits briefly first, then twice as long each time, up to so long."""
 PATIENCE_SECONDS = 0.5
 """So long a job that writes goes on with its epoch when it is asked to stop, so that one that is short counts."""
@@ -77,7 +79,7 @@ class Job:
         """Called with what a person should know: a restart, a damaged checkpoint."""
         self._roots = tuple(roots)
         self._settings = settings
-        self._savepoint = savepoint
+        self._going_on = GoingOn(checkpoints, savepoint)
         self._plan = ""
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
         self.cancellation = Cancellation(PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0)
@@ -93,17 +95,15 @@ class Job:
         self._reading: ThreadPoolExecutor | None = None
         self._profile = Profile() if settings.options.get(PROFILE) else None
         try:
-            self._open()
+            self._going_on.open(self._open)
         except BaseException:
             if checkpoints is not None:
                 checkpoints.close()
             raise
 
-    def _open(self) -> None:
-        """Make the dataflow and the readers, from the state to go on from; CheckpointError when the plan cannot."""
+    def _open(self, restored: Restored | None, own: bool) -> None:
+        """Make the dataflow and the readers, from a state (a checkpoint of its `own`); CheckpointError when that cannot be."""
         settings = self._settings
-        own = self.checkpoints.latest() if self.checkpoints is not None else None
-        restored = own or self._savepoint
         if restored is not None:
             restored = compatibility.resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
@@ -123,25 +123,18 @@ class Job:
         self._sources: list[SourceInputs] = []
         self._finished_sources: set[int] = set()
         self._times: dict[int, tuple[frozenset[str], int]] = {}
-        self._restarts = None if settings.restarts is None else Restarts(settings.restarts)
+        self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None
         try:
-            if self.checkpoints is not None:
-                self.checkpoints.fence(self.dataflow.named_sinks(), {} if own is None else counts.get("written", {}))
-            if restored is not None:
-                self.dataflow.restore(restored.epoch, restored.operators)
-                self.dataflow.restore_row_counts(counts.get("rows", {}))
-                self.dataflow.recover(restored.sinks)
-                if own is not None and (note := self.dataflow.take_back(counts.get("written", {}), own.id)):
-                    restored.problems.append(note)
-            elif self.checkpoints is not None:
-                self.dataflow.recover({})
+            go_on(self.dataflow, self.checkpoints, restored, own)
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
                     context = SourceContext(settings.time_zone, vertex.node.name, self._rejections)
                     position = None if restored is None else restored.sources.get(vertex.name)
                     rate = settings.options.get(MAX_ROWS_PER_SECOND)
                     inputs = self.dataflow.inputs or partial(SourceInputs, coded=self.dataflow.takes_codes)
-                    self._sources.append(inputs(vertex.node, context, settings.clock, position, rows_per_second=rate))
+                    with nullcontext() if position is None else taking(f"the position of {vertex.node.name}"):
+                        source = inputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
+                    self._sources.append(source)
             self._alignments = Alignments(self._sources)
             self._alignments.note(self.dataflow)
         except BaseException:
@@ -219,13 +212,14 @@ class Job:
             polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
             given[source.node] = polled
             moved |= polled.batch is not None or self._time_moves(index, polled)
-            if polled.finished and index not in self._finished_sources:
+            moved |= polled.finished and index not in self._finished_sources
+            if polled.finished:
                 self._finished_sources.add(index)
-                moved = True
         if self._settings.cut is None and not waiting_only:
             self._read_ahead(allowed)
         now = self._settings.clock.now()
-        outputs = self.dataflow.step(given, now)
+        with self._going_on.computing():
+            outputs = self.dataflow.step(given, now)
         if self.watch is not None:
             self.watch({node: replace(g, batch=g.batch and g.batch.decoded()) for node, g in given.items()}, now, self)
         self._alignments.note(self.dataflow)
@@ -374,6 +368,7 @@ class Job:
     def publish(self, committables: Mapping[str, Any]) -> None:
         """See `Checkpointed`."""
         self._published = True
+        self._going_on.proved()
         self.dataflow.publish(committables)
         for source, position in zip(self._sources, self._saved_positions, strict=False):
             source.saved(position)
@@ -407,7 +402,7 @@ class Job:
         self.publish(self.dataflow.prepare())
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
         state = self._state(self.dataflow.image(), self.dataflow.prepare(), False)
-        info = store.write_savepoint(path, state, self.name)
+        info = store.write_savepoint(path, state, self.name, keys_of(self._settings.options))
         if stop:
             self.stopped_with_savepoint = True
             self.cancellation.request()
@@ -435,7 +430,9 @@ class Job:
         """After a failure: wait, and open the job anew from its newest checkpoint; raises the failure when the strategy
         has no more attempts, or when another one could only repeat it or what was published."""
         while True:
-            pause = self._strategy.pause(self._settings.clock.now()) if self._may_start_again(error) else None
+            pause = 0 if self._going_on.refuses(error) else None
+            if self._may_start_again(error):
+                pause = self._strategy.pause(self._settings.clock.now())
             if pause is None or self.cancellation.requested:
                 raise error
             self.attempts += 1
@@ -455,14 +452,14 @@ class Job:
             if self.cancellation.wait(pause / 1000):
                 raise error
             try:
-                self._open()
+                self._going_on.open(self._open)
             except Exception as again:
                 error = again
                 continue
             return
 
     def _may_start_again(self, error: Exception) -> bool:
-        if not may_pass(error) or not self.dataflow.sinks():
+        if not may_pass(error) or getattr(error, "code", "") == DAMAGED or not self.dataflow.sinks():
             return False
         return self.checkpoints is not None or not self._published
 

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from runtime.core.errors import ConnectorError
+from runtime.core.strict_json import read_json
 from runtime.spi.table import Split
 
 __all__ = ["Reached", "SplitProgress", "take_split"]
 
 _PACKED = 256
 """Names in a pack."""
+_PACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +103,17 @@ def _packed(names: Iterable[Any]) -> str:
 
 
 def _unpacked(names: Mapping[str, Any]) -> list[Any]:
-    packs = (json.loads(zlib.decompress(base64.b64decode(pack))) for pack in names["packs"])
-    return [*(name for pack in packs for name in pack), *names["names"]]
+    """Raises ValueError when they are no names, or a pack is larger than one can be."""
+    found = [name for pack in names["packs"] for name in _pack(pack)]
+    found += names["names"]
+    if not all(isinstance(name, str | list) for name in found):
+        raise ValueError("splits have names that are no texts")
+    return found
+
+
+def _pack(text: str) -> list[Any]:
+    unpacking = zlib.decompressobj()
+    data = unpacking.decompress(base64.b64decode(text), _PACK_BYTES)
+    if not unpacking.eof:
+        raise ValueError("a pack of names that does not end")
+    return list(read_json(data))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import CheckpointError
-from runtime.state.table import SLOT, StateTable, TableChanges
+from runtime.state.table import SLOT, Moved, StateTable, TableChanges
 
 __all__ = ["SavedOperator", "SavedState", "TaskState", "merge_changes", "restore_task", "single_batch"]
 
@@ -76,7 +76,7 @@ def restore_task(tables: Sequence[StateTable], saved: Sequence[TaskState], group
     Tables of the task that nobody saved stay empty.
     """
     for task in saved:
-        moved: dict[str, np.ndarray] = {}
+        moved: dict[str, Moved] = {}
         for table in tables:
             rows = task.get(table.name)
             if rows is not None and not table.shared:

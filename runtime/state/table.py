@@ -28,6 +28,7 @@ __all__ = [
     "SLOT",
     "TOUCHED",
     "WRITTEN",
+    "Moved",
     "Of",
     "OutsideRows",
     "StateTable",
@@ -46,6 +47,17 @@ WRITTEN = "$written"
 
 _WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 _NARROW_BYTES = 1 << 31
+
+_BOUNDS = {
+    OWNER: (0, 1 << 62),
+    "$arrival": (0, 1 << 62),
+    "$kind": (0, 3),
+    "$left": (0, 1 << 40),
+    "$matches": (0, 1 << 40),
+    "$right": (0, 1 << 40),
+    "$rows": (0, 1 << 40),
+}
+"""Columns that the engine keeps beside those of rows, and counts and numbers with: the least and greatest values."""
 
 _SAME, _CHANGED, _FREED = 0, 1, 2
 
@@ -84,6 +96,24 @@ class TableChanges:
         """They are saved, or will never be."""
         if self.held is not None:
             self.held.release()
+
+
+class Moved:
+    """Where the rows of a table are that were loaded: new slots (-1: not here) by old ones, both int64."""
+
+    def __init__(self, old: np.ndarray, new: np.ndarray) -> None:
+        # What a table saves whole is in order already.
+        order = None if len(old) < 2 or (old[1:] > old[:-1]).all() else np.argsort(old, kind="stable")
+        self._old, self._new = (old, new) if order is None else (old[order], new[order])
+
+    def of(self, slots: np.ndarray) -> np.ndarray:
+        """The new slots of old ones, -1 where there is none."""
+        found = np.full(len(slots), -1, np.int64)
+        if len(self._old):
+            places = np.minimum(np.searchsorted(self._old, slots), len(self._old) - 1)
+            known = self._old[places] == slots
+            found[known] = self._new[places[known]]
+        return found
 
 
 class OutsideRows(Protocol):
@@ -216,7 +246,7 @@ class StateTable:
         """All rows, without being the last save that `changes` goes on from."""
         return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
 
-    def restore(self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, np.ndarray]) -> None:
+    def restore(self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, Moved]) -> None:
         """Loads saved rows of one task into the table.
 
         Args:
@@ -224,14 +254,14 @@ class StateTable:
                 operator computes. Types are widened; where their number differs (what is kept depends on whether there
                 are NULLs) they are found by name, what is left by place, and one that is missing is NULL.
             groups: only rows of these key groups; None is all.
-            moved: for each table of the saved task that was restored already, the new slot by old slot, -1 for rows
-                that are not here; this table is added.
+            moved: for each table of the saved task that was restored already, where its rows are now; this table is
+                added.
         """
         columns = self._columns(rows)
         old = rows.column(SLOT).to_numpy()
         keep: np.ndarray | None = None
         if self.owner is not None:
-            owners = _at(moved[self.owner.name], columns[0].to_numpy())
+            owners = moved[self.owner.name].of(columns[0].to_numpy())
             columns[0] = pa.array(owners)
             keep = owners >= 0
         elif groups is not None and not self.shared:
@@ -241,9 +271,7 @@ class StateTable:
             mask = pa.array(keep)
             columns, old = [c.filter(mask) for c in columns], old[keep]
         new = self.load(columns) if len(old) else np.empty(0, np.int64)
-        places = np.full(int(old.max()) + 1 if len(old) else 0, -1, np.int64)
-        places[old] = new
-        moved[self.name] = places
+        moved[self.name] = Moved(old, new)
 
     def key_groups(self, columns: Sequence[pa.Array], count: int) -> np.ndarray:
         """The key group of each row, given all columns of the table."""
@@ -284,9 +312,23 @@ class StateTable:
         if index < 0:
             return pa.nulls(rows.num_rows, type_)
         column = rows.column(index)
+        if name in _BOUNDS:
+            _check_bounds(name, column)
         if column.type == type_ or (column.type == _WIDE.get(type_) and column.nbytes >= _NARROW_BYTES):
             return column
         return pc.cast(column, type_)
+
+
+def _check_bounds(name: str, column: pa.Array) -> None:
+    """Raises ValueError when a column of the engine's own holds what it has never put there."""
+    least, greatest = _BOUNDS[name]
+    # What does not wait for anything has no arrival.
+    if column.null_count and name != "$arrival":
+        raise ValueError(f"{name} is NULL")
+    if column.null_count < len(column):
+        found = pc.call_function("min_max", [column]).as_py()
+        if found["min"] < least or found["max"] > greatest:
+            raise ValueError(f"{name} is from {found['min']} to {found['max']}")
 
 
 def every_row(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -318,11 +360,3 @@ def shared_value(
         load=load,
         shared=True,
     )
-
-
-def _at(places: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """The new slots of old ones, -1 where there is none."""
-    found = np.full(len(slots), -1, np.int64)
-    known = (slots >= 0) & (slots < len(places))
-    found[known] = places[slots[known]]
-    return found

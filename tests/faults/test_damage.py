@@ -31,7 +31,12 @@ from tests.faults.runs import PlannedJob, published
 
 pytestmark = pytest.mark.long
 
-SETTING = {"execution.checkpointing.interval": "1 ms", "execution.checkpointing.num-retained": "3"}
+SETTING = {
+    "execution.checkpointing.interval": "1 ms",
+    "execution.checkpointing.num-retained": "3",
+    # A specimen is a copy each time.
+    "sqlengine.restore.take-over": "true",
+}
 EACH = -(-DAMAGES // len(JOBS))
 MOST_SECONDS = 30
 MOST_GROWTH = 400 << 10

@@ -111,6 +111,25 @@ def test_never_a_wrong_state(seed: int, tmp_path: Path, monkeypatch: pytest.Monk
     assert restored is not None and seen(restored) == job.expected() and restored.problems == []
 
 
+@pytest.mark.parametrize("retained", [2, 3])
+def test_no_file_and_no_folder_is_needed_by_all(retained: int, tmp_path: Path) -> None:
+    """Whichever one file or folder goes, a checkpoint is left: the newest or the one before it."""
+    epochs = 7
+    expected = written(tmp_path / "whole", retained, epochs=epochs)
+    job = tmp_path / "whole" / "job"
+    places = sorted({*files_below(job), *(path.name for path in job.glob("c*-*"))})
+    assert any(place.startswith("copy-") for place in places) and any(place.startswith("chk-1/") for place in places)
+    for number, place in enumerate(places):
+        copy = tmp_path / str(number)
+        shutil.copytree(tmp_path / "whole", copy)
+        path = copy / "job" / place
+        shutil.rmtree(path) if path.is_dir() else flip(path, random.Random(number))
+        restored = CheckpointStore(str(copy), "job", retained).latest()
+        assert restored is not None, place
+        assert restored.id in (epochs - 1, epochs) and seen(restored) == expected[restored.id]
+        shutil.rmtree(copy)
+
+
 def test_all_are_damaged(tmp_path: Path) -> None:
     written(tmp_path, 3)
     for path in (tmp_path / "job").rglob("*.arrows"):
