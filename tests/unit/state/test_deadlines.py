@@ -3,6 +3,7 @@ store has of keys that are gone leaves the disk."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,8 +65,10 @@ def test_what_is_deleted_leaves_the_disk(store: RocksStore) -> None:
     full = store.disk_bytes
     for first in range(0, 200_000, 20_000):
         store.delete("rows", keys_of([b"%08d" % i for i in range(first, first + 20_000)]))
-    # What the memory tables hold is not on the disk yet, and the last deletes are not carried out.
-    assert full > 20 << 20 and store.disk_bytes < full / 2
+    # RocksDB compacts beside the job. What its memory holds is not on the disk yet, the last deletes are not carried out.
+    assert full > 20 << 20
+    while store.disk_bytes >= full / 2:
+        os.sched_yield()
 
 
 def test_touches_take_no_more_than_slots() -> None:
