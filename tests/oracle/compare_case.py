@@ -7,28 +7,22 @@ from dataclasses import dataclass
 
 import duckdb
 
-from runtime.core.errors import InternalError, SqlEngineError
-from sqlengine.verify.rows import Row, difference, rows_of
+from runtime.core.errors import InternalError, SqlEngineError, UnsupportedError
+from sqlengine.verify.rows import Row, rows_of
 from tests.oracle.compare_engines import Engine, Oracle
+from tests.oracle.compare_rows import differing, null_where_none_may_be
 from tests.oracle.differences import REFUSALS
 from tests.oracle.generate_cases import Case, Definition
 from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Change, Contents
-from tests.oracle.generate_text import Kind
+from tests.oracle.generate_text import Kind, Query
 from tests.oracle.key_claims import KeyClaims
+from tests.oracle.outcomes import Broken, Refused, Skipped
 
-__all__ = ["Broken", "Skipped", "check_case", "concrete"]
+__all__ = ["check_case", "concrete"]
 
 MOST_ROWS = 4000
 VIEW = "fuzzed"
-
-
-class Broken(AssertionError):
-    """The law does not hold."""
-
-
-class Skipped(Exception):
-    """The case says nothing: DuckDB cannot answer it, or its answer is too large."""
 
 
 def concrete(case: Case) -> list[list[list[Change]]]:
@@ -39,10 +33,11 @@ def concrete(case: Case) -> list[list[list[Change]]]:
 
 @dataclass(frozen=True)
 class _Expected:
-    """DuckDB's answers after an epoch: the query's, and each materialized view's."""
+    """DuckDB's answers after an epoch: the query's, each materialized view's, and the query's in batch mode."""
 
     query: list[Row]
     views: dict[str, list[Row]]
+    batch: list[Row]
 
 
 def _materialized(case: Case) -> list[Definition]:
@@ -55,12 +50,15 @@ def _expectations(case: Case, *, plain: bool = False) -> list[_Expected]:
     oracle = Oracle(case.tables, case.definitions, plain=plain)
     found = []
     try:
-        for epoch in ((), *case.epochs):
+        for number, epoch in enumerate(((), *case.epochs)):
             for op in epoch:
                 contents.take(op)
             oracle.load(contents)
             views = {d.name: oracle.rows(f"SELECT * FROM {d.name}") for d in _materialized(case)}
-            found.append(_Expected(oracle.rows(case.sql.duck), views))
+            rows = oracle.rows(case.sql.duck)
+            found.append(
+                _Expected(rows, views, oracle.batch_rows(case.sql.duck) if number == len(case.epochs) else rows)
+            )
             if max(len(rows) for rows in (found[-1].query, *views.values())) > MOST_ROWS:
                 raise Skipped("too many rows")
     except duckdb.Error as error:
@@ -86,10 +84,10 @@ class _Run:
         if self._keyed:
             self._claims = self.engine.claims(self._case.sql.ours, below=True)
 
-    def check(self, epoch: int, expected: _Expected, *, ad_hoc: bool = False) -> None:
+    def check(self, epoch: int, expected: _Expected) -> None:
         """Compare everything that is kept."""
         columns = self._case.query.columns
-        self._compare(epoch, "the view", self.engine.view_rows(VIEW), expected.query, [c.kind for c in columns])
+        self._view(epoch, VIEW, expected.query, self._case.query)
         if self._claims is not None:
             for table in self._claims.tables:
                 what = f"the table by key {', '.join(table.primary_key)}"
@@ -98,16 +96,27 @@ class _Run:
             if wrong is not None:
                 raise Broken(f"{self._label}: after epoch {epoch} {wrong}")
         for definition in _materialized(self._case):
-            kinds = [c.kind for c in definition.query.columns]
-            self._compare(
-                epoch, definition.name, self.engine.view_rows(definition.name), expected.views[definition.name], kinds
-            )
-        if ad_hoc:
+            self._view(epoch, definition.name, expected.views[definition.name], definition.query)
+
+    def ask(self, epoch: int, expected: _Expected, *, batch: bool) -> None:
+        """Compare the answer to the query now."""
+        kinds = [c.kind for c in self._case.query.columns]
+        if batch:
+            answer = self.engine.batch_rows(self._case.sql.ours, 1 + epoch % 3)
+            self._compare(epoch, "the query in batch mode", answer, expected.batch, kinds)
+        else:
             answer = self.engine.query_rows(self._case.sql.ours)
-            self._compare(epoch, "the query asked now", answer, expected.query, [c.kind for c in columns])
+            self._compare(epoch, "the query asked now", answer, expected.query, kinds)
+
+    def _view(self, epoch: int, name: str, expected: list[Row], query: Query) -> None:
+        rows = self.engine.view_rows(name)
+        self._compare(epoch, name, rows, expected, [c.kind for c in query.columns])
+        wrong = null_where_none_may_be(self.engine.schema(name), rows)
+        if wrong is not None:
+            raise Broken(f"{self._label}: after epoch {epoch} {name}: {wrong}")
 
     def _compare(self, epoch: int, what: str, ours: list[Row], theirs: list[Row], kinds: list[Kind]) -> None:
-        found = difference(ours, theirs, [k is Kind.APPROX for k in kinds])
+        found = differing(ours, theirs, kinds)
         if found is not None:
             raise Broken(f"{self._label}: after epoch {epoch} {what} differs:\n{found}")
 
@@ -138,29 +147,47 @@ def _differ(case: Case, ones: list[_Expected], others: list[_Expected]) -> bool:
     for one, other in zip(ones, others, strict=True):
         pairs = [(case.query, one.query, other.query)]
         pairs += [(definitions[n], one.views[n], other.views[n]) for n in definitions]
-        if any(difference(a, b, [c.kind is Kind.APPROX for c in query.columns]) for query, a, b in pairs):
+        if any(differing(a, b, [c.kind for c in query.columns], duck=True) for query, a, b in pairs):
             return True
     return False
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How a case is run. `steps`: the changes of each epoch; None is one change an epoch. `late`: the view is made when
+    the tables are full. `keyed`: what is claimed of keys is kept, too. `asked`: the query is asked at the end, in batch
+    mode after one change an epoch."""
+
+    label: str
+    steps: list[list[Change]] | None
+    disabled: tuple[str, ...] = ()
+    life: Life = LIVES[0]
+    late: bool = False
+    keyed: bool = False
+    asked: bool = False
+
+
 def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
     epochs = concrete(case)
-    runs = (
-        ("as written", [[c for op in epoch for c in op] for epoch in epochs], (), False, True),
-        ("all in one epoch", [[c for epoch in epochs for op in epoch for c in op]], case.disabled, case.late, False),
-        ("one change an epoch", None, case.disabled, False, bool(case.disabled)),
+    together = [c for epoch in epochs for op in epoch for c in op]
+    ways = (
+        _Way("as written", [[c for op in epoch for c in op] for epoch in epochs], keyed=True, asked=True),
+        _Way("all in one epoch", [together], case.disabled, case.life, late=case.late),
+        _Way(
+            "one change an epoch", None, case.disabled, case.life, keyed=bool(case.disabled) and case.late, asked=True
+        ),
     )
-    for label, steps, disabled, late, keyed in runs:
-        if only is not None and only != label:
+    for way in ways:
+        if only is not None and only != way.label:
             continue
-        life = case.life if steps is None else LIVES[0]
-        if life.label != LIVES[0].label:
-            label += f" with {life.label}"
-        if disabled:
-            label += f" without rules {', '.join(disabled)}"
+        steps, late, label = way.steps, way.late, way.label
+        if way.life.label != LIVES[0].label:
+            label += f" with {way.life.label}"
+        if way.disabled:
+            label += f" without rules {', '.join(way.disabled)}"
         run: _Run | None = None
         try:
-            run = _Run(case, label, disabled, life, keyed=keyed)
+            run = _Run(case, label, way.disabled, way.life, keyed=way.keyed)
             if not late:
                 run.begin()
                 run.check(0, expected[0])
@@ -175,10 +202,13 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
                     run.engine.take(step)
                     if late:
                         run.begin()
-                    last = number == len(steps)
-                    run.check(number, expected[number if len(steps) == len(epochs) else -1], ad_hoc=last)
+                    run.check(number, expected[number if len(steps) == len(epochs) else -1])
+            if way.asked:
+                run.ask(len(epochs), expected[-1], batch=steps is None)
         except InternalError as error:
             raise Broken(f"{label}: {error}\n{error.hint or ''}") from error
+        except UnsupportedError as error:
+            raise Refused(f"refused: {error}") from error
         except SqlEngineError as error:
             if any(r in str(error) for r in REFUSALS):
                 raise Skipped(f"refused: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ import pyarrow.compute as pc
 
 from connectors.memory import MemoryTable
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch, ChangelogMode
+from runtime.core.schema import Schema
 from sqlengine import TableEnvironment
 from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.verify.rows import rows_of
-from tests.oracle.differences import WRONG_OPTIMIZERS
+from tests.oracle import large_decimals
+from tests.oracle.differences import WRONG_OPTIMIZERS, in_batch_mode
 from tests.oracle.generate_cases import Definition
 from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Change, Contents, Row, Table
@@ -25,42 +28,83 @@ from tests.oracle.key_claims import KeyClaims
 
 __all__ = ["Engine", "Oracle"]
 
+_SECONDS = 30.0
+
 
 class Oracle:
-    """DuckDB over the contents of a case's tables. One connection serves all cases.
+    """DuckDB over the contents of a case's tables. One connection serves all cases, each in a schema of its own.
 
-    `plain`: it runs queries as they are written, without its optimizer.
+    Materialized views are tables that are filled when the contents change. `plain`: it runs queries as they are written,
+    without its optimizer.
     """
 
     _connection: duckdb.DuckDBPyConnection | None = None
+    _schemas = 0
 
     def __init__(self, tables: Sequence[Table], definitions: Sequence[Definition], *, plain: bool = False) -> None:
         if Oracle._connection is None:
             Oracle._connection = duckdb.connect(config={"threads": 1, "disabled_optimizers": WRONG_OPTIMIZERS})
+            large_decimals.register(Oracle._connection)
+        Oracle._schemas += 1
+        self._schema = f"case{Oracle._schemas}"
         self._sql = Oracle._connection.cursor()
+        self._sql.execute(f"CREATE SCHEMA {self._schema}; USE {self._schema}")
         self._plain = plain
         if plain:
             self._sql.execute("PRAGMA disable_optimizer")
         self._tables = tables
-        self._views = {d.name: d.query.sql.duck for d in definitions}
+        self._views = definitions
+        self._fresh = False
 
     def load(self, contents: Contents) -> None:
         """Take over the contents."""
-        for table, rows in zip(self._tables, contents.rows, strict=True):
-            loaded = pa.Table.from_batches([table.batch(rows)])
+        pairs = zip(self._tables, contents.rows, strict=True)
+        self.load_arrow([pa.Table.from_batches([table.batch(rows)]) for table, rows in pairs])
+
+    def load_arrow(self, tables: Sequence[pa.Table]) -> None:
+        """Take over the contents, a table each; they may have more columns than ours."""
+        for table, loaded in zip(self._tables, tables, strict=True):
             self._sql.register("loaded", loaded)
             self._sql.execute(f"CREATE OR REPLACE TABLE {table.name} AS SELECT * FROM loaded")
             self._sql.unregister("loaded")
+        self._fresh = False
+
+    def execute(self, statements: str) -> None:
+        """Carry out statements that change the tables."""
+        self._sql.execute(statements)
+        self._fresh = False
 
     def rows(self, query: str) -> list[Row]:
         """The answer. Raises duckdb.Error for what DuckDB cannot do."""
-        for name, text in self._views.items():
-            self._sql.execute(f"CREATE OR REPLACE VIEW {name} AS {text}")
-        return self._sql.execute(query).fetchall()
+        if not self._fresh:
+            for view in self._views:
+                what = "TABLE" if view.how == "MATERIALIZED VIEW" else "VIEW"
+                self._sql.execute(f"CREATE OR REPLACE {what} {view.name} AS {view.query.sql.duck}")
+            self._fresh = True
+        return self._answer(query)
+
+    def batch_rows(self, query: str) -> list[Row]:
+        """The answer in batch mode, over materialized views as streams have filled them."""
+        plain = [view for view in self._views if view.how == "VIEW"]
+        texts = [query, *(view.query.sql.duck for view in plain)]
+        if all(in_batch_mode(t) == t for t in texts):
+            return self.rows(query)
+        for view in plain:
+            self._sql.execute(f"CREATE OR REPLACE VIEW {view.name} AS {in_batch_mode(view.query.sql.duck)}")
+        self._fresh = False
+        return self._answer(in_batch_mode(query))
+
+    def _answer(self, query: str) -> list[Row]:
+        """Raises duckdb.Error, too, when it takes very long: some joins have no end."""
+        limit = threading.Timer(_SECONDS, self._sql.interrupt)
+        limit.start()
+        try:
+            return self._sql.execute(query).fetchall()
+        finally:
+            limit.cancel()
 
     def close(self) -> None:
-        for name in reversed(self._views):
-            self._sql.execute(f"DROP VIEW IF EXISTS {name}")
+        self._sql.execute(f"USE main; DROP SCHEMA {self._schema} CASCADE")
         if self._plain:
             self._sql.execute("PRAGMA enable_optimizer")
         self._sql.close()
@@ -134,6 +178,24 @@ class Engine:
     def query_rows(self, query: str) -> list[Row]:
         """The answer to a query now."""
         return rows_of(self.environment.execute_sql(query).to_arrow())
+
+    def batch_rows(self, query: str, rows_an_epoch: int) -> list[Row]:
+        """The answer in batch mode, however many epochs that takes. Raises AssertionError when a change is not +I."""
+        t_env = self.environment
+        t_env.execute_sql("SET 'execution.runtime-mode' = 'batch'")
+        self.session.job_options["sqlengine.epoch.max-rows"] = str(rows_an_epoch)
+        try:
+            changes = list(t_env.execute_sql(query).changes())
+        finally:
+            del self.session.job_options["sqlengine.epoch.max-rows"]
+            t_env.execute_sql("SET 'execution.runtime-mode' = 'streaming'")
+        if any((c.kinds_or_inserts() != INSERT).any() for c in changes):
+            raise AssertionError("in batch mode there are changes other than +I")
+        return [row for c in changes for row in rows_of(pa.Table.from_batches([c.rows]))]
+
+    def schema(self, name: str) -> Schema:
+        """Names and types of a table or materialized view in memory."""
+        return self.memory(name).schema
 
     def close(self) -> None:
         self.environment.close()

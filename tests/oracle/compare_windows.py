@@ -6,7 +6,7 @@ window is closed. Beside it stand the keys that the planner claims of the query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import duckdb
 
@@ -14,13 +14,14 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import InternalError, SqlEngineError
 from runtime.plan.nodes import SourceExec
 from sqlengine.verify.rows import difference
-from tests.oracle.compare_case import Broken, Skipped
 from tests.oracle.compare_engines import Engine, Oracle
+from tests.oracle.generate_late import LateCase, arrivals, with_times
 from tests.oracle.generate_lives import LIVES, Life
 from tests.oracle.generate_tables import Contents, Row
 from tests.oracle.generate_windows import WindowCase, sentinel
+from tests.oracle.outcomes import Broken, Skipped
 
-__all__ = ["check_window_case", "feed", "named"]
+__all__ = ["check_late_case", "check_window_case", "feed", "named"]
 
 
 class _Cut:
@@ -39,14 +40,14 @@ class _Cut:
         return found if epoch % 3 and any(found) else [max(1, n) for n in found]
 
 
-def _engine(case: WindowCase, life: Life = LIVES[0]) -> Engine:
+def _engine(case: WindowCase | LateCase, life: Life = LIVES[0]) -> Engine:
     engine = Engine((), (), life=life)
     for statement in case.ddl():
         engine.environment.execute_sql(statement)
     return engine
 
 
-def feed(engine: Engine, case: WindowCase, number: int, rows: Sequence[Row]) -> None:
+def feed(engine: Engine, case: WindowCase | LateCase, number: int, rows: Sequence[Row]) -> None:
     if rows:
         memory = engine.memory(case.tables[number].name)
         memory.apply(ChangelogBatch(case.tables[number].batch(list(rows))))
@@ -94,7 +95,7 @@ def _live(case: WindowCase) -> list[Row]:
         engine.close()
 
 
-def named(case: WindowCase) -> str:
+def named(case: WindowCase | LateCase) -> str:
     """The query with a name for each column, as a view wants them."""
     names = ", ".join(f"c{i}" for i in range(case.columns))
     head, body = ("", case.sql.ours)
@@ -126,9 +127,45 @@ def check_window_case(case: WindowCase) -> None:
         ("cut at random", lambda: _bounded(case, _Cut(case.cuts))),
         (f"a view, {case.life.label}", lambda: _live(case)),
     )
+    _compare(runs, expected, case.columns)
+
+
+def check_late_case(case: LateCase) -> None:
+    """A view fed in fixed epochs, of rows of which some are late. Raises Broken where its rows differ, or the number of
+    rows that were rejected."""
+    oracle = Oracle(case.tables, ())
+    try:
+        oracle.load_arrow(with_times(case))
+        expected = oracle.rows(case.sql.duck)
+        lost = oracle.rows(case.lost)[0][0] if case.lost else None
+    finally:
+        oracle.close()
+
+    def run() -> list[Row]:
+        engine = _engine(case, case.life)
+        try:
+            engine.create_view("fuzzed", named(case))
+            for number, rows in arrivals(case):
+                feed(engine, case, number, rows)
+            for number in range(len(case.rows)):
+                feed(engine, case, number, [sentinel(number)])
+            for view in engine.session.views.jobs():
+                if view.failure is not None:
+                    raise view.failure
+            if lost not in (None, engine.session.rejected.total):
+                raise Broken(f"{engine.session.rejected.total} rows were late, not {lost}")
+            far = {sentinel(number)[0] for number in range(len(case.rows))}
+            return [row for row in engine.view_rows("fuzzed") if not far & set(row)]
+        finally:
+            engine.close()
+
+    _compare([(f"a view, {case.life.label}", run)], expected, case.columns)
+
+
+def _compare(runs: Iterable[tuple[str, Callable[[], list[Row]]]], expected: list[Row], columns: int) -> None:
     for label, run in runs:
         try:
-            found = difference(run(), expected, [False] * case.columns)
+            found = difference(run(), expected, [False] * columns)
         except InternalError as error:
             raise Broken(f"{label}: {error}\n{error.hint or ''}") from error
         except SqlEngineError as error:

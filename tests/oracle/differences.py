@@ -9,7 +9,16 @@ pair of texts.
 | `SUM(INT)`, `SUM(BIGINT)` | the type of the argument | HUGEINT | compared by value |
 | aggregate of no rows without GROUP BY, no scalar subquery | no row: a group ends with its last one | one row | `HAVING
 COUNT(*) > 0` |
+| the same in batch mode | one row | one row | no difference |
 | the same as a scalar subquery | one row | one row | no difference |
+| a DECIMAL of more than 38 digits (`+ - * /`, ROUND, CAST, SUM, AVG) | NULL | an error | `large_decimals` |
+| `DECIMAL(38, s)` `*` and `/`, and `+` of large s | rounded half up to the scale that is left | an error, or DOUBLE | the same |
+| `COLLECT`, `JSON_ARRAYAGG` of no values | empty | NULL | `coalesce(.., [])` |
+| order of the values of `LISTAGG`, `ARRAY_AGG`, `JSON_ARRAYAGG` | of arrival | any | compared as bags, or sorted |
+| `CHAR(n)` | padded with blanks | VARCHAR | `rpad` |
+| `EXTRACT(DOW ..)` | 1 is Sunday | 0 is Sunday | `+ 1` |
+| `SELECT *` over joins with USING | the common columns of the last join first | those of the first join first | columns listed |
+| rows of time that the watermark of the epoch before has closed | late, rejected | there | `WHERE` on that watermark |
 | the grouping set `()` over no rows | no row | one row | `HAVING COUNT(*) > 0` |
 | NULLs in ORDER BY | the smallest values: first in ASC, last in DESC | always last | written out for DuckDB |
 | `GREATEST`, `LEAST` with a NULL | NULL | the NULL is left out | a CASE around it |
@@ -31,6 +40,7 @@ __all__ = [
     "average_of_integers",
     "date_plus_days",
     "group_of_all",
+    "in_batch_mode",
     "integer_division",
     "order_item",
     "poisoned",
@@ -57,11 +67,23 @@ def average_of_integers(distinct: str, x: Text, rest: Text) -> Text:
     return Text(f"AVG({distinct}{x.ours}){rest.ours}", f"({total} // {count})")
 
 
-def group_of_all(condition: Text | None) -> Text:
-    """The HAVING clause of an aggregate that may have a group of all rows; that group exists while it has rows."""
+_HAS_ROWS = "COUNT(*) > 0 /* not in batch mode */"
+
+
+def group_of_all(condition: Text | None, *, sets: bool = False) -> Text:
+    """The HAVING clause of an aggregate that may have a group of all rows; that group exists while it has rows.
+
+    `sets`: it is one of several grouping sets, which is so in batch mode, too.
+    """
+    exists = "COUNT(*) > 0" if sets else _HAS_ROWS
     if condition is None:
-        return Text("", " HAVING COUNT(*) > 0")
-    return Text(f" HAVING {condition.ours}", f" HAVING ({condition.duck}) AND COUNT(*) > 0")
+        return Text("", f" HAVING {exists}")
+    return Text(f" HAVING {condition.ours}", f" HAVING ({condition.duck}) AND {exists}")
+
+
+def in_batch_mode(duck: str) -> str:
+    """A query of DuckDB's that means what it means here in batch mode."""
+    return duck.replace(_HAS_ROWS, "TRUE")
 
 
 def order_item(key: Text, descending: bool, nulls: str | None) -> Text:

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import argparse
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
-from tests.oracle.compare_case import Broken, Skipped, check_case
-from tests.oracle.compare_windows import check_window_case
+from tests.oracle.compare_case import check_case
+from tests.oracle.compare_dml import check_dml_case
+from tests.oracle.compare_windows import check_late_case, check_window_case
 from tests.oracle.fuzz_report import write_slt
 from tests.oracle.generate_cases import Case, draw_case
 from tests.oracle.generate_choices import Choices
-from tests.oracle.generate_lives import LIVES
+from tests.oracle.generate_dml import DmlCase, draw_dml_case
+from tests.oracle.generate_late import LATE_TEMPLATES, LateCase, draw_late_case
 from tests.oracle.generate_queries import FAMILIES
 from tests.oracle.generate_windows import TEMPLATES, WindowCase, draw_window_case
+from tests.oracle.outcomes import Broken, Skipped, nature
+from tests.oracle.smaller_cases import smaller
 
 LABELS = ("as written", "all in one epoch", "one change an epoch")
 
@@ -50,20 +52,32 @@ class ListedChoices(Choices):
         return low + found
 
 
-def draw(choose: Choices, family: str) -> Case | WindowCase:
+AnyCase = Case | WindowCase | LateCase | DmlCase
+
+
+def draw(choose: Choices, family: str) -> AnyCase:
     """A case of a family, or of a template for event time."""
+    if family == "dml":
+        return draw_dml_case(choose)
+    if family in LATE_TEMPLATES:
+        return draw_late_case(choose, family)
     return draw_window_case(choose, family) if family in TEMPLATES else draw_case(choose, family)
 
 
-def check(case: Case | WindowCase, only: str | None = None) -> None:
-    """The law for either kind of case."""
-    if isinstance(case, WindowCase):
-        check_window_case(case)
-    else:
-        check_case(case, only)
+def check(case: AnyCase, only: str | None = None) -> None:
+    """The law for any kind of case."""
+    match case:
+        case WindowCase():
+            check_window_case(case)
+        case LateCase():
+            check_late_case(case)
+        case DmlCase():
+            check_dml_case(case)
+        case _:
+            check_case(case, only)
 
 
-def problem(case: Case | WindowCase, only: str | None = None) -> str | None:
+def problem(case: AnyCase, only: str | None = None) -> str | None:
     """What is broken, None when nothing is."""
     try:
         check(case, only)
@@ -74,19 +88,16 @@ def problem(case: Case | WindowCase, only: str | None = None) -> str | None:
     return None
 
 
-def nature(why: str) -> str:
-    """The kind of a failure, so that a smaller case fails for the same reason."""
-    first = re.sub(r" (with|without rules) [^:]*", " ", why.splitlines()[0])
-    return re.sub(r"c?\d+|\"[^\"]*\"|'[^']*'|\[.*", "#", first)[:100]
-
-
-def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[Case | WindowCase, str]:
+def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[AnyCase, str]:
     """The smallest failing case found in some seconds: first fewer and lower draws, then fewer changes and rules."""
-    deadline = time.monotonic() + seconds
     best = list(numbers)
+    if not seconds:
+        case = draw(ListedChoices(best, None), family)
+        return case, problem(case) or "the failure does not repeat"
+    deadline = time.monotonic() + seconds
     label = next((name for name in LABELS if kind.startswith(name)), None)
 
-    def fails(case: Case | WindowCase) -> bool:
+    def fails(case: AnyCase) -> bool:
         why = problem(case, label)
         return why is not None and nature(why) == kind
 
@@ -110,35 +121,16 @@ def shrink(family: str, numbers: list[int], seconds: float, kind: str) -> tuple[
     while moved and time.monotonic() < deadline:
         moved = _pass(lambda: best, attempt, deadline)
     case = draw(ListedChoices(best, None), family)
-    if isinstance(case, Case):
-        case = _fewer(case, fails)
+    case = _fewer(case, fails)
     return case, problem(case, label) or "the failure does not repeat"
 
 
-def _fewer(case: Case, fails: Callable[[Case], bool]) -> Case:
-    """Leave out changes, epochs, definitions and disabled rules one by one."""
+def _fewer(case: AnyCase, fails: Callable[[AnyCase], bool]) -> AnyCase:
+    """Leave out parts one by one."""
     moved = True
     while moved:
         moved = False
-        smaller = [
-            replace(case, disabled=case.disabled[:i] + case.disabled[i + 1 :]) for i in range(len(case.disabled))
-        ]
-        smaller += [replace(case, life=life) for life in LIVES[: LIVES.index(case.life)]]
-        smaller += [
-            replace(case, definitions=case.definitions[:i] + case.definitions[i + 1 :])
-            for i in range(len(case.definitions))
-        ]
-        smaller += [replace(case, epochs=case.epochs[:i] + case.epochs[i + 1 :]) for i in range(len(case.epochs))]
-        smaller += [
-            replace(case, epochs=(*case.epochs[:i], case.epochs[i] + case.epochs[i + 1], *case.epochs[i + 2 :]))
-            for i in range(len(case.epochs) - 1)
-        ]
-        for i, epoch in enumerate(case.epochs):
-            smaller += [
-                replace(case, epochs=(*case.epochs[:i], epoch[:j] + epoch[j + 1 :], *case.epochs[i + 1 :]))
-                for j in range(len(epoch))
-            ]
-        for candidate in smaller:
+        for candidate in smaller(case):
             if fails(candidate):
                 case, moved = candidate, True
                 break
@@ -192,7 +184,7 @@ def hunt(families: list[str], seconds: float, seed: int, shrinking: float) -> Co
             met[kind] += 1
             if met[kind] == 1:
                 small, reason = shrink(family, choose.taken, shrinking, kind)
-                where = write_slt(small, reason) if isinstance(small, Case) else small
+                where = write_slt(small, reason) if isinstance(small, Case | DmlCase) else small
                 print(f"=== {family} seed {seed}/{number - 1}\n{where}\n{reason[:1500]}\n{small.sql.ours}", flush=True)
     return met
 
@@ -209,7 +201,7 @@ def main() -> None:
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
     for kind, times in hunt(
-        arguments.families or list(TEMPLATES if arguments.windows else FAMILIES),
+        arguments.families or ([*TEMPLATES, *LATE_TEMPLATES] if arguments.windows else [*FAMILIES, "dml"]),
         arguments.seconds,
         seed,
         arguments.shrink,

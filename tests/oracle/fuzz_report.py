@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 from tests.oracle.compare_case import concrete
+from tests.oracle.compare_dml import Sides
 from tests.oracle.compare_engines import Oracle, Row
 from tests.oracle.generate_cases import Case
-from tests.oracle.generate_tables import Change, Contents, Table, literal
+from tests.oracle.generate_dml import DmlCase
+from tests.oracle.generate_tables import Change, Contents, Table
 from tests.oracle.generate_text import Kind, Query
+from tests.oracle.generate_values import literal
 
-__all__ = ["as_slt", "write_slt"]
+__all__ = ["as_slt", "dml_as_slt", "write_slt"]
 
 
 def as_slt(case: Case, why: str) -> str:
@@ -43,10 +46,38 @@ def as_slt(case: Case, why: str) -> str:
     return "\n".join(lines)
 
 
-def write_slt(case: Case, why: str) -> Path:
+def dml_as_slt(case: DmlCase, why: str) -> str:
+    """The case as a `.slt` file: the statements, then DuckDB's answers."""
+    lines = ["# " + line for line in why.strip().splitlines()] + ["", "statement ok"]
+    lines += [t.ddl() + ";" for t in case.tables]
+    lines += [f"CREATE {d.how} {d.name} AS {d.query.sql.ours};" for d in case.definitions]
+    sides = Sides(case)
+    try:
+        for step in case.steps:
+            lines += ["", "statement ok"] + ["BEGIN EPOCH;"] * bool(step.end)
+            sides.oracle.execute("BEGIN TRANSACTION")
+            for part in step.parts:
+                if isinstance(part, Query):
+                    answer = _cells(sides.oracle.rows(part.sql.duck), part)
+                    lines += ["", "query", part.sql.ours, "----", *answer, "", "statement ok"]
+                else:
+                    sides.oracle.execute(part.duck)
+                    lines += [f"# DuckDB: {part.duck}", part.ours + ";"]
+            sides.oracle.execute("ROLLBACK" if step.end == "ROLLBACK EPOCH" else "COMMIT")
+            lines += [f"{step.end};"] * bool(step.end) + [""]
+            for name, columns in sides.kept():
+                read = f"SELECT * FROM {name}"
+                answer = _cells(sides.oracle.rows(read), Query(case.sql, columns))
+                lines += ["query", read, "----", *answer, ""]
+    finally:
+        sides.close()
+    return "\n".join(lines)
+
+
+def write_slt(case: Case | DmlCase, why: str) -> Path:
     """The file, written to a fresh folder; gives its path."""
     path = Path(tempfile.mkdtemp(prefix="fuzz-")) / "case.slt"
-    path.write_text(as_slt(case, why), encoding="utf-8")
+    path.write_text(dml_as_slt(case, why) if isinstance(case, DmlCase) else as_slt(case, why), encoding="utf-8")
     return path
 
 
@@ -70,12 +101,14 @@ def _statements(case: Case, changes: list[Change], live: list[Counter[Row]]) -> 
 def _is(table: Table, row: Row) -> str:
     columns = table.columns[: table.key] if table.key else table.columns
     return " AND ".join(
-        f"{c.name} IS NOT DISTINCT FROM {literal(v, c.kind)}" for c, v in zip(columns, row, strict=False)
+        f"{c.name} IS NOT DISTINCT FROM {literal(v, c.kind).ours}" for c, v in zip(columns, row, strict=False)
     )
 
 
 def _insert(table: Table, rows: list[Row]) -> str:
-    values = (f"({', '.join(literal(v, c.kind) for c, v in zip(table.columns, row, strict=True))})" for row in rows)
+    values = (
+        f"({', '.join(literal(v, c.kind).ours for c, v in zip(table.columns, row, strict=True))})" for row in rows
+    )
     return f"INSERT INTO {table.name} VALUES {', '.join(values)};"
 
 

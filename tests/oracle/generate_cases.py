@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -17,6 +19,10 @@ __all__ = ["Case", "Definition", "RULES", "cases", "draw_case"]
 
 RULES: tuple[str, ...] = tuple(sorted({r.name for s in STAGES for r in s.rules if not r.essential}))
 """The rules that can be switched off."""
+
+_RELATION = re.compile(r"(\w+) AS r\d")
+_MOST_READ = 10
+"""Views over views multiply what they read, and what has no equality multiplies rows."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,16 @@ class Case:
         return self.query.sql
 
 
+def _reads(query: str, definitions: Sequence[Definition]) -> int:
+    """How many base tables a query reads, those below views as often as the views are read."""
+    below = {d.name: d.query.sql.ours for d in definitions}
+
+    def of(text: str) -> int:
+        return sum(of(below[name]) if name in below else 1 for name in _RELATION.findall(text))
+
+    return of(query)
+
+
 @st.composite
 def cases(draw: Draw, family: str) -> Case:
     """Cases whose outermost query is of a family."""
@@ -57,13 +73,16 @@ def draw_case(choose: Choices, family: str) -> Case:
     tables = draw_tables(choose)
     queries = Queries(choose, [(t.name, t.columns) for t in tables])
     definitions = []
-    if choose.chance(20):
-        for _ in range(choose.count(1, 2)):
-            how = choose.pick(("VIEW", "MATERIALIZED VIEW"))
-            name = choose.name("v")
-            query = queries.query(1)
-            definitions.append(Definition(how, name, query))
-            queries.sources.append((name, query.columns))
+    for _ in range(choose.weighted([(75, 0), (8, 1), (5, 2), (2, 3), (2, 4), (8, 5)])):
+        how = choose.pick(("VIEW", "MATERIALIZED VIEW"))
+        name = choose.name("v")
+        query = queries.query(choose.weighted([(3, 0), (2, 1)]))
+        if _reads(query.sql.ours, definitions) > _MOST_READ:
+            break
+        definitions.append(Definition(how, name, query))
+        queries.sources.append((name, query.columns))
+        # Each reads the one before it, often.
+        queries.favourite = (name, query.columns)
     depth = choose.weighted([(3, 1), (3, 0), (2, 2), (1, 3)])
     with_text = None
     if choose.chance(12):
@@ -74,8 +93,8 @@ def draw_case(choose: Choices, family: str) -> Case:
     query = queries.query(depth, family=family)
     if with_text is not None:
         query = Query(text("{}{}", with_text, query.sql), query.columns, query.single)
-    relations = query.sql.ours.count(" AS r") + sum(d.query.sql.ours.count(" AS r") for d in definitions)
-    epochs = draw_epochs(choose, tables, large=relations <= 2)
+    number = _reads(query.sql.ours, definitions)
+    epochs = draw_epochs(choose, tables, large=number <= 2, small=number > _MOST_READ)
     disabled = choose.some(RULES, 0, len(RULES)) if choose.chance(60) else []
     late = choose.chance(25)
     steps = tuple(tuple(e) for e in epochs)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
-from runtime.expr.library import builtin_functions
+from tests.oracle import large_decimals
 from tests.oracle.differences import date_plus_days, integer_division, poisoned
 from tests.oracle.generate_choices import Choices
-from tests.oracle.generate_tables import DOMAINS, draw_value, literal
-from tests.oracle.generate_text import ORDERED, Expr, Kind, Text, joined, same, text
+from tests.oracle.generate_functions import FUNCTIONS
+from tests.oracle.generate_text import DRAWN, EXACT, NUMBERS, ORDERED, Expr, Kind, Text, joined, same, text
+from tests.oracle.generate_values import draw_value, literal
 
-__all__ = ["EXACT", "Expressions"]
+__all__ = ["Expressions"]
 
-EXACT: tuple[Kind, ...] = tuple(k for k in Kind if k is not Kind.APPROX)
 _PATTERNS = ("a%", "%b", "_", "%a%b%", "", "A\\_b")
 _COMPARISONS = ("=", "<=", ">=", "<>", "<", ">", "<=", ">=", "<>")
-_FUNCTIONS = builtin_functions()
-_DUCK_TYPES = (("STRING", "VARCHAR"), ("TIMESTAMP(3)", "TIMESTAMP"), ("BYTES", "BLOB"), ("TIME(0)", "TIME"))
-
 Subquery = Callable[[Sequence[Expr]], Text]
-
-
-def _declared(name: str) -> bool:
-    return _FUNCTIONS.find(name) is not None
 
 
 class Expressions:
@@ -54,11 +48,11 @@ class Expressions:
 
     def any(self, depth: int = 2, *, approx: bool = False) -> Expr:
         """A value of any kind; often just a column."""
-        usable = [c for c in self.columns if approx or c.kind is not Kind.APPROX]
-        if usable and self._choose.chance(60):
+        usable = [c for c in self.columns if approx or c.kind.exact]
+        if usable and self._choose.chance(45):
             return self._choose.pick(usable)
-        kinds = list(dict.fromkeys(c.kind for c in self.columns if c.kind is not Kind.APPROX)) or [Kind.INT]
-        kind = self._choose.pick(kinds)
+        kinds = list(dict.fromkeys(c.kind for c in self.columns if c.kind.exact)) or [Kind.INT]
+        kind = self._choose.pick(DRAWN) if self._choose.chance(15) else self._choose.pick(kinds)
         return Expr(self.value(kind, depth), kind)
 
     def column(self, kinds: Sequence[Kind] = EXACT) -> Expr | None:
@@ -70,13 +64,24 @@ class Expressions:
         """An expression of a kind."""
         choose = self._choose
         column = self.column((kind,))
-        if column is not None and choose.weighted([(6, True), (4, False)]):
+        if column is not None and choose.weighted([(1, True), (1, False)]):
             return column.sql
         if depth <= 0:
             return column.sql if column is not None and choose.chance(60) else self.constant(kind)
         if self._scalar is not None and choose.chance(8):
             return self._scalar(self.columns, kind)
-        shape = choose.weighted([(2, "constant"), (4, "own"), (2, "case"), (1, "coalesce"), (1, "nullif")])
+        shape = choose.weighted(
+            [
+                (2, "constant"),
+                (4, "own"),
+                (2, "case"),
+                (1, "coalesce"),
+                (1, "nullif"),
+                (1, "ifnull"),
+                (1, "if"),
+                (5, "of"),
+            ]
+        )
         match shape:
             case "constant":
                 return self.constant(kind)
@@ -84,17 +89,29 @@ class Expressions:
                 return self._case(kind, depth)
             case "coalesce":
                 return text("COALESCE({}, {})", self.value(kind, depth - 1), self.value(kind, depth - 1))
+            case "ifnull":
+                pair = self.value(kind, depth - 1), self.value(kind, 0)
+                return Text("IFNULL({}, {})".format(*(p.ours for p in pair)), text("COALESCE({}, {})", *pair).duck)
+            case "if":
+                parts = self.condition(depth - 1), self.value(kind, depth - 1), self.value(kind, 0)
+                return Text(text("IF({}, {}, {})", *parts).ours, text("CASE WHEN {} THEN {} ELSE {} END", *parts).duck)
             case "nullif":
                 return text("NULLIF({}, {})", self.value(kind, depth - 1), self.value(kind, 0))
+            case "of":
+                return self._of(kind, depth)
         return self._own(kind, depth)
 
+    def _of(self, kind: Kind, depth: int) -> Text:
+        """A function of values of other kinds, of columns in scope rather than of constants."""
+        here = {c.kind for c in self.columns}
+        usable = [f for f in FUNCTIONS.get(kind, ()) if here & set(f[0])]
+        if not usable:
+            return self.value(kind, 0)
+        kinds, make = self._choose.pick(usable)
+        return make(self._choose, *(self.value(k, depth - 1) for k in kinds))
+
     def constant(self, kind: Kind, *, null: bool = True) -> Text:
-        value = draw_value(self._choose, kind, null=null)
-        sql = literal(value, kind)
-        duck = sql
-        for ours, theirs in _DUCK_TYPES:
-            duck = duck.replace(f"AS {ours})", f"AS {theirs})")
-        return Text(sql, duck)
+        return literal(draw_value(self._choose, kind, null=null), kind)
 
     def _case(self, kind: Kind, depth: int) -> Text:
         choose = self._choose
@@ -135,19 +152,35 @@ class Expressions:
                     return text("({} + {})", one, one)
                 return self._two(kind, shape, one, depth)
             case Kind.STRING:
-                shapes = ["concat", "concat"] + [f for f in ("UPPER", "LOWER") if _declared(f)]
-                shape = choose.pick(shapes)
+                shape = choose.pick(("concat", "concat", "UPPER", "LOWER"))
                 if shape != "concat":
                     return text(shape + "({})", one)
-                return text("({} || {})", one, self.value(kind, depth - 1)) if _declared("||") else one
+                return text("({} || {})", one, self.value(kind, depth - 1))
+            case Kind.WIDE | Kind.FINE:
+                return self._large(kind, one, depth)
             case Kind.BOOLEAN:
                 return text("({})", self.condition(depth - 1))
             case Kind.DATE:
                 return date_plus_days(one, choose.count(1, 2))
-            case Kind.TIMESTAMP:
-                return text("({} + INTERVAL '{}' MINUTE)", one, str(choose.pick((30, 1))))
             case _:
-                return one
+                return self._of(kind, depth) if depth > 0 and any(c.kind is kind for c in self.columns) else one
+
+    def _large(self, kind: Kind, one: Text, depth: int) -> Text:
+        choose = self._choose
+        match choose.pick(("plus", "minus", "times", "divided", "rounded", "negate", "greatest")):
+            case "plus":
+                return large_decimals.plus(kind, one, self.value(kind, depth - 1))
+            case "minus":
+                return large_decimals.minus(kind, one, self.value(kind, depth - 1))
+            case "times":
+                return large_decimals.times(kind, one, self.value(kind, depth - 1))
+            case "divided":
+                return large_decimals.divided(kind, one, literal(Decimal(choose.pick((3, -7))), kind))
+            case "rounded":
+                return large_decimals.rounded(kind, one)
+            case "negate":
+                return text("(- {})", one)
+        return self._two(kind, "greatest", one, depth)
 
     def _integer(self, kind: Kind, one: Text, depth: int) -> Text:
         choose = self._choose
@@ -156,7 +189,7 @@ class Expressions:
             case "times":
                 return text("({} * {})", one, literal(choose.pick((2, -1, 0)), kind))
             case "divide":
-                return integer_division(one, same(literal(choose.pick((2, -2, 1)), kind)))
+                return integer_division(one, literal(choose.pick((2, -2, 1)), kind))
             case "modulo":
                 return text("({} % {})", one, literal(choose.pick((2, -2, 3)), kind))
             case "abs":
@@ -203,6 +236,9 @@ class Expressions:
     def _leaf(self, depth: int) -> Text:
         choose = self._choose
         column = self.column()
+        shown = [c for c in self.columns if not c.kind.exact]
+        if shown and (column is None or choose.chance(15)):
+            return text("({} IS {}NULL)", choose.pick(shown).sql, choose.pick(("", "NOT ")))
         if column is None:
             return same("TRUE")
         shape = choose.weighted([(5, "compare"), (2, "null"), (2, "in"), (1, "between"), (2, "distinct"), (1, "own")])
@@ -210,7 +246,7 @@ class Expressions:
         left = column.sql if choose.chance(75) else self.value(kind, depth)
         match shape:
             case "null":
-                return text("({} IS {}NULL)", left, choose.pick(("", "NOT ")))
+                return text("({} IS {}NULL)", left, choose.weighted([(1, ""), (2, "NOT ")]))
             case "in":
                 items = [self.constant(kind, null=choose.chance(25)) for _ in range(choose.count(1, 4))]
                 return text("({} {}IN ({}))", left, choose.pick(("", "NOT ")), joined(", ", items))
@@ -219,11 +255,13 @@ class Expressions:
                     "({} {}BETWEEN {} AND {})",
                     left,
                     choose.pick(("", "NOT ")),
-                    self.value(kind, 0),
-                    self.value(kind, 0),
+                    self._other(kind, left, 0),
+                    self._other(kind, left, 0),
                 )
             case "distinct":
-                return text("({} IS {}DISTINCT FROM {})", left, choose.pick(("", "NOT ")), self.value(kind, depth - 1))
+                return text(
+                    "({} IS {}DISTINCT FROM {})", left, choose.pick(("", "NOT ")), self._other(kind, left, depth)
+                )
             case "own" if kind is Kind.BOOLEAN:
                 return column.sql
             case "own" if kind is Kind.STRING:
@@ -235,12 +273,14 @@ class Expressions:
     def _comparison(self, kind: Kind, left: Text, depth: int) -> Text:
         choose = self._choose
         signs = _COMPARISONS if kind in ORDERED else ("=", "<>")
-        other = kind
         if kind.is_number and choose.chance(20):
-            found = self.column([k for k in EXACT if k.is_number])
+            found = self.column(NUMBERS)
             if found is not None:
                 return text("({} {} {})", left, choose.pick(signs), found.sql)
-        return text("({} {} {})", left, choose.pick(signs), self.value(other, depth - 1))
+        right = self._other(kind, left, depth)
+        return text("({} {} {})", left, choose.pick(signs), right)
 
-
-assert set(DOMAINS) == set(EXACT)
+    def _other(self, kind: Kind, left: Text, depth: int) -> Text:
+        """What a value is compared with: mostly not itself, which says little and mostly leaves nothing."""
+        right = self.value(kind, depth - 1)
+        return self.constant(kind, null=False) if right == left and self._choose.chance(90) else right

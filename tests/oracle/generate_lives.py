@@ -1,5 +1,5 @@
 """How the jobs of a case live: in one go, or with operators that are made anew from their saved state again and again, as
-several tasks, with few keys in memory. What they answer is the same."""
+several tasks, with few keys in memory, with output cut into small batches. What they answer is the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Life:
 
 _TASKS = {"parallelism.default": "3"}
 _ROCKSDB = {"state.backend.type": "rocksdb", "sqlengine.state.keys-in-memory": "2"}
+_ONE = {"sqlengine.batch.max-rows": "1"}
 
 LIVES: tuple[Life, ...] = (
     Life("in one go"),
@@ -29,9 +30,12 @@ LIVES: tuple[Life, ...] = (
     Life("three tasks", None, _TASKS),
     Life("three tasks, restarts", 2, _TASKS),
     Life("rocksdb, restarts", 3, _ROCKSDB),
+    Life("batches of a row", None, _ONE),
+    Life("batches of two rows, three tasks, restarts", 4, {**_TASKS, "sqlengine.batch.max-rows": "2"}),
+    Life("rocksdb, batches of a row, three tasks", None, {**_ROCKSDB, **_TASKS, **_ONE}),
 )
 
 
 def draw_life(choose: Choices) -> Life:
-    """Half of them in one go."""
-    return LIVES[choose.weighted([(8, 0), (4, 1), (1, 2), (2, 3), (1, 4)])]
+    """A third of them in one go."""
+    return LIVES[choose.weighted([(6, 0), (4, 1), (1, 2), (2, 3), (1, 4), (2, 5), (1, 6), (1, 7)])]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.oracle.differences import average_of_integers, group_of_all, order_item
-from tests.oracle.generate_expressions import EXACT, Expressions
+from tests.oracle.differences import group_of_all, order_item
+from tests.oracle.generate_aggregates import Aggregates
+from tests.oracle.generate_expressions import Expressions
 from tests.oracle.generate_relations import From, Relations
-from tests.oracle.generate_text import INTEGERS, ORDERED, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_text import DRAWN, SORTED, Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_using import draw_using
 
 __all__ = ["FAMILIES", "Queries"]
 
-FAMILIES = ("select", "join", "subquery", "aggregate", "grouping", "distinct", "set", "top", "over", "limit")
+FAMILIES = ("select", "join", "subquery", "aggregate", "grouping", "distinct", "set", "top", "over", "limit", "using")
 """What the outermost query of a case is; below it stands anything."""
 
 _ANY_FAMILY = (
@@ -23,8 +25,29 @@ _ANY_FAMILY = (
     (2, "top"),
     (1, "over"),
     (1, "limit"),
+    (1, "using"),
+)
+_SET_OPERATIONS = (
+    (3, "UNION ALL"),
+    (2, "UNION"),
+    (2, "EXCEPT"),
+    (1, "INTERSECT"),
+    (2, "EXCEPT ALL"),
+    (1, "INTERSECT ALL"),
 )
 _NOTHING = same("")
+_RANKS = (
+    "ROW_NUMBER",
+    "RANK",
+    "DENSE_RANK",
+    "LAG",
+    "LEAD",
+    "NTILE",
+    "PERCENT_RANK",
+    "CUME_DIST",
+    "FIRST_VALUE",
+    "LAST_VALUE",
+)
 
 
 class Queries(Relations):
@@ -46,13 +69,15 @@ class Queries(Relations):
             case "distinct":
                 return self.select(depth, distinct=True)
             case "set":
-                return self._set(depth, [self.choose.pick(EXACT) for _ in range(self.choose.count(1, 3))])
+                return self._set(depth, [self.choose.pick(DRAWN) for _ in range(self.choose.count(1, 3))])
             case "top":
                 return self.top(depth)
             case "over":
                 return self.over(depth)
             case "limit":
                 return self.limit(depth)
+            case "using":
+                return draw_using(self)
         return self.select(depth)
 
     # --- SELECT
@@ -82,14 +107,13 @@ class Queries(Relations):
             items = [Expr(scope.value(kind), kind) for kind in kinds]
         else:
             items = [scope.any(approx=not distinct) for _ in range(choose.count(1, 4))]
-        word = (
-            "SELECT DISTINCT"
-            if distinct or (choose.chance(4) and all(i.kind is not Kind.APPROX for i in items))
-            else "SELECT"
-        )
+            if scalar is not None and choose.chance(40):
+                found = self.shown(source.columns)
+                items += [found] if found.kind.exact or not distinct else []
+        word = "SELECT DISTINCT" if distinct or (choose.chance(4) and all(i.kind.exact for i in items)) else "SELECT"
         # An order below another query, or of a view, says nothing: the answer is the same bag of rows.
         order = _NOTHING
-        if kinds is None and items[0].kind is not Kind.APPROX and choose.chance(4):
+        if kinds is None and items[0].kind in SORTED and choose.chance(4):
             order = same(" ORDER BY c0")
         sql = text(f"{word} {{}} FROM {{}}{{}}{{}}", listed(items), source.sql, where, order)
         return Query(sql, columns_of(items), source.single)
@@ -124,7 +148,7 @@ class Queries(Relations):
                 keys.append(key)
         if not keys:
             return self.single_row(depth)
-        calls = [self._call(scope) for _ in range(choose.count(1, 3))]
+        calls = Aggregates(choose, scope).of_all()
         shown = keys if choose.chance(85) else keys[:1]
         having = _NOTHING
         if choose.chance(25):
@@ -139,10 +163,15 @@ class Queries(Relations):
 
     def single_row(self, depth: int) -> Query:
         choose = self.choose
+        pairs = self.pairs() if choose.chance(8) else None
+        if pairs is not None:
+            call = Aggregates(choose, Expressions(choose, pairs.columns)).json_object(*pairs.columns)
+            sql = text("SELECT {} FROM {}{}", listed([call]), pairs.sql, group_of_all(None))
+            return Query(sql, columns_of([call]), single=True)
         source = self.relation(max(depth, 0))
         where = self._where_clause(source, max(depth, 0))
         scope = Expressions(choose, source.columns)
-        calls = [self._call(scope) for _ in range(choose.count(1, 3))]
+        calls = Aggregates(choose, scope).of_all()
         condition = Expressions(choose, calls).condition(1) if choose.chance(15) else None
         return Query(
             text("SELECT {} FROM {}{}{}", listed(calls), source.sql, where, group_of_all(condition)),
@@ -154,18 +183,22 @@ class Queries(Relations):
         choose = self.choose
         source = self.from_clause(depth)
         where = self._where_clause(source, depth)
-        usable = list(dict.fromkeys(c for c in source.columns if c.kind is not Kind.APPROX))
+        usable = list(dict.fromkeys(c for c in source.columns if c.kind.exact))
         keys = choose.some(usable, 1, 3)
         if not keys:
             return self.single_row(depth)
         names = [k.sql for k in keys]
         shape = choose.pick(("ROLLUP", "CUBE", "GROUPING SETS"))
         if shape == "GROUPING SETS":
-            sets = [joined(", ", choose.some(names, 0, len(names))) for _ in range(choose.count(1, 3))]
+            chosen = [choose.some(names, 0, len(names)) for _ in range(choose.count(1, 3))]
+            if len({name for given in chosen for name in given}) < len(names):
+                # A column that is shown must stand in one of them.
+                chosen.append(names)
+            sets = [joined(", ", given) for given in chosen]
             group = joined(", ", [text("({})", s) for s in dict.fromkeys(sets)])
         else:
             group = joined(", ", names)
-        calls = [self._call(Expressions(choose, source.columns)) for _ in range(choose.count(1, 2))]
+        calls = Aggregates(choose, Expressions(choose, source.columns)).of_all()
         items = [*keys, *calls]
         if choose.chance(30):
             items.append(Expr(text("GROUPING({})", choose.pick(names)), Kind.BIGINT))
@@ -175,45 +208,16 @@ class Queries(Relations):
             source.sql,
             where,
             group,
-            group_of_all(None),
+            group_of_all(None, sets=True),
         )
         return Query(sql, columns_of(items))
-
-    def _call(self, scope: Expressions) -> Expr:
-        """A call of an aggregate function."""
-        choose = self.choose
-        rest = _NOTHING
-        if choose.chance(20):
-            rest = text(" FILTER (WHERE {})", scope.condition(1))
-        name = choose.weighted(
-            [(3, "COUNT(*)"), (3, "COUNT"), (4, "SUM"), (3, "MIN"), (3, "MAX"), (2, "AVG"), (1, "MOMENT")]
-        )
-        distinct = "DISTINCT " if choose.chance(15) else ""
-        match name:
-            case "COUNT(*)":
-                return Expr(text("COUNT(*){}", rest), Kind.BIGINT)
-            case "COUNT":
-                return Expr(text(f"COUNT({distinct}{{}}){{}}", scope.any(1).sql, rest), Kind.BIGINT)
-            case "MIN" | "MAX":
-                kind = choose.pick([k for k in ORDERED if any(c.kind is k for c in scope.columns)] or [Kind.INT])
-                return Expr(text(f"{name}({{}}){{}}", scope.value(kind, 1), rest), kind)
-            case "MOMENT":
-                function = choose.pick(("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"))
-                return Expr(text(f"{function}({{}}){{}}", scope.value(Kind.DOUBLE, 1), rest), Kind.APPROX)
-        kind = choose.pick([k for k in SUMMED if any(c.kind is k for c in scope.columns)] or [Kind.INT])
-        value = scope.value(kind, 1)
-        if name == "SUM":
-            return Expr(text(f"SUM({distinct}{{}}){{}}", value, rest), kind)
-        if kind in INTEGERS:
-            return Expr(average_of_integers(distinct, value, rest), kind)
-        return Expr(text(f"AVG({distinct}{{}}){{}}", value, rest), Kind.APPROX)
 
     # --- set operations
     # -----------------------------------------------------------------------------------------------------
 
     def _set(self, depth: int, kinds: Sequence[Kind]) -> Query:
         choose = self.choose
-        word = choose.pick(("UNION ALL", "UNION", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
+        word = choose.weighted(_SET_OPERATIONS)
         left, right = (self.query(max(depth - 1, 0), kinds) for _ in range(2))
         return Query(text(f"({{}}) {word} ({{}})", left.sql, right.sql), left.columns)
 
@@ -240,7 +244,7 @@ class Queries(Relations):
         DENSE_RANK."""
         choose = self.choose
         source = self._keyed_rows(depth)
-        columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]
+        columns = [c for c in source.columns if c.kind in SORTED][:5]
         if not columns:
             return self.select(depth)
         where = self._where_clause(source, 0)
@@ -268,7 +272,7 @@ class Queries(Relations):
         """Functions with OVER (one window for all of them) over rows that change."""
         choose = self.choose
         source = self._keyed_rows(depth)
-        columns = [c for c in source.columns if c.kind is not Kind.APPROX][:5]
+        columns = [c for c in source.columns if c.kind in SORTED][:5]
         if not columns:
             return self.select(depth)
         frame = choose.pick(
@@ -278,6 +282,10 @@ class Queries(Relations):
                 "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
                 "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
                 "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
+                "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+                "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+                "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
             )
         )
         partition, order = self._partition(columns), self._order(columns, total=True)
@@ -286,12 +294,10 @@ class Queries(Relations):
         scope = Expressions(choose, columns)
         calls = []
         for _ in range(choose.count(1, 2)):
-            name = choose.pick(
-                ("COUNT", "SUM", "MIN", "MAX", "AVG")
-                if frame
-                else ("SUM", "ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD", "COUNT")
-            )
-            calls.append(self._over_call(name, scope, bare if not frame else framed))
+            if frame or choose.chance(40):
+                calls.append(Aggregates(choose, scope, framed if frame else bare).call())
+            else:
+                calls.append(self._over_call(choose.pick(_RANKS), scope, bare))
         items = [*choose.some(columns, 1, len(columns)), *calls]
         return Query(text("SELECT {} FROM {}", listed(items), source.sql), columns_of(items))
 
@@ -299,22 +305,15 @@ class Queries(Relations):
         choose = self.choose
         if name in ("ROW_NUMBER", "RANK", "DENSE_RANK"):
             return Expr(text(f"{name}(){{}}", over), Kind.BIGINT)
-        if name == "COUNT":
-            column = scope.column()
-            return Expr(
-                text("COUNT({}){}", column.sql if column is not None and choose.chance(60) else same("*"), over),
-                Kind.BIGINT,
-            )
+        if name == "NTILE":
+            return Expr(text("NTILE(2){}", over), Kind.BIGINT)
+        if name in ("PERCENT_RANK", "CUME_DIST"):
+            return Expr(text(f"{name}(){{}}", over), Kind.APPROX)
+        column = scope.column() or Expr(same("1"), Kind.INT)
         if name in ("LAG", "LEAD"):
-            column = scope.column() or Expr(same("1"), Kind.INT)
             return Expr(text(f"{name}({{}}, {choose.count(1, 2)}){{}}", column.sql, over), column.kind)
-        wanted = ORDERED if name in ("MIN", "MAX") else SUMMED
-        column = scope.column(wanted) or Expr(same("1"), Kind.INT)
-        if name == "AVG":
-            if column.kind in INTEGERS:
-                return Expr(average_of_integers("", column.sql, over), column.kind)
-            return Expr(text("AVG({}){}", column.sql, over), Kind.APPROX)
-        return Expr(text(f"{name}({{}}){{}}", column.sql, over), column.kind)
+        ours, duck = f"{name}({{}}){{}}", f"{name}({{}} IGNORE NULLS){{}}"
+        return Expr(Text(text(ours, column.sql, over).ours, text(duck, column.sql, over).duck), column.kind)
 
     def limit(self, depth: int) -> Query:
         """ORDER BY all columns LIMIT n, at times OFFSET m."""
@@ -322,7 +321,8 @@ class Queries(Relations):
         source = self.from_clause(depth)
         where = self._where_clause(source, depth)
         scope = Expressions(choose, source.columns)
-        items = [scope.any(1) for _ in range(choose.count(1, 3))]
+        items = [i for i in (scope.any(1) for _ in range(choose.count(1, 3))) if i.kind in SORTED]
+        items = items or [Expr(same("1"), Kind.INT)]
         names = [Expr(same(c.name), c.kind) for c in columns_of(items)]
         tail = f" LIMIT {choose.count(1, 4)}" + (f" OFFSET {choose.count(1, 2)}" if choose.chance(20) else "")
         sql = text(

@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.oracle.differences import group_of_all, order_item
+from tests.oracle.differences import order_item
+from tests.oracle.generate_aggregates import Aggregates
 from tests.oracle.generate_choices import Choices
-from tests.oracle.generate_expressions import EXACT, Expressions
-from tests.oracle.generate_text import NUMBERS, ORDERED, SUMMED, Column, Expr, Kind, Query, Text, joined, same, text
+from tests.oracle.generate_expressions import Expressions
+from tests.oracle.generate_text import NUMBERS, ORDERED, SORTED, Column, Expr, Kind, Query, Text, joined, same, text
 
 __all__ = ["From", "Relations"]
+
+_LATERAL = ("CROSS JOIN LATERAL ({}) AS {}", "LEFT JOIN LATERAL ({}) AS {} ON TRUE")
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,15 @@ class Relations(ABC):
         """Each row with each of some values computed from it."""
         choose = self.choose
         scope = Expressions(choose, left.columns)
+        alias = choose.name("u")
+        arrays = scope.column((Kind.INTS, Kind.STRINGS))
+        if arrays is not None and choose.chance(60):
+            kind = Kind.INT if arrays.kind is Kind.INTS else Kind.STRING
+            ours = text("{} CROSS JOIN UNNEST({}) AS {} (x)", left.sql, arrays.sql, alias)
+            duck = text("{} CROSS JOIN LATERAL (SELECT unnest({}) AS x) AS {}", left.sql, arrays.sql, alias)
+            return From(Text(ours.ours, duck.duck), (*left.columns, Expr(same(f"{alias}.x"), kind)))
         kind = choose.pick((Kind.INT, Kind.STRING))
         values = joined(", ", [scope.value(kind, 1) for _ in range(choose.count(1, 2))])
-        alias = choose.name("u")
         ours = text("{} CROSS JOIN UNNEST(ARRAY[{}]) AS {} (x)", left.sql, values, alias)
         duck = text("{} CROSS JOIN LATERAL (SELECT unnest([{}]) AS x) AS {}", left.sql, values, alias)
         return From(Text(ours.ours, duck.duck), (*left.columns, Expr(same(f"{alias}.x"), kind)), left.single)
@@ -88,16 +97,21 @@ class Relations(ABC):
         choose = self.choose
         inner = self.relation(0)
         where = self._where(inner, left.columns, most=95)
-        columns = [c for c in inner.columns if c.kind is not Kind.APPROX]
-        items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(columns)])
+        columns = [c for c in inner.columns if c.kind in SORTED]
         alias = choose.name("l")
+        if not columns or choose.chance(40):
+            calls = Aggregates(choose, Expressions(choose, inner.columns)).of_all()
+            items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(calls)])
+            given = tuple(Expr(same(f"{alias}.l{i}"), c.kind) for i, c in enumerate(calls))
+            query = text("SELECT {} FROM {}{}", items, inner.sql, where)
+            return From(text("{} " + choose.pick(_LATERAL), left.sql, query, alias), left.columns + given)
+        items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(columns)])
         order = joined(", ", [order_item(c.sql, choose.chance(30), None) for c in columns])
         query = text(
             "SELECT {} FROM {}{} ORDER BY {} LIMIT {}", items, inner.sql, where, order, str(choose.count(1, 2))
         )
         given = tuple(Expr(same(f"{alias}.l{i}"), c.kind) for i, c in enumerate(columns))
-        how = choose.pick(("CROSS JOIN LATERAL ({}) AS {}", "LEFT JOIN LATERAL ({}) AS {} ON TRUE"))
-        return From(text("{} " + how, left.sql, query, alias), left.columns + given)
+        return From(text("{} " + choose.pick(_LATERAL), left.sql, query, alias), left.columns + given)
 
     def comma_join(self, depth: int) -> tuple[From, Text]:
         """Relations with commas between them, and the conditions that WHERE must hold to join them, in any order."""
@@ -139,7 +153,7 @@ class Relations(ABC):
     def on(self, left: Sequence[Expr], right: Sequence[Expr]) -> Text | None:
         """Equalities between columns of two sides; None when no kinds meet."""
         choose = self.choose
-        pairs = [(a, b) for a in left for b in right if a.kind is b.kind and a.kind is not Kind.APPROX]
+        pairs = [(a, b) for a in left for b in right if a.kind is b.kind and a.kind.exact]
         pairs += [
             (a, b) for a in left for b in right if a.kind is not b.kind and a.kind in NUMBERS and b.kind in NUMBERS
         ]
@@ -148,6 +162,7 @@ class Relations(ABC):
         parts = []
         for a, b in choose.some(pairs, 1, 2) if choose.chance(30) else [choose.pick(pairs)]:
             sign = choose.weighted([(12, "="), (1, "IS NOT DISTINCT FROM"), (1, "<")])
+            sign = "=" if sign == "<" and a.kind not in SORTED else sign
             first = a.sql
             if a.kind is Kind.INT and choose.chance(8):
                 first = text("({} + 1)", a.sql)
@@ -166,7 +181,7 @@ class Relations(ABC):
         no = choose.pick(("", "NOT "))
         if shape == "exists":
             return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
-        usable = [c for c in outer if c.kind is not Kind.APPROX]
+        usable = [c for c in outer if c.kind.exact]
         if not usable:
             return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
         left = choose.pick(usable)
@@ -177,7 +192,7 @@ class Relations(ABC):
             return text(f"({{}} {no}BETWEEN {{}} AND {{}})", self.scalar(outer, left.kind, depth), *bounds)
         if shape == "compare":
             sign = choose.pick(("=", "<", ">=", "<>")) if left.kind is not Kind.BOOLEAN else "="
-            if left.kind in (Kind.BOOLEAN, Kind.BYTES):
+            if left.kind not in ORDERED:
                 return text(f"{no}EXISTS ({{}})", self._exists(outer, depth))
             return text("({} {} {})", left.sql, sign, self.scalar(outer, left.kind, depth))
         inner = self.relation(depth)
@@ -216,10 +231,11 @@ class Relations(ABC):
         choose = self.choose
         parts = []
         if choose.chance(most):
-            pairs = [(a, b) for a in inner.columns for b in outer if a.kind is b.kind and a.kind is not Kind.APPROX]
+            pairs = [(a, b) for a in inner.columns for b in outer if a.kind is b.kind and a.kind.exact]
             if pairs:
                 for a, b in choose.some(pairs, 1, 1 if choose.chance(75) else 2):
                     sign = choose.weighted([(10, "="), (1, "<"), (1, "<>"), (1, "IS NOT DISTINCT FROM")])
+                    sign = "=" if sign == "<" and a.kind not in SORTED else sign
                     parts.append(text("{} {} {}", a.sql, sign, b.sql))
         if choose.chance(40):
             parts.append(Expressions(choose, inner.columns).condition(1))
@@ -230,20 +246,39 @@ class Relations(ABC):
         choose = self.choose
         inner = self.relation(depth)
         where = self._where(inner, outer, most=70)
-        scope = Expressions(choose, inner.columns)
-        if kind is Kind.BIGINT and choose.chance(60):
-            column = scope.column(EXACT)
-            call = same("COUNT(*)") if column is None or choose.chance(50) else text("COUNT({})", column.sql)
-        elif kind in SUMMED and choose.chance(40):
-            call = text("SUM({})", scope.value(kind, 1))
-        else:
-            if kind in (Kind.BOOLEAN, Kind.BYTES):
-                return Expressions(choose, outer).value(kind, 0)
-            call = text("{}({})", choose.pick(("MAX", "MIN")), scope.value(kind, 1))
+        call = Aggregates(choose, Expressions(choose, inner.columns)).of_kind(kind)
+        if call is None:
+            return Expressions(choose, outer).value(kind, 0)
         if kind.is_number and choose.chance(15):
-            call = text("{} + 1", call) if kind not in (Kind.DOUBLE, Kind.FLOAT) else call
-        return text("(SELECT {} FROM {}{})", call, inner.sql, where)
+            call = Expr(text("{} + 1", call.sql), kind) if kind not in (Kind.DOUBLE, Kind.FLOAT) else call
+        return text("(SELECT {} FROM {}{})", call.sql, inner.sql, where)
 
-    def having_rows(self, condition: Text | None) -> Text:
-        """HAVING of an aggregate over all rows in FROM or at the top."""
-        return group_of_all(condition)
+    def shown(self, outer: Sequence[Expr]) -> Expr:
+        """A scalar subquery with any aggregate."""
+        choose = self.choose
+        pairs = self.pairs() if choose.chance(15) else None
+        inner = pairs or self.relation(0)
+        scope = Aggregates(choose, Expressions(choose, inner.columns))
+        call = scope.json_object(*inner.columns) if pairs is not None else scope.call()
+        where = self._where(inner, outer, most=85)
+        return Expr(text("(SELECT {} FROM {}{})", call.sql, inner.sql, where), call.kind)
+
+    def pairs(self) -> From | None:
+        """A relation of two columns: texts, each once, and numbers. None when there is nothing that texts are made of."""
+        choose = self.choose
+        inner = self.relation(0)
+        scope = Expressions(choose, inner.columns)
+        key = scope.column((Kind.STRING, Kind.INT))
+        if key is None:
+            return None
+        text_ = Text(f"CAST({key.sql.ours} AS STRING)", f"CAST({key.sql.duck} AS VARCHAR)")
+        value = text(choose.pick(("SUM({})", "COUNT({})", "MAX({})")), scope.value(Kind.INT, 0))
+        query = text(
+            "SELECT {} AS c0, {} AS c1 FROM {} WHERE {} IS NOT NULL GROUP BY {}",
+            text_,
+            value,
+            inner.sql,
+            key.sql,
+            text_,
+        )
+        return self.derived(Query(query, (Column("c0", Kind.STRING), Column("c1", Kind.BIGINT))))

@@ -2,82 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import random
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from tests.oracle.generate_choices import Choices
-from tests.oracle.generate_text import Column, Kind
+from tests.oracle.generate_text import DRAWN, LARGE, NESTED, Column, Kind
+from tests.oracle.generate_values import arrow_type, draw_value, wide_value
 
-__all__ = ["DOMAINS", "Change", "Contents", "Op", "Table", "arrow_type", "draw_epochs", "draw_tables", "literal"]
+__all__ = ["Change", "Contents", "Op", "Row", "Table", "draw_epochs", "draw_row", "draw_tables"]
 
 Row = tuple[Any, ...]
-
-DOMAINS: dict[Kind, tuple[Any, ...]] = {
-    Kind.INT: (1, 2, 0, 3, -1),
-    Kind.BIGINT: (1, 2, 0, 7, -3),
-    Kind.DECIMAL: (Decimal("1.00"), Decimal("2.50"), Decimal("0.00"), Decimal("-1.25"), Decimal("7.75")),
-    Kind.DOUBLE: (1.0, 0.5, 2.25, 0.0, -1.5),
-    Kind.STRING: ("a", "b", "ab", "", "A_b", "%"),
-    Kind.BOOLEAN: (True, False),
-    Kind.DATE: (dt.date(2024, 1, 1), dt.date(2024, 1, 2), dt.date(2023, 12, 31)),
-    Kind.TIMESTAMP: (
-        dt.datetime(2024, 1, 1),
-        dt.datetime(2024, 1, 1, 0, 30),
-        dt.datetime(2024, 2, 29, 23, 59, 59, 500000),
-    ),
-    Kind.SMALLINT: (1, 2, 0, 5, -2),
-    Kind.FLOAT: (1.0, 0.5, 2.0, 0.0, -2.5),
-    Kind.TIME: (dt.time(1), dt.time(12, 30), dt.time(0), dt.time(23, 59, 59)),
-    Kind.BYTES: (b"a", b"b", b"", b"ab"),
-}
-"""Small on purpose: joins must hit, groups must have several rows, and rows must repeat."""
-
-
-def arrow_type(kind: Kind) -> pa.DataType:
-    return {
-        Kind.INT: pa.int32(),
-        Kind.BIGINT: pa.int64(),
-        Kind.DECIMAL: pa.decimal128(10, 2),
-        Kind.DOUBLE: pa.float64(),
-        Kind.STRING: pa.string(),
-        Kind.BOOLEAN: pa.bool_(),
-        Kind.DATE: pa.date32(),
-        Kind.TIMESTAMP: pa.timestamp("us"),
-        Kind.SMALLINT: pa.int16(),
-        Kind.FLOAT: pa.float32(),
-        Kind.TIME: pa.time32("ms"),
-        Kind.BYTES: pa.binary(),
-    }[kind]
-
-
-def literal(value: Any, kind: Kind) -> str:
-    """A value as SQL that both engines read."""
-    if value is None:
-        return f"CAST(NULL AS {kind.value})"
-    match kind:
-        case Kind.STRING:
-            return "'" + value.replace("'", "''") + "'"
-        case Kind.BOOLEAN:
-            return "TRUE" if value else "FALSE"
-        case Kind.DATE:
-            return f"DATE '{value.isoformat()}'"
-        case Kind.TIMESTAMP:
-            return f"TIMESTAMP '{value.isoformat(sep=' ', timespec='milliseconds')}'"
-        case Kind.DOUBLE | Kind.FLOAT | Kind.BIGINT | Kind.SMALLINT:
-            return f"CAST({value} AS {kind.value})"
-        case Kind.TIME:
-            return f"TIME '{value.isoformat()}'"
-        case Kind.BYTES:
-            return f"CAST('{value.decode()}' AS BYTES)"
-        case Kind.INT if value < 0:
-            return f"({value})"
-        case _:
-            return str(value)
 
 
 @dataclass(frozen=True)
@@ -94,11 +31,14 @@ class Table:
     sends: str = "full images"
 
     def ddl(self) -> str:
-        parts = [f"{c.name} {c.kind.value}" for c in self.columns]
+        parts = [f"{c.name} {c.kind.value}{' NOT NULL' if c.required else ''}" for c in self.columns]
         if self.key:
             parts.append(f"PRIMARY KEY ({', '.join(c.name for c in self.columns[: self.key])}) NOT ENFORCED")
         options = " WITH ('changelog-mode' = 'append')" if self.sends == "insertions" else ""
         return f"CREATE TABLE {self.name} ({', '.join(parts)}){options}"
+
+    def nullable(self, at: int) -> bool:
+        return at >= self.key and not self.columns[at].required
 
     def batch(self, rows: list[Row]) -> pa.RecordBatch:
         fields = [pa.field(c.name, arrow_type(c.kind)) for c in self.columns]
@@ -166,7 +106,7 @@ class Contents:
         found = []
         for _ in range(150):
             what = chance.choices(("insert", "update", "delete"), shares)[0]
-            row = tuple(_wide(chance, c.kind, null=i >= table.key) for i, c in enumerate(table.columns))
+            row = tuple(wide_value(chance, c.kind, null=table.nullable(i)) for i, c in enumerate(table.columns))
             found += self.take(Op(op.table, what, chance.randrange(1 << 20), row))
         return found
 
@@ -181,76 +121,52 @@ class Contents:
         return Change(index, None, row)
 
 
-_KINDS = (Kind.INT, *(k for k in Kind if k is not Kind.APPROX))
-_KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE, Kind.SMALLINT, Kind.TIME)
+_KEY_KINDS = (Kind.INT, Kind.STRING, Kind.BIGINT, Kind.DATE, Kind.SMALLINT, Kind.TIME, Kind.CHAR, Kind.FINE)
+_TIMES = (Kind.TIMESTAMP, Kind.DATE, Kind.TIME)
+_TEXTS = (Kind.STRING, Kind.CHAR, Kind.VARCHAR)
 
 
-def _wide(chance: random.Random, kind: Kind, *, null: bool) -> Any:
-    """A value of a larger domain, now and then one of the small one or NULL."""
-    if null and chance.random() < 0.1:
-        return None
-    if chance.random() < 0.2:
-        return chance.choice(DOMAINS[kind])
-    number = chance.randint(-40, 160)
-    match kind:
-        case Kind.INT | Kind.BIGINT | Kind.SMALLINT:
-            return number
-        case Kind.DECIMAL:
-            return Decimal(number) / 4
-        case Kind.DOUBLE | Kind.FLOAT:
-            return number / 4 + 0.0
-        case Kind.TIME:
-            return dt.time(number % 24, 7)
-        case Kind.BYTES:
-            return b"%d" % number
-        case Kind.STRING:
-            return f"text number {number}" if number % 2 else f"{number}"
-        case Kind.DATE:
-            return DOMAINS[kind][0] + dt.timedelta(days=number)
-        case Kind.TIMESTAMP:
-            return DOMAINS[kind][0] + dt.timedelta(minutes=number)
-        case _:
-            return chance.choice(DOMAINS[kind])
+def draw_tables(choose: Choices, *, sends: bool = True) -> tuple[Table, ...]:
+    """One to three tables; the first column is always of an INT so that tables have something to be joined on.
 
-
-def draw_tables(choose: Choices) -> tuple[Table, ...]:
-    """One to three tables; the first column is always of an INT so that tables have something to be joined on."""
+    `sends`: their followers may be given something else than full images.
+    """
     found = []
+    theme = choose.weighted([(10, ()), (3, LARGE), (2, _TIMES), (2, _TEXTS), (2, NESTED)])
+    kinds = (*DRAWN, *theme * (40 // len(theme))) if theme else DRAWN
     for number in range(choose.weighted([(3, 1), (4, 2), (3, 3)])):
         key = choose.weighted([(5, 0), (4, 1), (1, 2)])
         width = choose.count(max(2, key + 1), 5)
         columns = []
         for i in range(width):
-            kind = Kind.INT if i == 0 else choose.pick(_KEY_KINDS) if i < key else choose.pick(_KINDS)
-            columns.append(Column(f"c{i}", kind))
+            kind = Kind.INT if i == 0 else choose.pick(_KEY_KINDS) if i < key else choose.pick(kinds)
+            columns.append(Column(f"c{i}", kind, required=i >= key and choose.chance(30)))
         keyed = [(6, "full images"), (2, "after-images"), (1, "key-only deletes")]
-        sends = choose.weighted(keyed if key else [(3, "full images"), (1, "insertions")])
-        found.append(Table(f"t{number}", tuple(columns), key, sends))
+        given = choose.weighted(keyed if key else [(3, "full images"), (1, "insertions")]) if sends else "full images"
+        found.append(Table(f"t{number}", tuple(columns), key, given))
     return tuple(found)
 
 
-def draw_value(choose: Choices, kind: Kind, *, null: bool) -> Any:
-    """A value of a kind's domain, mostly one of its first three; NULL in one of seven cases where it may be."""
-    if null and choose.chance(14):
-        return None
-    domain = DOMAINS[kind]
-    return domain[choose.weighted([(5, 0), (4, 1), (3, 2), (1, 3), (1, 4)]) % len(domain)]
-
-
 def draw_row(choose: Choices, table: Table) -> Row:
-    return tuple(draw_value(choose, c.kind, null=i >= table.key) for i, c in enumerate(table.columns))
+    return tuple(draw_value(choose, c.kind, null=table.nullable(i)) for i, c in enumerate(table.columns))
 
 
-def draw_epochs(choose: Choices, tables: tuple[Table, ...], *, large: bool = True) -> list[list[Op]]:
+def draw_epochs(
+    choose: Choices, tables: tuple[Table, ...], *, large: bool = True, small: bool = False
+) -> list[list[Op]]:
     """One to six epochs of changes: more insertions at the start; at times an empty epoch, or one that empties a table.
 
-    `large`: now and then hundreds of rows; not for queries whose joins would make millions of them.
+    `large`: now and then hundreds of rows; not for queries whose joins would make millions of them. `small`: few.
     """
     epochs = []
     churns = large and choose.chance(15)
     for number in range(choose.count(1, 6)):
         ops = []
-        size = choose.count(0, 6) * choose.pick((1, 1, 2)) + (choose.count(0, 8) if number == 0 else 0)
+        size = choose.count(0, 6) * choose.pick((1, 1, 2))
+        if small:
+            size //= 2
+        if number == 0 and not small:
+            size += choose.count(0, 8) + 3 * len(tables)
         for _ in range(size):
             table = choose.count(0, len(tables) - 1)
             what = choose.weighted([(14 if number == 0 else 5, "insert"), (4, "update"), (2, "delete")])
@@ -265,6 +181,3 @@ def draw_epochs(choose: Choices, tables: tuple[Table, ...], *, large: bool = Tru
             ops.append(Op(choose.count(0, len(tables) - 1), "clear", 0, ()))
         epochs.append(ops)
     return epochs
-
-
-__all__ += ["Row", "draw_row", "draw_value"]

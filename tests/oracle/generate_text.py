@@ -6,14 +6,32 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["INTEGERS", "NUMBERS", "ORDERED", "SUMMED", "Column", "Expr", "Kind", "Query", "Text", "same", "text"]
+__all__ = [
+    "DRAWN",
+    "EXACT",
+    "INTEGERS",
+    "LARGE",
+    "NESTED",
+    "NUMBERS",
+    "ORDERED",
+    "SORTED",
+    "SUMMED",
+    "Column",
+    "Expr",
+    "Kind",
+    "Query",
+    "Text",
+    "joined",
+    "same",
+    "text",
+]
 
 
 class Kind(enum.Enum):
     """What values a column holds, as far as expressions and comparison care. The value is the SQL type.
 
-    APPROX is what has no exact answer (averages, deviations): it is shown and compared with a tolerance, never
-    grouped, joined or compared by the query itself.
+    Kinds that are not `exact` are shown and asked for NULL, never grouped, joined or compared by the query itself:
+    numbers without an exact answer (averages, deviations), and values whose parts come in any order.
     """
 
     INT = "INT"
@@ -28,17 +46,44 @@ class Kind(enum.Enum):
     FLOAT = "FLOAT"
     TIME = "TIME(0)"
     BYTES = "BYTES"
-    APPROX = "APPROX"
+    WIDE = "DECIMAL(38, 2)"
+    FINE = "DECIMAL(38, 18)"
+    CHAR = "CHAR(3)"
+    VARCHAR = "VARCHAR(4)"
+    INTS = "ARRAY<INT>"
+    STRINGS = "ARRAY<STRING>"
+    MAP = "MAP<STRING, INT>"
+    ROW = "ROW<x INT, y STRING>"
+    APPROX = "a number within a tolerance"
+    LISTED = "a text with its parts between commas, in any order"
+    BAG = "an array in any order"
+    COUNTED = "a multiset"
+    JSON_ARRAY = "a JSON array in any order"
+    JSON_OBJECT = "a JSON object"
 
     @property
     def is_number(self) -> bool:
         return self in NUMBERS
 
+    @property
+    def exact(self) -> bool:
+        return self in EXACT
+
 
 INTEGERS = (Kind.INT, Kind.BIGINT, Kind.SMALLINT)
 NUMBERS = (*INTEGERS, Kind.DECIMAL, Kind.DOUBLE, Kind.FLOAT)
-SUMMED = (*INTEGERS, Kind.DECIMAL, Kind.DOUBLE)
-ORDERED = (*NUMBERS, Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIME)
+"""Numbers that may be compared with one another."""
+LARGE = (Kind.WIDE, Kind.FINE)
+"""Decimals of the greatest precision, at its edges: they overflow."""
+SUMMED = (*INTEGERS, Kind.DECIMAL, Kind.DOUBLE, *LARGE)
+ORDERED = (*NUMBERS, Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIME, *LARGE, Kind.CHAR, Kind.VARCHAR)
+NESTED = (Kind.INTS, Kind.STRINGS, Kind.MAP, Kind.ROW)
+EXACT = (*ORDERED, Kind.BOOLEAN, Kind.BYTES, *NESTED)
+SORTED = (*ORDERED, Kind.BOOLEAN, Kind.BYTES)
+"""Kinds that ORDER BY takes."""
+DRAWN = (*NUMBERS, *NUMBERS, Kind.STRING, Kind.STRING, Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP, Kind.TIME, Kind.BYTES)
+DRAWN = (Kind.INT, Kind.STRING, *DRAWN, *EXACT)
+"""Kinds of columns, the common ones more often: joins must hit."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +129,11 @@ class Expr:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a relation by name."""
+    """A column of a relation by name. `required`: a table declares it NOT NULL."""
 
     name: str
     kind: Kind
+    required: bool = False
 
     def of(self, alias: str) -> Expr:
         return Expr(same(f"{alias}.{self.name}"), self.kind)
@@ -100,6 +146,3 @@ class Query:
     sql: Text
     columns: tuple[Column, ...]
     single: bool = False
-
-
-__all__ += ["joined"]

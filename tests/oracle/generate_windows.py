@@ -18,9 +18,19 @@ from tests.oracle.generate_lives import Life, draw_life
 from tests.oracle.generate_tables import Row, Table, draw_value
 from tests.oracle.generate_text import Column, Kind, Text
 
-__all__ = ["TEMPLATES", "WindowCase", "draw_window_case", "window_cases"]
+__all__ = [
+    "EVENTS",
+    "TEMPLATES",
+    "Window",
+    "WindowCase",
+    "draw_calls",
+    "draw_stream",
+    "draw_window_case",
+    "sentinel",
+    "window_cases",
+]
 
-_COLUMNS = (
+EVENTS = (
     Column("id", Kind.INT),
     Column("k", Kind.STRING),
     Column("v", Kind.INT),
@@ -65,17 +75,20 @@ class WindowCase:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        return (Table("e", _COLUMNS, 0), Table("f", _COLUMNS, 0))
+        return (Table("e", EVENTS, 0), Table("f", EVENTS, 0))
 
 
-def _stream(choose: Choices, delay: int, *, distinct_times: bool) -> tuple[Row, ...]:
-    """Rows in order of arrival; each is less than `delay` seconds older than the newest before it."""
+def draw_stream(
+    choose: Choices, delay: int, *, distinct_times: bool, fewest: int = 0, older: int = 40
+) -> tuple[Row, ...]:
+    """At least `fewest` rows in order of arrival; each is less than `delay` seconds older than the newest before it, and
+    `older` of a hundred are older at all."""
     rows = []
     newest = _START
     times: set[dt.datetime] = set()
-    for number in range(choose.count(0, 14)):
+    for number in range(choose.count(fewest, 14)):
         step = choose.pick((1000, 0, 2000, 5000, 500, 13000, 31000))
-        back = choose.count(0, delay * 2 - 1) * 500 if choose.chance(40) else 0
+        back = choose.count(0, delay * 2 - 1) * 500 if choose.chance(older) else 0
         time = max(newest + dt.timedelta(milliseconds=step - back), _START)
         while distinct_times and time in times:
             time += dt.timedelta(milliseconds=1)
@@ -88,11 +101,12 @@ def _stream(choose: Choices, delay: int, *, distinct_times: bool) -> tuple[Row, 
     return tuple(rows)
 
 
-class _Window:
+class Window:
     """A windowing table function and the same rows in DuckDB, under an alias."""
 
-    def __init__(self, choose: Choices) -> None:
-        self.kind = choose.pick(("TUMBLE", "HOP", "CUMULATE", "SESSION"))
+    def __init__(self, choose: Choices, *, sessions: bool = True) -> None:
+        kinds = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+        self.kind = choose.pick(kinds if sessions else kinds[:3])
         self.offset = choose.pick((0, 0, 3, -2)) if self.kind != "SESSION" else 0
         self.size = choose.pick((10, 4, 30)) * (choose.pick((1, 2, 3)) if self.kind in ("HOP", "CUMULATE") else 1)
         self.step = 0
@@ -155,19 +169,19 @@ def _stamp(ms: str) -> str:
     return f"make_timestamp(({ms}) * 1000)"
 
 
-def _calls(choose: Choices, alias: str = "") -> tuple[str, int]:
+def draw_calls(choose: Choices, alias: str = "") -> tuple[str, int]:
     chosen = choose.some(_AGGREGATES, 1, 3)
     return ", ".join(c.format(alias) + f" AS a{i}" for i, c in enumerate(chosen)), len(chosen)
 
 
 def _aggregate(choose: Choices) -> tuple[Text, int]:
-    window = _Window(choose)
+    window = Window(choose)
     keys = ["window_start", "window_end"]
     shown = ["window_start", "window_end"] if choose.chance(70) else ["window_end"]
     if choose.chance(60) or window.by_key:
         keys.append("k")
         shown.append("k")
-    calls, number = _calls(choose)
+    calls, number = draw_calls(choose)
     where = " WHERE v IS NOT NULL" if choose.chance(20) else ""
     having = " HAVING COUNT(*) > 1" if choose.chance(20) else ""
     pattern = f"SELECT {', '.join(shown)}, {calls} FROM {{}}{where} GROUP BY {', '.join(keys)}{having}"
@@ -175,10 +189,8 @@ def _aggregate(choose: Choices) -> tuple[Text, int]:
 
 
 def _grouping_sets(choose: Choices) -> tuple[Text, int]:
-    window = _Window(choose)
-    while window.kind == "SESSION":
-        window.kind, window.step, window.by_key = "TUMBLE", 0, False
-    calls, number = _calls(choose)
+    window = Window(choose, sessions=False)
+    calls, number = draw_calls(choose)
     sets = choose.pick(("ROLLUP (k, v)", "CUBE (k, v)"))
     pattern = f"SELECT window_start, window_end, k, v, {calls} FROM {{}} GROUP BY window_start, window_end, {sets}"
     return Text(pattern.format(window.ours("e")), pattern.format(window.duck("e"))), 4 + number
@@ -208,7 +220,7 @@ def _cascade(choose: Choices) -> tuple[Text, int]:
 
 
 def _window_top(choose: Choices) -> tuple[Text, int]:
-    window = _Window(choose)
+    window = Window(choose)
     partition = "window_start, window_end" + (", k" if choose.chance(50) or window.by_key else "")
     rank = "ROW_NUMBER"
     way = choose.pick(("", " DESC"))
@@ -225,9 +237,7 @@ def _window_top(choose: Choices) -> tuple[Text, int]:
 
 
 def _window_join(choose: Choices) -> tuple[Text, int]:
-    window = _Window(choose)
-    if window.kind == "SESSION":
-        window.kind, window.step, window.by_key = "TUMBLE", 0, False
+    window = Window(choose, sessions=False)
     kind = choose.pick(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
     extra = choose.pick(("", " AND l.v < r.v", " AND l.v = r.v"))
 
@@ -307,7 +317,7 @@ def draw_window_case(choose: Choices, template: str) -> WindowCase:
     sql, columns = TEMPLATES[template](choose)
     delays = (choose.count(1, 8), choose.count(1, 8))
     distinct = template in ("event-time over", "deduplicate", "temporal join")
-    rows = tuple(_stream(choose, delay, distinct_times=distinct) for delay in delays)
+    rows = tuple(draw_stream(choose, delay, distinct_times=distinct) for delay in delays)
     cuts = tuple(choose.count(0, 4) for _ in range(choose.count(1, 7)))
     view = _VERSIONED if template == "temporal join" else ""
     return WindowCase(rows, delays, view, sql, cuts if any(cuts) else (1,), columns, draw_life(choose))
@@ -322,6 +332,3 @@ def window_cases(draw: Draw, template: str) -> WindowCase:
 def sentinel(number: int) -> Row:
     """A row far in the future: it closes all that came before it."""
     return (-1_000_000 - number, f"z{number}", None, Decimal("0.00"), _START + dt.timedelta(days=1))
-
-
-__all__ += ["sentinel"]

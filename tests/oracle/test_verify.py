@@ -3,16 +3,13 @@ enough."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from hypothesis import given, seed
 
 from sqlengine.result import SqlEngineWarning
 from tests.oracle.generate_cases import cases
 from tests.oracle.generate_queries import FAMILIES
 from tests.oracle.generate_windows import TEMPLATES, window_cases
-from tests.oracle.test_fuzz import SEED, fuzz_settings
+from tests.oracle.outcomes import try_cases
 from tests.oracle.verified import Outcome, run_case, run_window_case
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings(f"ignore::{SqlEngineWarning.__module__}.SqlEngineWarning")]
@@ -22,14 +19,7 @@ EACH = 5
 def test_generated_queries_verify_themselves() -> None:
     outcome = Outcome()
     for family in FAMILIES:
-
-        @seed(random.Random(f"{SEED}/{family}/verify").randrange(1 << 30))
-        @fuzz_settings(EACH)
-        @given(cases(family))
-        def run(case: object) -> None:
-            run_case(case, outcome)  # type: ignore[arg-type]
-
-        run()
+        try_cases(cases(family), f"{family}/verify", EACH, lambda case: run_case(case, outcome), _untold)
     assert not outcome.wrong, outcome.wrong[0]
     assert outcome.verified >= 20 and outcome.compared >= 40, (outcome.verified, outcome.compared, outcome.refused)
 
@@ -37,13 +27,11 @@ def test_generated_queries_verify_themselves() -> None:
 def test_windows_verify_themselves_as_they_close() -> None:
     outcome = Outcome()
     for template in TEMPLATES:
-
-        @seed(random.Random(f"{SEED}/{template}/verify").randrange(1 << 30))
-        @fuzz_settings(EACH)
-        @given(window_cases(template))
-        def run(case: object) -> None:
-            run_window_case(case, outcome)  # type: ignore[arg-type]
-
-        run()
+        name = f"{template}/verify"
+        try_cases(window_cases(template), name, EACH, lambda case: run_window_case(case, outcome), _untold)
     assert not outcome.wrong, outcome.wrong[0]
     assert outcome.compared >= 80, (outcome.verified, outcome.compared, outcome.refused)
+
+
+def _untold(what: str) -> None:
+    """What became of a case is counted by `Outcome`."""
