@@ -119,7 +119,7 @@ def test_options_of_spark_are_those_of_a_new_session(monkeypatch: pytest.MonkeyP
         asked.append((master, conf))
         raise Asked
 
-    monkeypatch.setattr(targets, "spark_session", session)
+    monkeypatch.setattr(targets._session, "spark_session", session)
     with TableEnvironment.create({"execution.target": "spark", "sqlengine.spark.master": "local[3]"}) as t_env:
         t_env.execute_sql("SET 'spark.jars.packages' = 'a:b:1'")
         with pytest.raises(Asked):

@@ -153,9 +153,11 @@ def test_a_push_waits_while_there_is_no_room(env: TableEnvironment) -> None:
         numbers.push_row(5, timeout=0)
     waiting = threading.Thread(target=numbers.push_row, args=(5,))
     waiting.start()
-    assert next(result) == [(1,), (2,), (3,), (4,)]
+    rows = next(result)
     waiting.join(30)
-    assert next(result) == [(5,)]
+    # The fifth row may come in the epoch that made room for it, or in one of its own.
+    rows = rows if len(rows) == 5 else [*rows, *next(result)]
+    assert rows == [(1,), (2,), (3,), (4,), (5,)]
 
 
 def test_a_query_that_nobody_has_any_more_holds_up_no_push(env: TableEnvironment) -> None:
