@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.absent import AbsentTable, absent_table
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable
 from connectors.memory.lookup import MemoryLookup
@@ -35,6 +36,7 @@ from runtime.local.job import Job
 from runtime.local.job_settings import EpochCut, JobSettings
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode
+from runtime.plan.walk import walk
 from runtime.spi.registry import TableRequest
 from runtime.spi.table import SinkTable, SourceTable
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
@@ -151,6 +153,8 @@ class Session:
         """Tables with a stand-in as they were declared."""
         self.notes: list[tuple[str, Span | None]] = []
         """What the statement at hand may have got wrong, with the place in its text."""
+        self.noted_options: dict[str, str] = {}
+        """Options of Flink that were set and change nothing here, with what is to say of them; "" once that was said."""
         self.inserts_follow = False
         """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
         self.target = JobTarget()
@@ -184,6 +188,11 @@ class Session:
         savepoint: Restored | None = None,
     ) -> Job:
         """A job of a statement, announced to whoever watches."""
+        for root in roots:
+            for node in walk(root):
+                table = getattr(node, "table", None)
+                if isinstance(table, AbsentTable):
+                    table.refuse()
         job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)
@@ -275,9 +284,13 @@ class Session:
             check_hinted(table.path.name, "a table in memory", options, span)
             return MemorySink(self.memory_table(table), live=live)
         with pointing_at(span):
+            request = self.request(table, options, for_sink=True)
+            absent = absent_table(request, table.connector, self.registry)
+            if absent is not None:
+                return absent
             factory = self.registry.connectors.get(table.connector)
             if factory.sink is not None:
-                return factory.sink(self.request(table, options, for_sink=True))
+                return factory.sink(request)
             raise UnsupportedError(
                 f"connector '{table.connector}' of {table.path.name} cannot be written",
                 code="E1601",
@@ -335,6 +348,18 @@ def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
         Field(c.name, c.type) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
     ]
     return Schema(tuple(fields))
+
+
+def _absent(table: CatalogTable, absent: AbsentTable, time: WatermarkOptions) -> OpenTable:
+    """A table to plan with, whose connector is not there."""
+    if not absent.reads:
+        raise UnsupportedError(
+            f"connector '{absent.connector}' of {table.path.name} cannot be read",
+            code="E1602",
+            hint="it is a sink only: INSERT INTO it",
+        )
+    lookup = absent if absent.looks_up else None
+    return OpenTable(table, absent, lookup, time.idle_timeout, time.alignment, time.splits_in_order)
 
 
 def _as_view(view: MaterializedView) -> CatalogView:
@@ -436,15 +461,19 @@ class Binding:
 
     def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
         with pointing_at(span):
-            factory = self.session.registry.connectors.get({**table.options, **options}["connector"])
+            time = WatermarkOptions.read(table, options, self.session.options)
+            request = self.session.request(table, options, for_sink=False)
+            connector = {**table.options, **options}["connector"]
+            absent = absent_table(request, connector, self.session.registry)
+            if absent is not None:
+                return _absent(table, absent, time)
+            factory = self.session.registry.connectors.get(connector)
             if factory.source is None and factory.lookup is None:
                 raise UnsupportedError(
                     f"connector '{factory.name}' of {table.path.name} cannot be read",
                     code="E1602",
                     hint="it is a sink only: INSERT INTO it",
                 )
-            time = WatermarkOptions.read(table, options, self.session.options)
-            request = self.session.request(table, options, for_sink=False)
             return OpenTable(
                 table,
                 factory.source(request) if factory.source is not None else None,

@@ -303,7 +303,9 @@ class TableFactory(CatalogMethods):
                 text=text,
                 hint="name parts of it with WITH or CREATE VIEW",
             ) from None
-        notes = [*advice(statement, text), *self.__session.notes]
+        unused = self.__session.noted_options
+        notes = [*advice(statement, text), *self.__session.notes, *((note, None) for note in unused.values() if note)]
+        unused.update(dict.fromkeys(unused, ""))
         result.warnings = (*result.warnings, *dict.fromkeys(noted(note, span, text) for note, span in notes))
         for message in result.warnings:
             warnings.warn(message, SqlEngineWarning, stacklevel=4)

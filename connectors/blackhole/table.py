@@ -70,4 +70,4 @@ def _sink(request: TableRequest) -> BlackholeSink:
     return BlackholeSink(request.schema, request.primary_key)
 
 
-BLACKHOLE = ConnectorFactory(name="blackhole", document="takes everything and keeps nothing", sink=_sink)
+BLACKHOLE = ConnectorFactory(name="blackhole", document="takes everything and keeps nothing", sink=_sink, check=_sink)

@@ -171,5 +171,10 @@ def _source(request: TableRequest) -> DatagenSource:
 
 
 DATAGEN = ConnectorFactory(
-    name="datagen", document="rows of random values and sequences", source=_source, options=_OPTIONS
+    name="datagen",
+    document="rows of random values and sequences",
+    source=_source,
+    options=_OPTIONS,
+    prefixes=("fields.",),
+    check=_source,
 )

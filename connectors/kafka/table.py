@@ -304,4 +304,5 @@ KAFKA = ConnectorFactory(
     sink=_sink,
     metadata=METADATA,
     options=KAFKA_OPTIONS,
+    prefixes=("properties.",),
 )

@@ -23,4 +23,5 @@ MEMORY = ConnectorFactory(
     document="tables in memory: declared by leaving the option 'connector' out",
     source=_refuse,
     sink=_refuse,
+    check=_refuse,
 )

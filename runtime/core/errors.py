@@ -215,7 +215,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     near = [lower[m] for m in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.6)]
     if near:
         best = _likeness(name, near[0])
-        near = [n for n in near if _likeness(name, n) > best - 0.15]
+        # Of names that are nearly the same the others are no help.
+        near = [n for n in near if _likeness(name, n) > best - (0.03 if best > 0.9 else 0.15)]
         return "did you mean " + " or ".join(f'"{n}"' for n in near) + "?"
     if 0 < len(names) <= 12:
         return "there is: " + ", ".join(f'"{n}"' for n in names)

@@ -45,7 +45,9 @@ class TableRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFactory:
     """A connector: its name, what it can do (None where it cannot), and one line about it. `metadata` are the readable
-    metadata keys and types; `options` what WITH takes, for editors and documentation."""
+    metadata keys and types; `options` what WITH takes, checked when a table is declared.
+    `prefixes` begin keys that the connector checks itself. `check`: called with a table that is declared, raises what can be told
+    without opening anything. A connector that gives neither options nor check is asked when its table is used."""
 
     name: str
     document: str
@@ -54,6 +56,13 @@ class ConnectorFactory:
     lookup: Callable[[TableRequest], LookupTable] | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[Option[Any], ...] = ()
+    prefixes: tuple[str, ...] = ()
+    check: Callable[[TableRequest], object] | None = None
+
+    @property
+    def declares(self) -> bool:
+        """Whether its options are known."""
+        return bool(self.options) or self.check is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +126,10 @@ class _Shelf(Generic[F]):
             for point in entry_points(group=self._group):
                 self._targets.setdefault(point.name, point.value)
         return self._targets.get(name)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a factory of this name."""
+        return name in self._found or self._target(name) is not None
 
     def names(self) -> list[str]:
         return sorted({*self._found, *self._targets})

@@ -23,6 +23,7 @@ from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
 from sqlengine.catalog.objects import CatalogTable, TableColumn
 from sqlengine.catalog.statistics import MeasuredTable
+from sqlengine.connector_options import check_connector
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
@@ -49,6 +50,8 @@ def alter_table(statement: st.AlterTable, session: Session) -> Result:
 
 def _change(table: CatalogTable, action: ddl.AlterAction, session: Session) -> None:
     changed = checked_table(_changed(table, action), session)
+    if isinstance(action, ddl.SetOptions | ddl.ResetOptions):
+        check_connector(changed, session, action.options if isinstance(action, ddl.SetOptions) else ())
     if changed.columns != table.columns or _kept_as(changed) != _kept_as(table):
         _check_unread(table, session)
     if table.storage in session.memory and _kept_as(changed) != _kept_as(table):

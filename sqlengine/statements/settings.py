@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from planner.lower.calc import CDC_DUPLICATES, NULL_ROWTIME
@@ -25,6 +26,7 @@ from runtime.spark.sinks import WRITE_IN_TASKS
 from runtime.spark.sources import READ_IN_TASKS
 from runtime.state.backend import BACKEND_OPTIONS
 from sqlengine.client_options import CLIENT_OPTIONS
+from sqlengine.flink_options import FLINK_OPTIONS, noted_option
 from sqlengine.parse import statement_nodes as st
 from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
@@ -72,22 +74,6 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
 }
 """All options that mean something to this engine. Their values are checked when they are set."""
 
-_ACCEPTED_PREFIXES = (
-    "client.", "execution.", "jobmanager.", "metrics.", "parallelism.", "pipeline.", "rest.", "restart-strategy", "sql-client.", "state.",
-    "table.catalog", "table.display.", "table.exec.async-", "table.exec.deduplicate.", "table.exec.emit.", "table.exec.local-hash-agg.",
-    "table.exec.mini-batch.", "table.exec.rank.", "table.exec.resource.", "table.exec.sort.", "table.exec.spill-compression.",
-    "table.exec.uid.", "table.exec.window-agg.", "table.optimizer.", "table.plan.", "table.resources.", "taskmanager.",
-)  # fmt: skip
-_ACCEPTED = frozenset((
-    "table.builtin-catalog-name", "table.builtin-database-name", "table.column-expansion-strategy", "table.exec.disabled-operators",
-    "table.exec.interval-join.min-cleanup-interval", "table.exec.legacy-cast-behaviour", "table.exec.operator-fusion-codegen.enabled",
-    "table.exec.simplify-operator-name-enabled", "table.exec.sink.keyed-shuffle", "table.exec.sink.nested-constraint-enforcer",
-    "table.exec.sink.rowtime-inserter", "table.exec.sink.type-length-enforcer", "table.exec.sink.upserts.compaction-mode",
-    "table.exec.unbounded-over.version", "table.generated-code.max-length", "table.legacy-nested-row-nullability",
-    "table.rtas-ctas.atomicity-enabled", "table.sql-dialect",
-))  # fmt: skip
-"""Options of Flink that change nothing here, so that files written for it run as they are."""
-
 
 def set_option(statement: st.Set, session: Session) -> Result:
     """`SET 'key' = 'value'`, or the list of what is set."""
@@ -102,9 +88,16 @@ def set_option(statement: st.Set, session: Session) -> Result:
     return Result.ok()
 
 
+def _check_spelling(key: str) -> None:
+    """Raises OptionError E1503 for a key that is nearly one that is known: a misspelt option would change nothing."""
+    if key not in FLINK_OPTIONS and difflib.get_close_matches(key, [*SESSION_OPTIONS, *FLINK_OPTIONS], 1, 0.9):
+        known = did_you_mean(key, [*SESSION_OPTIONS, *FLINK_OPTIONS])
+        raise OptionError(f"unknown option '{key}'", code="E1503", hint=known)
+
+
 def _near(key: str) -> str:
     """Options that look like a key, or have its letters inside: `timezone` for `table.local-time-zone`."""
-    near = did_you_mean(key, SESSION_OPTIONS)
+    near = did_you_mean(key, [*SESSION_OPTIONS, *FLINK_OPTIONS])
     if near is not None:
         return near
     letters = re.sub(r"[._-]", "", key.lower())
@@ -116,16 +109,20 @@ def _near(key: str) -> str:
 
 
 def set_value(session: Session, key: str, value: str) -> None:
-    """Set an option. Raises OptionError for a value that it cannot have, and E1503 for a key that is neither ours nor
-    Flink's."""
+    """Set an option; one of Flink that changes nothing here is noted, once.
+
+    Raises OptionError for a value that it cannot have, E1513 for one that means something else in Flink, and E1503 for a
+    key that is neither ours nor Flink's.
+    """
     if key in SESSION_OPTIONS:
         SESSION_OPTIONS[key].read(value)
-    elif key not in _ACCEPTED and not key.startswith((*_ACCEPTED_PREFIXES, SPARK_PREFIX)):
-        raise OptionError(
-            f"unknown option '{key}'",
-            code="E1503",
-            hint=_near(key),
-        )
+    elif not key.startswith(SPARK_PREFIX):
+        note = noted_option(key, value)
+        if note is None:
+            raise OptionError(f"unknown option '{key}'", code="E1503", hint=_near(key))
+        _check_spelling(key)
+        if note and key not in session.noted_options:
+            session.noted_options[key] = note
     if key == TIME_ZONE.key and time_zone_name(value) is None:
         raise OptionError(
             f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or '+02:00'"

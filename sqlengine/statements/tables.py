@@ -8,6 +8,7 @@ from dataclasses import replace
 from runtime.core.errors import (
     BindError,
     CatalogError,
+    OptionError,
     Span,
     TypeMismatchError,
     UnsupportedError,
@@ -28,6 +29,7 @@ from sqlengine.catalog.objects import (
     TableColumn,
     Watermark,
 )
+from sqlengine.connector_options import check_connector
 from sqlengine.memory_options import check_memory_table
 from sqlengine.open_views import check_unchanged
 from sqlengine.parse import ddl_nodes as ddl
@@ -84,10 +86,21 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         table = _merged_like(table, statement.like, session)
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
+    _check_options(table, session, statement.options)
     if session.stand_in is not None:
         session.declared[table.path] = table
         table = session.stand_in(table)
     return checked_table(table, session, statement)
+
+
+def _check_options(table: CatalogTable, session: Session, given: Sequence[ddl.Option]) -> None:
+    try:
+        check_connector(table, session, given)
+    except OptionError as error:
+        # A stand-in needs no connector; a name that is nearly one is wrong all the same.
+        unknown = error.code == "E1501" and not (error.hint or "").startswith("did you mean")
+        if session.stand_in is None or not unknown:
+            raise
 
 
 def _check_place(existing: CatalogObject | None, statement: st.CreateTable, session: Session) -> None:

@@ -1,0 +1,140 @@
+"""Connectors and formats of Flink that are not there: their tables can be defined, tested and explained, not read or
+written.
+
+What such a table gives and takes is what Flink's does, so that a plan is the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
+from runtime.core.errors import OptionError
+from runtime.core.schema import Schema
+from runtime.spi.registry import Registry, TableRequest
+from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
+
+__all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table", "is_absent_connector"]
+
+_BOUNDED = frozenset(
+    """
+cassandra clickhouse delta doris faker hbase-1.4 hbase-2.2 hive hudi iceberg jdbc kudu maxcompute mongodb odps
+paimon redis starrocks
+""".split()
+)  # noqa: SIM905
+_STREAMS = frozenset(
+    """
+dynamodb-stream fluss kinesis kinesis-legacy nats pravega pulsar rabbitmq rocketmq socket sqs
+""".split()
+)  # noqa: SIM905
+_SINKS = frozenset(
+    """
+bigquery dynamodb elasticsearch-6 elasticsearch-7 elasticsearch-8 firehose gcp-pubsub http-sink opensearch
+opensearch-1 opensearch-2 prometheus snowflake
+""".split()
+)  # noqa: SIM905
+_CHANGES = frozenset(
+    """
+db2-cdc mongodb-cdc mysql-cdc oceanbase-cdc oracle-cdc postgres-cdc sqlserver-cdc tidb-cdc vitess-cdc
+""".split()
+)  # noqa: SIM905
+_INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis", "kinesis-legacy", "prometheus", "pulsar", "rabbitmq", "sqs"))
+ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES | {"upsert-kafka"}
+
+ABSENT_FORMATS: Mapping[str, ChangelogMode] = {
+    "avro": APPEND,
+    "avro-confluent": APPEND,
+    "canal-json": RETRACT,
+    "debezium-avro-confluent": RETRACT,
+    "maxwell-json": RETRACT,
+    "ogg-json": RETRACT,
+    "protobuf": APPEND,
+    "raw": APPEND,
+}
+"""Flink's formats that are not there, and the row kinds that they carry."""
+
+
+def is_absent_connector(name: str) -> bool:
+    """Whether Flink, or a well-known project beside it, has a connector of this name, which is not there here."""
+    return name in ABSENT_CONNECTORS
+
+
+def absent_table(request: TableRequest, connector: str, registry: Registry) -> AbsentTable | None:
+    """What stands for a table whose connector, or a format of it, is not there; None for any other."""
+    formats = [v for k, v in request.options.items() if k == "format" or k.endswith(".format")]
+    missing = next((f for f in formats if f in ABSENT_FORMATS and not registry.formats.knows(f)), None)
+    if is_absent_connector(connector) and not registry.connectors.knows(connector):
+        what, code = f"connector '{connector}'", "E1501"
+    elif missing is not None:
+        what, code = f"format '{missing}'", "E1502"
+    else:
+        return None
+    if connector in _CHANGES or any(ABSENT_FORMATS.get(f, APPEND) is RETRACT for f in formats):
+        gives = RETRACT
+    else:
+        gives = UPSERT if connector == "upsert-kafka" else APPEND
+    bounded = connector in _BOUNDED or connector == "filesystem"
+    return AbsentTable(request.name, request.schema, request.primary_key, connector, what, code, gives, bounded)
+
+
+@dataclass(frozen=True)
+class AbsentTable:
+    """A table that is planned with and never opened: source, sink and lookup table in one. `what` is not there."""
+
+    name: str
+    schema: Schema
+    primary_key: tuple[str, ...]
+    connector: str
+    what: str
+    code: str
+    changelog_mode: ChangelogMode
+    bounded: bool
+
+    @property
+    def reads(self) -> bool:
+        return self.connector not in _SINKS
+
+    @property
+    def looks_up(self) -> bool:
+        return self.connector in _BOUNDED
+
+    @property
+    def delivery(self) -> Delivery:
+        return "at-least-once"
+
+    def refuse(self) -> NoReturn:
+        """Raises OptionError E1501 or E1502: it cannot be opened."""
+        raise OptionError(
+            f"{self.what} of {self.name} is not there: the table can be explained and tested, not read or written",
+            code=self.code,
+            hint="use a connector and a format of docs/connectors.md, or install the package that brings it",
+        )
+
+    def statistics(self) -> TableStatistics:
+        return TableStatistics()
+
+    def splits(self) -> list[Split]:
+        self.refuse()
+
+    def open(self, split: Split, context: ReadContext) -> NoReturn:
+        self.refuse()
+
+    def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> NoReturn:
+        self.refuse()
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        if self.connector in _INSERTS_ONLY or (self.connector == "filesystem" and self.changelog_mode == APPEND):
+            return APPEND
+        if self.connector == "kafka" and self.changelog_mode == APPEND:
+            return APPEND
+        return requested if self.primary_key or self.changelog_mode == RETRACT else APPEND
+
+    def open_writer(self, job: str) -> NoReturn:
+        self.refuse()
+
+    def describe(self) -> dict[str, Any]:
+        return {"connector": self.connector, "name": self.name}

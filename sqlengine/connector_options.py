@@ -1,0 +1,101 @@
+"""The options of a table with a connector, as far as they can be known without opening it: told when the table is made
+or changed, not when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from connectors.absent import ABSENT_CONNECTORS, ABSENT_FORMATS, is_absent_connector
+from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean, pointing_at
+from runtime.core.options import Option
+from runtime.spi.registry import ConnectorFactory, Registry, check_options
+from sqlengine.catalog.objects import CatalogTable
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.session import Session
+from sqlengine.watermark_options import is_watermark_option
+
+__all__ = ["check_connector"]
+
+
+def check_connector(table: CatalogTable, session: Session, given: Sequence[ddl.Option] = ()) -> None:
+    """Checks the connector, the formats and the options of a table; errors point at the option where it stands in
+    `given`.
+
+    Of a connector of Flink that is not there (`connectors/absent.py`) nothing is known but its name.
+
+    Raises OptionError: E1501 unknown connector, E1502 unknown format, E1503 unknown option, E1500 wrong value.
+    """
+    if table.connector is None:
+        return
+    registry, spans = session.registry, {option.key: option.span for option in given}
+    with pointing_at(spans.get("connector")):
+        if not registry.connectors.knows(table.connector) and is_absent_connector(table.connector):
+            return
+        factory = _connector(table.connector, registry)
+    if not factory.declares:
+        return
+    try:
+        _check(table, factory, registry, spans)
+        if factory.check is not None:
+            factory.check(session.request(table, {}, for_sink=False))
+    except OptionError as error:
+        named = next((k for k in table.options if f"'{k}'" in error.message), None)
+        error.span = error.span or spans.get(named or "")
+        raise
+
+
+def _connector(name: str, registry: Registry) -> ConnectorFactory:
+    try:
+        return registry.connectors.get(name)
+    except OptionError as error:
+        near = did_you_mean(name, [*registry.connectors.names(), *ABSENT_CONNECTORS])
+        if near is not None and near.startswith("did you mean"):
+            error.hint = near
+        raise
+
+
+def _check(table: CatalogTable, factory: ConnectorFactory, registry: Registry, spans: Mapping[str, Span]) -> None:
+    where = f"connector '{factory.name}'"
+    options = {k: v for k, v in table.options.items() if k != "connector" and not is_watermark_option(k)}
+    open_ended = list(factory.prefixes)
+    for key in [k for k in ("format", "key.format", "value.format") if k in options]:
+        if not any(o.key == key for o in factory.options):
+            continue
+        name, before = options[key], key.removesuffix("format") if table.connector == "kafka" else ""
+        if not registry.formats.knows(name):
+            if name in ABSENT_FORMATS:
+                open_ended.append(f"{before}{name}.")
+                continue
+            raise OptionError(
+                f"unknown format '{name}'",
+                code="E1502",
+                span=spans.get(key),
+                hint=did_you_mean(name, [*registry.formats.names(), *ABSENT_FORMATS]),
+            )
+        chosen = registry.formats.get(name)
+        own = {k: v for k, v in options.items() if k.startswith(f"{before}{name}.")}
+        known = {f"{before}{name}.{o.key}": o for o in chosen.options}
+        check_options(own, set(known), f"format '{name}'")
+        _check_values(own, known)
+        open_ended.append(f"{before}{name}.")
+    known = {o.key: o for o in factory.options}
+    for key in options:
+        other = key.partition(".")[0]
+        if registry.formats.knows(other) and key not in known and not key.startswith(tuple(open_ended)):
+            raise OptionError(
+                f"unknown option '{key}' for {where}: it is one of format '{other}', which the table does not have",
+                code="E1503",
+                hint=f"set 'format' = '{other}', or leave it out",
+            )
+    check_options(options, set(known), where, tuple(open_ended))
+    _check_values(options, known)
+
+
+def _check_values(options: Mapping[str, str], known: Mapping[str, Option[object]]) -> None:
+    for key, value in options.items():
+        if key in known:
+            try:
+                known[key].read(value)
+            except SqlEngineError as error:
+                error.message = error.message.replace(f"'{known[key].key}'", f"'{key}'", 1)
+                raise
