@@ -20,28 +20,24 @@ from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
 
 __all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table", "is_absent_connector"]
 
-_BOUNDED = frozenset(
-    """
+_BOUNDED_NAMES = """
 cassandra clickhouse delta doris faker hbase-1.4 hbase-2.2 hive hudi iceberg jdbc kudu maxcompute mongodb odps
 paimon redis starrocks
-""".split()
-)  # noqa: SIM905
-_STREAMS = frozenset(
-    """
+"""
+_BOUNDED = frozenset(_BOUNDED_NAMES.split())
+_STREAMS_NAMES = """
 dynamodb-stream fluss kinesis kinesis-legacy nats pravega pulsar rabbitmq rocketmq socket sqs
-""".split()
-)  # noqa: SIM905
-_SINKS = frozenset(
-    """
+"""
+_STREAMS = frozenset(_STREAMS_NAMES.split())
+_SINKS_NAMES = """
 bigquery dynamodb elasticsearch-6 elasticsearch-7 elasticsearch-8 firehose gcp-pubsub http-sink opensearch
 opensearch-1 opensearch-2 prometheus snowflake
-""".split()
-)  # noqa: SIM905
-_CHANGES = frozenset(
-    """
+"""
+_SINKS = frozenset(_SINKS_NAMES.split())
+_CHANGES_NAMES = """
 db2-cdc mongodb-cdc mysql-cdc oceanbase-cdc oracle-cdc postgres-cdc sqlserver-cdc tidb-cdc vitess-cdc
-""".split()
-)  # noqa: SIM905
+"""
+_CHANGES = frozenset(_CHANGES_NAMES.split())
 _INSERTS_ONLY = frozenset(("firehose", "hive", "kinesis", "kinesis-legacy", "prometheus", "pulsar", "rabbitmq", "sqs"))
 ABSENT_CONNECTORS = _BOUNDED | _STREAMS | _SINKS | _CHANGES | {"upsert-kafka"}
 

@@ -118,8 +118,7 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
 }
 """By key, or by how keys begin: why nothing depends on it. The first that fits counts."""
 
-FLINK_OPTIONS = frozenset(
-    """
+_NAMES = """
 client.timeout execution.attached execution.buffer-timeout.enabled execution.buffer-timeout.interval
 execution.batch-shuffle-mode execution.batch.adaptive.auto-parallelism.enabled
 execution.checkpointing.aligned-checkpoint-timeout execution.checkpointing.checkpoints-after-tasks-finish
@@ -159,8 +158,8 @@ table.optimizer.runtime-filter.enabled table.optimizer.skewed-join.strategy
 table.optimizer.source.predicate-pushdown-enabled table.optimizer.source.report-statistics-enabled
 table.optimizer.union-all-as-breakpoint-enabled table.plan.compile.catalog-objects table.plan.force-recompile
 table.plan.restore.catalog-objects table.resources.download-dir table.rtas-ctas.atomicity-enabled
-""".split()
-) | frozenset(_REFUSED)  # noqa: SIM905
+"""
+FLINK_OPTIONS = frozenset(_NAMES.split()) | frozenset(_REFUSED)
 """Options of Flink by name, to tell them from misspelt ones."""
 
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from runtime.core.errors import BindError, Span, SqlEngineError, did_you_mean
 from runtime.core.schema import Schema
+from runtime.core.secrets import masked_sql, shown_value
 from runtime.core.types import BOOLEAN, INT, STRING
 from runtime.expr.function import FunctionRegistry
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
-from sqlengine.catalog.secrets import shown_value
 from sqlengine.function_texts import function_kind, signature_texts
 
 __all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema"]
@@ -149,7 +149,7 @@ class InformationSchema:
         for thing in self._objects(catalog):
             if not isinstance(thing, CatalogTable):
                 kept = "YES" if isinstance(thing, MaterializedView) else "NO"
-                yield *thing.path.parts, thing.text, kept, thing.comment
+                yield *thing.path.parts, masked_sql(thing.text), kept, thing.comment
 
     def _key_column_usage(self, catalog: str) -> Iterator[tuple[object, ...]]:
         for thing in self._objects(catalog):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from runtime.core.errors import CatalogError, SqlEngineError, did_you_mean
 from runtime.core.schema import Schema
+from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
 from runtime.local.job import Job
 
@@ -36,6 +37,9 @@ class RunningJob:
     awaited: bool = False
     """Whether somebody has waited for its end, and so hears of it."""
     done: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.statement = masked_sql(self.statement)
 
     def wait(self, timeout: float | None = None) -> None:
         """Until it has ended; raises what made it fail, TimeoutError when it still runs after so many seconds."""

@@ -22,6 +22,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
+from runtime.core.secrets import masked_text
 from runtime.core.types import BIGINT, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
 from runtime.local.job import Job
 from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
@@ -156,7 +157,7 @@ class SystemTables:
                         info.total_bytes,
                         info.duration,
                         info.status,
-                        info.path,
+                        masked_text(info.path),
                     )
                 )
         return CHECKPOINTS, _table(CHECKPOINTS, rows)

@@ -85,7 +85,7 @@ class FileSource:
     pattern: str
     data: Schema
     columns: FileColumns
-    options: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...] = field(repr=False)
     time_zone: str
     monitor_interval: int
     report_statistics: bool

@@ -33,7 +33,7 @@ class KafkaSink:
 
     name: str
     topic: str
-    properties: tuple[tuple[str, str], ...]
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
     columns: MessageColumns
     primary_key: tuple[str, ...]
     partitioner: str

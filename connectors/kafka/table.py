@@ -65,7 +65,7 @@ class KafkaSource:
     name: str
     topics: tuple[str, ...]
     pattern: str
-    properties: tuple[tuple[str, str], ...]
+    properties: tuple[tuple[str, str], ...] = field(repr=False)
     columns: MessageColumns
     begin: Place
     end: Place

@@ -42,6 +42,7 @@ from planner.logical.nodes import (
     WindowTopN,
 )
 from runtime.core.errors import InternalError
+from runtime.core.secrets import shown_facts
 from runtime.expr.display import show, show_sort_key
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, OuterRef, SortKey, SubqueryExpr, walk
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
@@ -260,7 +261,7 @@ class _Explainer:
 
     @staticmethod
     def _pushed(plan: Scan) -> str:
-        described = plan.table.describe() if plan.table is not None else {}
+        described = shown_facts(plan.table.describe()) if plan.table is not None else {}
         return "".join(f" {key}={described[key]}" for key in ("filters", "limit") if described.get(key))
 
 

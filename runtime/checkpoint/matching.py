@@ -16,6 +16,7 @@ from typing import Any
 from runtime.core.errors import SqlEngineError
 from runtime.core.node import Node, node_fields
 from runtime.core.schema import Schema
+from runtime.core.secrets import shown_facts
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Literal
 from runtime.plan.identity import NOT_MEANING, short_kind
@@ -114,7 +115,7 @@ def source_difference(node: SourceExec, saved: Sequence[SavedNode]) -> str | Non
     for was in saved:
         if was.kind != "Source" or was.name != node.name or "schema" not in was.fields:
             continue
-        now, before = _table(node.table.describe()), _table(was.table)
+        now, before = _table(shown_facts(node.table.describe())), _table(was.table)
         for key in sorted({*now, *before}):
             if now.get(key) != before.get(key):
                 return f"{key} was {before.get(key)}"
@@ -204,7 +205,7 @@ class PlanMatching:
         for saved in self._saved:
             if saved.kind != "Source" or saved.name != node.name or "schema" not in saved.fields:
                 continue
-            if _table(saved.table) != _table(node.table.describe()):
+            if _table(saved.table) != _table(shown_facts(node.table.describe())):
                 continue
             before = {f.name: (i, f.type) for i, f in enumerate(saved.schema)}
             columns = tuple(before[f.name][0] if f.name in before else None for f in node.schema)
@@ -265,7 +266,7 @@ class PlanMatching:
         elif any(None in columns for _, columns in places):
             return None
         table = getattr(node, "table", None)
-        if table is not None and _table(table.describe()) != _table(saved.table):
+        if table is not None and _table(shown_facts(table.describe())) != _table(saved.table):
             return None
         width = sum(len(columns) for _, columns in before)
         comparing = _Comparing(tuple(range(width)), tuple(range(width)))

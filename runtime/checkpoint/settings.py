@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from runtime.checkpoint.matching import SavedNode
+from runtime.core.secrets import shown_facts
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.plan.values import encode_fields, encode_value
 from runtime.plan.walk import INPUT_FIELDS
@@ -33,13 +34,13 @@ def changed_setting(node: PhysicalNode, was: SavedNode) -> str | None:
         if before and (not now or now > before):
             return f"what was not touched for {_duration(before)} is gone: so long it lived until now"
     if isinstance(node, SourceExec):
-        return _changed_options(node.table.describe(), was.table, "rows before were read with other") or _late(
-            node, was
-        )
+        return _changed_options(
+            shown_facts(node.table.describe()), was.table, "rows before were read with other"
+        ) or _late(node, was)
     if isinstance(node, SinkExec):
         if was.fields.get("not_null_enforcer", "ERROR") == "DROP" and node.not_null_enforcer != "DROP":
             return "rows with NULL were left out until now"
-        return _changed_options(node.table.describe(), was.table, "rows before were written with other")
+        return _changed_options(shown_facts(node.table.describe()), was.table, "rows before were written with other")
     if isinstance(node, WatermarkExec):
         handled = was.fields.get("null_handling", "FAIL")
         if handled not in ("FAIL", node.null_handling):

@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from runtime.core.secrets import masked_sql, masked_text
+
 __all__ = [
     "BindError",
     "CatalogError",
@@ -79,11 +81,12 @@ class SqlEngineError(Exception):
         hint: str | None = None,
         text: str | None = None,
     ) -> None:
+        message = masked_text(message)
         super().__init__(message)
         self.message = message
         self.code = code or type(self).code
         self.span = span
-        self.hint = hint
+        self.hint = None if hint is None else masked_text(hint)
         self.text = text
         self.source: str | None = None
 
@@ -246,7 +249,7 @@ def render(error: SqlEngineError, width: int | None = None) -> str:
     if error.span is not None and error.text is not None:
         line, column = position(error.text, error.span.start)
         lines.append(f"  at {error.source + ':' if error.source else ''}{line}:{column}")
-        lines += _pointed_at(f"{line} | ", error.text, error.span, width or 2 * _SHOWN)
+        lines += _pointed_at(f"{line} | ", masked_sql(error.text, aligned=True), error.span, width or 2 * _SHOWN)
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return "\n".join(lines)

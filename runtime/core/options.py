@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from runtime.core.errors import OptionError, did_you_mean
+from runtime.core.secrets import shown_value
 
 __all__ = [
     "Option",
@@ -41,17 +42,20 @@ class Option(Generic[T]):
 
     def read(self, text: str) -> T:
         """The value of a text; raises OptionError when it is not one."""
+        shown = shown_value(self.key, text)
         if self.choices and text.lower() not in {c.lower() for c in self.choices}:
             raise OptionError(
-                f"option '{self.key}' cannot be '{text}'",
+                f"option '{self.key}' cannot be '{shown}'",
                 hint="it is one of: " + ", ".join(f"'{c}'" for c in self.choices),
             )
         try:
             return self._read(text)  # type: ignore[operator, no-any-return]
         except OptionError as error:
-            raise OptionError(f"option '{self.key}' cannot be '{text}'", hint=error.hint or self.description) from error
+            raise OptionError(
+                f"option '{self.key}' cannot be '{shown}'", hint=error.hint or self.description
+            ) from error
         except ValueError as error:
-            raise OptionError(f"option '{self.key}' cannot be '{text}': {error}", hint=self.description) from error
+            raise OptionError(f"option '{self.key}' cannot be '{shown}': {error}", hint=self.description) from error
 
 
 def text_option(key: str, default: str, description: str, choices: tuple[str, ...] = ()) -> Option[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runtime.core.schema import Schema
+from runtime.core.secrets import shown_facts
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr, InputRef
 from runtime.plan import nodes as p
@@ -199,7 +200,9 @@ def _on(pairs: str, condition: Expr | None, schema: Schema) -> str:
 
 
 def _source(node: p.SourceExec) -> str:
-    pushed = "".join(f" {k}={v}" for k, v in node.table.describe().items() if k in ("filters", "filter", "limit") and v)
+    pushed = "".join(
+        f" {k}={v}" for k, v in shown_facts(node.table.describe()).items() if k in ("filters", "filter", "limit") and v
+    )
     together = ""
     if node.alignment is not None:
         together = f" aligned in group {node.alignment.group} within {node.alignment.max_drift} ms"

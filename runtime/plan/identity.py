@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.schema import Schema
+from runtime.core.secrets import shown_facts
 from runtime.core.types import DataType
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.values import encode_fields, encode_value
@@ -74,7 +75,7 @@ def _digest(node: PhysicalNode, digests: dict[PhysicalNode, str]) -> str:
     }
     table = getattr(node, "table", None)
     if table is not None:
-        meaning["table"] = table.describe()
+        meaning["table"] = shown_facts(table.describe())
         meaning["columns"] = list(node.schema.names)
     text = json.dumps(meaning, sort_keys=True, default=str, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

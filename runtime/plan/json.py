@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from runtime.core.errors import FormatError
+from runtime.core.secrets import shown_facts
 from runtime.plan.identity import uids
 from runtime.plan.nodes import LookupJoinExec, PhysicalNode, SinkExec, SourceExec
 from runtime.plan.values import class_named, decode_value, encode_fields
@@ -66,7 +67,7 @@ def _encode_node(node: PhysicalNode, numbers: dict[PhysicalNode, int]) -> dict[s
             found[field] = [numbers[part] for part in value]
     table = getattr(node, "table", None)
     if table is not None:
-        found["table"] = table.describe()
+        found["table"] = shown_facts(table.describe())
     found.update(encode_fields(node, frozenset((*INPUT_FIELDS, "table"))))
     return found
 

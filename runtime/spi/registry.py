@@ -34,7 +34,7 @@ class TableRequest:
     name: str
     schema: Schema
     primary_key: tuple[str, ...]
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     environment: Options
     metadata: tuple[tuple[str, str], ...] = ()
     partitioned_by: tuple[str, ...] = ()

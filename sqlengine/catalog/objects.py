@@ -8,6 +8,7 @@ from typing import Protocol
 
 from runtime.core.errors import Span
 from runtime.core.options import Options
+from runtime.core.secrets import shown_value
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
 from runtime.plan.parts import Alignment
@@ -104,6 +105,10 @@ class CatalogTable:
     constraint_name: str | None = None
     measured: MeasuredTable | None = None
     """What ANALYZE TABLE has found."""
+
+    def __repr__(self) -> str:
+        options = {key: shown_value(key, value) for key, value in self.options.items()}
+        return f"CatalogTable({self.path}, {options})"
 
     @property
     def connector(self) -> str | None:

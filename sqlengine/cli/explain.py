@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from runtime.core.errors import OptionError, SqlEngineError, did_you_mean
+from runtime.core.secrets import masked_sql
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.scripts import named, scripts
 from sqlengine.environment import TableEnvironment, located
@@ -53,7 +54,7 @@ def _explain(statement: st.Statement, details: tuple[str, ...], session: Session
     filled = isinstance(inner, ddl.CreateTable) and inner.query is not None
     if filled or isinstance(inner, _PLANNED):
         plans = plan_text(inner, session, details).rstrip("\n")
-        shown = " ".join(inner.text.split())
+        shown = masked_sql(" ".join(inner.text.split()))
         print(paint(f"-- {shown if len(shown) <= 100 else shown[:97] + '...'}", "bold"))
         print(plans + "\n", flush=True)
     if isinstance(statement, st.Explain):

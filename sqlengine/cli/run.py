@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from runtime.core.errors import UnsupportedError
+from runtime.core.secrets import masked_text
 from runtime.local.job import Job
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.interrupt import Interrupt
@@ -69,7 +70,7 @@ class _Run:
         for problem in job.restored.problems if job.restored is not None else ():
             self.say(problem)
         if job.restored is not None and not job.resumed_finished:
-            self.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
+            self.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {masked_text(job.restored.path)}")
 
     def interrupted(self, source: str | None, text: str) -> bool:
         """Run a script; tells whether the user stopped it."""

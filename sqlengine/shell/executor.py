@@ -11,6 +11,7 @@ from typing import TextIO
 
 from runtime.core.changelog import KIND_NAMES
 from runtime.core.errors import ConnectorError, SqlEngineError, UnsupportedError
+from runtime.core.secrets import masked_sql, masked_text
 from runtime.local.job import Job
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
@@ -165,7 +166,9 @@ class Executor:
         for problem in job.restored.problems if job.restored is not None else ():
             self.screen.say(problem)
         if job.restored is not None and not job.resumed_finished:
-            self.screen.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {job.restored.path}")
+            self.screen.say(
+                f"{job.name} goes on after epoch {job.restored.epoch:,}, from {masked_text(job.restored.path)}"
+            )
         if self._progress is not None and not self.session.inserts_in_background:
             self._progress.watch(job)
 
@@ -220,7 +223,7 @@ class Executor:
             self._timed(started)
             return
         if not result.bounded and self.viewer is not None and mode != "tableau":
-            rows = self.viewer.live(result, _title(piece.text), changelog=mode == "changelog")
+            rows = self.viewer.live(result, _title(masked_sql(piece.text)), changelog=mode == "changelog")
             if rows.kinds is None:
                 self._print_rows(rows, "the first", started, most=self._room())
             else:
@@ -254,7 +257,7 @@ class Executor:
             self._print_rows(found, None, started)
         elif self.viewer is not None:
             opened = time.monotonic()
-            self.viewer.rows(found, _title(piece.text))
+            self.viewer.rows(found, _title(masked_sql(piece.text)))
             started += time.monotonic() - opened  # looking is not the statement's time
             self._print_rows(found, "the first", started, most=self._room())
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runtime.core.secrets import masked_sql, shown_value
 from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
-from sqlengine.catalog.secrets import shown_value
 
 __all__ = ["catalog_text", "create_text", "database_text", "literal", "quoted", "table_text", "view_text"]
 
@@ -43,7 +43,7 @@ def create_text(thing: CatalogObject, *, name: str | None = None, masked: bool =
     """The CREATE statement of a table or view. `name` stands in the place of the full path; `masked` hides secrets."""
     if isinstance(thing, CatalogTable):
         return table_text(thing, name=name, masked=masked)
-    return view_text(thing, name=name)
+    return view_text(thing, name=name, masked=masked)
 
 
 def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = True) -> str:
@@ -73,7 +73,7 @@ def table_text(table: CatalogTable, *, name: str | None = None, masked: bool = T
     return text + (f"\n{options}" if options else "")
 
 
-def view_text(view: CatalogView | MaterializedView, *, name: str | None = None) -> str:
+def view_text(view: CatalogView | MaterializedView, *, name: str | None = None, masked: bool = True) -> str:
     """The CREATE VIEW or CREATE MATERIALIZED VIEW statement of a view."""
     if isinstance(view, MaterializedView):
         kind = "MATERIALIZED VIEW"
@@ -83,7 +83,8 @@ def view_text(view: CatalogView | MaterializedView, *, name: str | None = None) 
         comments = view.column_comments or (None,) * len(view.columns)
         columns = [f"{quoted(n)}{_comment(c)}" for n, c in zip(view.columns, comments, strict=True)]
     named = f" ({', '.join(columns)})" if columns else ""
-    return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {view.text}"
+    text = masked_sql(view.text) if masked else view.text
+    return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {text}"
 
 
 def catalog_text(catalog: Catalog) -> str:

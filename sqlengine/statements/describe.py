@@ -6,6 +6,7 @@ from typing import Any
 
 from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
+from runtime.core.secrets import shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import ScalarFunction
 from runtime.spi.table import TableStatistics
@@ -42,7 +43,12 @@ def describe(statement: st.Describe, session: Session) -> Result:
                 ("comment", catalog.comment or ""),
             ]
             return _facts(
-                facts + ([(f"option:{k}", v) for k, v in sorted(catalog.options.items())] if statement.extended else [])
+                facts
+                + (
+                    [(f"option:{k}", shown_value(k, v)) for k, v in sorted(catalog.options.items())]
+                    if statement.extended
+                    else []
+                )
             )
         case "DATABASE":
             parts = statement.name.parts
@@ -51,7 +57,11 @@ def describe(statement: st.Describe, session: Session) -> Result:
             facts = [("name", database.name), ("comment", database.comment or "")]
             return _facts(
                 facts
-                + ([(f"option:{k}", v) for k, v in sorted(database.options.items())] if statement.extended else [])
+                + (
+                    [(f"option:{k}", shown_value(k, v)) for k, v in sorted(database.options.items())]
+                    if statement.extended
+                    else []
+                )
             )
         case "JOB":
             with pointing_at(statement.name.span):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from runtime.checkpoint.compatibility import Comparison, compare
 from runtime.checkpoint.epoch_state import Restored
 from runtime.core.errors import CheckpointError, UnsupportedError
+from runtime.core.secrets import masked_text
 from runtime.plan.nodes import PhysicalNode, SinkExec
 from sqlengine.recovery import state_to_restore
 from sqlengine.session import Session
@@ -40,7 +41,7 @@ def restore_text(roots: Sequence[PhysicalNode], session: Session) -> str:
 def _origin(saved: Restored) -> str:
     kind = f"checkpoint {saved.id}" if saved.id else "savepoint"
     ended = ", when all input had ended" if saved.finished else ""
-    return "\n".join([f"{kind}, {saved.path}, after epoch {saved.epoch}{ended}", *saved.problems])
+    return "\n".join([f"{kind}, {masked_text(saved.path)}, after epoch {saved.epoch}{ended}", *saved.problems])
 
 
 def _table(compared: Comparison) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runtime.core.errors import CatalogError, ConnectorError, OptionError, Span, SqlEngineError
+from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
@@ -117,7 +118,7 @@ def load_file(catalog: Catalog, session: Session, execute: Callable[[st.Statemen
         waiting = failed
     file.unread = [(database, statement.text) for database, statement in waiting]
     return [
-        f"{file.path.name}: {' '.join(statement.text.split())[:60]}: {error.code} {error.message}"
+        f"{file.path.name}: {masked_sql(' '.join(statement.text.split()))[:60]}: {error.code} {error.message}"
         for (_, statement), error in zip(waiting, failures, strict=True)
     ]
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from runtime.checkpoint.epoch_state import CheckpointInfo
 from runtime.core.errors import OptionError, PlanningError, pointing_at
 from runtime.core.schema import Schema
+from runtime.core.secrets import masked_text
 from runtime.core.types import STRING
 from sqlengine.jobs import RunningJob
 from sqlengine.parse import statement_nodes as st
@@ -66,4 +67,4 @@ def _path(session: Session, running: RunningJob, given: st.Name | None, statemen
 
 
 def _shown(info: CheckpointInfo) -> Result:
-    return Result.table(Schema.of(("savepoint path", STRING.not_null())), [[info.path]])
+    return Result.table(Schema.of(("savepoint path", STRING.not_null())), [[masked_text(info.path)]])

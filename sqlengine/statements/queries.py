@@ -24,6 +24,7 @@ from runtime.core.errors import (
 from runtime.core.options import bool_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
+from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
@@ -276,7 +277,7 @@ def _counted(rows: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = " ".join(text.split())
+    line = masked_sql(" ".join(text.split()))
     return line if len(line) <= 80 else line[:77] + "..."
 
 

@@ -14,6 +14,7 @@ from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
 from runtime.core.options import Option
 from runtime.core.schema import Schema
+from runtime.core.secrets import shown_value
 from runtime.core.types import STRING
 from runtime.local.checkpoints import CHECKPOINT_OPTIONS
 from runtime.local.dataflow import PARALLELISM
@@ -80,7 +81,7 @@ def set_option(statement: st.Set, session: Session) -> Result:
     if statement.option is None:
         pairs = sorted(session.options.as_dict().items())
         return Result.table(
-            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [v for _, v in pairs]]
+            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [shown_value(k, v) for k, v in pairs]]
         )
     option = statement.option
     with pointing_at(option.span):
