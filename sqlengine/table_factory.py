@@ -21,6 +21,7 @@ from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
+from sqlengine.parse.spelling import misread_keyword
 from sqlengine.planning import object_schema, query_schema
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.savepoint_paths import SAVEPOINT_DIR
@@ -291,6 +292,8 @@ class TableFactory(CatalogMethods):
         try:
             result = execute(statement, self.__session)
         except SqlEngineError as error:
+            if error.code == "E1201" and not (error.hint or "").startswith("did you mean"):
+                error.hint = misread_keyword(text) or error.hint
             raise locate(error) from error.__cause__
         except Stopped:
             raise UnsupportedError(

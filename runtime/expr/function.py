@@ -280,7 +280,7 @@ class FunctionRegistry:
         found = self.find(name)
         if found is None:
             named = [n for n in self.functions if n[0].isalpha()]
-            hint = did_you_mean(name.upper(), named) or "SHOW FUNCTIONS lists all"
+            hint = did_you_mean(name.upper(), named, likeness=0.75) or "SHOW FUNCTIONS lists all"
             raise BindError(f"unknown function {name.upper()}", code="E1203", hint=hint)
         return found
 

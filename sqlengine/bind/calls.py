@@ -59,8 +59,11 @@ def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyF
         return binder.env.context.functions.get(name)
     except BindError as error:
         error.span = error.span or span
-        known = difflib.get_close_matches(name.upper(), FUNCTIONS, n=1, cutoff=0.8)
-        error.hint = FUNCTIONS[known[0]] if known else error.hint
+        if name.upper() in FUNCTIONS:
+            error.hint = FUNCTIONS[name.upper()]
+        elif not (error.hint or "").startswith("did you mean"):
+            known = difflib.get_close_matches(name.upper(), FUNCTIONS, n=1, cutoff=0.8)
+            error.hint = FUNCTIONS[known[0]] if known else error.hint
         raise
 
 

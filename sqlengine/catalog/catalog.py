@@ -88,16 +88,21 @@ class Catalogs:
         return home.get(thing.path if home is self._temporary else thing.path.name)  # type: ignore[arg-type, call-overload]
 
     def get(self, parts: tuple[str, ...], span: Span | None = None, what: str = "table") -> CatalogObject:
-        """The object of a written name; raises BindError E1202 with near names."""
+        """The object of a written name; raises BindError E1202 with near names, those of its kind where `what` says more
+        than "table": "stored table", "view", "materialized view"
+        or "any view"."""
         path = self.qualify(parts)
         found = self.find(path)
         if found is None:
             raise BindError(
-                f'unknown {what} "{".".join(parts)}"', code="E1202", span=span, hint=self._near(path, parts)
+                f'unknown {what.rpartition("stored ")[2].removeprefix("any ")} "{".".join(parts)}"',
+                code="E1202",
+                span=span,
+                hint=self._near(path, parts, what),
             )
         return found
 
-    def _near(self, path: ObjectPath, parts: tuple[str, ...]) -> str:
+    def _near(self, path: ObjectPath, parts: tuple[str, ...], what: str) -> str:
         """What to do about a name that is none: the first part of it that is wrong."""
         if path.catalog not in self._catalogs:
             near = did_you_mean(path.catalog, self._catalogs) or "SHOW CATALOGS lists them"
@@ -106,10 +111,21 @@ class Catalogs:
         if len(parts) > 1 and path.database not in databases:
             near = did_you_mean(path.database, databases) or "SHOW DATABASES lists them"
             return f'there is no database "{path.database}"; {near}'
-        names = [o.path.name for o in self.objects(path.catalog, path.database)]
-        return (
-            did_you_mean(path.name, names) or f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is"
-        )
+        kinds: dict[str, tuple[type[CatalogObject], ...]] = {
+            "stored table": (CatalogTable,),
+            "view": (CatalogView,),
+            "any view": (CatalogView, MaterializedView),
+            "materialized view": (MaterializedView,),
+        }
+        objects = self.objects(path.catalog, path.database)
+        names = [o.path.name for o in objects if isinstance(o, kinds.get(what, (object,)))]
+        near = did_you_mean(path.name, names)
+        if near is not None:
+            return near
+        if what == "table":
+            return f"CREATE TABLE {path.name} (...) first; SHOW TABLES lists what there is"
+        kind = what.removeprefix("stored ").removeprefix("any ")
+        return f"there is no {kind} in this database" if not names else f"SHOW {kind.upper()}S lists them"
 
     # --- objects
     # ----------------------------------------------------------------------------------------------------------

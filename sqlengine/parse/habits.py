@@ -139,7 +139,7 @@ def _operators(p: _Place) -> str | None:
     if p.word == "~" or p.word in ("RLIKE", "REGEXP", "GLOB"):
         return _REGEXP
     if p.word == "ILIKE" or (p.word == "NOT" and p.followed("ILIKE")):
-        return "write LOWER(text) LIKE 'pattern in small letters'"
+        return "ILIKE is not Flink SQL: write LOWER(text) LIKE LOWER('pattern')"
     if p.word == "[":
         if _EXPRESSION in p.expected or "a table" in p.expected:
             return "a name that needs quotes stands in `back-ticks`"
@@ -296,6 +296,8 @@ def _statements(p: _Place) -> str | None:
             return f"write '{p.text[p.token.start : end]}', in single quotes"
         if p.word == "NOT" and p.after("IF") and p.near(1).kind is WORD:
             return "write IF NOT EXISTS"
+    if p.expected == ("TO",) and p.after("SUBSCRIBE") and p.token.kind is WORD:
+        return f"write SUBSCRIBE TO {p.token.text}"
     if p.expected == ("EPOCH",):
         return _EPOCHS
     if p.word == "SET" and p.near(-2).upper == "INTO":

@@ -81,7 +81,8 @@ def set_option(statement: st.Set, session: Session) -> Result:
     if statement.option is None:
         pairs = sorted(session.options.as_dict().items())
         return Result.table(
-            Schema.of(("key", STRING), ("value", STRING)), [[k for k, _ in pairs], [shown_value(k, v) for k, v in pairs]]
+            Schema.of(("key", STRING), ("value", STRING)),
+            [[k for k, _ in pairs], [shown_value(k, v) for k, v in pairs]],
         )
     option = statement.option
     with pointing_at(option.span):

@@ -110,7 +110,7 @@ def _jobs(statement: st.Show, session: Session) -> Result:
 
 def _create_table(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
-    table = session.catalogs.get(statement.name.parts, statement.name.span)
+    table = session.catalogs.get(statement.name.parts, statement.name.span, "stored table")
     if not isinstance(table, CatalogTable):
         raise CatalogError(
             f'"{table.path.name}" is not a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE VIEW"
@@ -120,7 +120,7 @@ def _create_table(statement: st.Show, session: Session) -> Result:
 
 def _create_view(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
-    view = session.catalogs.get(statement.name.parts, statement.name.span, "view")
+    view = session.catalogs.get(statement.name.parts, statement.name.span, "any view")
     if isinstance(view, CatalogTable):
         raise CatalogError(
             f'"{view.path.name}" is a table', code="E1409", span=statement.name.span, hint="use SHOW CREATE TABLE"

@@ -143,7 +143,7 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
 
 def get_table(session: Session, name: ddl.ObjectName) -> CatalogTable:
     """The table of a name; raises CatalogError E1409 for views."""
-    found = session.catalogs.get(name.parts, name.span)
+    found = session.catalogs.get(name.parts, name.span, "stored table")
     if isinstance(found, CatalogTable):
         return found
     raise _not_a_table(found, name.span)
