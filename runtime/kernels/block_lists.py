@@ -202,6 +202,8 @@ class BlockLists:
 
     def _grow_keys(self, size: int) -> None:
         self._start = grown(self._start, size)
+        # Kernels take arrays of one length; how far one grows depends on what fills it.
+        size = len(self._start)
         self._used = grown(self._used, size)
         self._dead = grown(self._dead, size)
         self._class = grown(self._class, size, -1)

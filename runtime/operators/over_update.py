@@ -25,6 +25,7 @@ from runtime.operators.column_equality import equal_columns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls, range_numbers
 from runtime.operators.touched_table import touched_table
+from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import OverAggregateExec
 from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
@@ -41,6 +42,8 @@ class OverUpdateOperator(Operator):
     when nobody needs old images) of rows whose values changed, `+I` of new rows, in this order. Ties in the order stand
     as they arrived; a row taken back is the oldest equal one.
 
+    In a batch plan rows only come; all are sent, with their values, at the end of the input.
+
     A partition that no change has come to for longer than the node's `ttl` is forgotten; nothing is sent for that, and
     a row of it that is taken back later is passed over.
 
@@ -53,6 +56,7 @@ class OverUpdateOperator(Operator):
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         del context
         self._node = node
+        self._at_end = emits_at_end(node)
         self._calls = OverCalls(node, node.frame)
         source = node.input.schema
         types = [t.arrow for t in source.types]
@@ -129,6 +133,11 @@ class OverUpdateOperator(Operator):
         if self._idle is not None:
             self._expire(self._idle.expired(time.processing_time))
         (batch,) = inputs
+        if self._at_end:
+            if batch is not None and len(batch):
+                rows, _ = self._add(batch.columns, self._equal.encode(batch.columns))
+                self._sent.put(rows, [pa.nulls(len(rows), spec.type.arrow) for spec in self._node.calls])
+            return self._all() if time.ends else None
         if batch is None or not len(batch):
             return None
         columns = batch.columns
@@ -155,6 +164,16 @@ class OverUpdateOperator(Operator):
             self._touched.wrote(slots)
         self._forget(slots)
         return output
+
+    def _all(self) -> ChangelogBatch | None:
+        """All rows with their values."""
+        slots = self._partitions.live_slots()
+        segment, rows = self._sorted.range(slots, None, None)
+        if not len(rows):
+            return None
+        low = np.zeros((len(slots), self._sorted.width or 0), np.uint64)
+        values = self._values(segment, rows, slots, low)
+        return ChangelogBatch.of([*self._store.take(rows), *values], self._node.schema)
 
     @property
     def state_size(self) -> StateSize:

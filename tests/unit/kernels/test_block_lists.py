@@ -129,3 +129,11 @@ def test_large_batches_in_lists_of_any_length(domain: int) -> None:
     for key, value in zip(keys.tolist(), range(given, given + 4000), strict=True):
         model.setdefault(key, []).append(value)
     check(lists, model, list(range(min(domain, 40))))
+
+
+def test_very_many_keys() -> None:
+    lists, many = BlockLists(), (1 << 21) + 1
+    for size in (many, many + 1, 3 * many):
+        lists.append(np.array([size - 1]), np.array([size]))
+    index, values = lists.probe(np.array([0, many - 1, 3 * many - 1]))
+    assert (index.tolist(), values.tolist()) == ([1, 2], [many, 3 * many])
