@@ -21,7 +21,6 @@ from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
-from sqlengine.parse.spelling import misread_keyword
 from sqlengine.planning import object_schema, query_schema
 from sqlengine.result import Result, SqlEngineWarning
 from sqlengine.savepoint_paths import SAVEPOINT_DIR
@@ -41,6 +40,7 @@ __all__ = ["TableFactory", "located"]
 
 _frame = Room("runtime.spark.frame")
 _spark_frames = Room("sqlengine.spark_frames")
+_spelling = Room("sqlengine.parse.spelling")
 _python_inputs = Room("sqlengine.python_inputs")
 _python_input = Room("sqlengine.python_input")
 _code = Room("sqlengine.table_api.code")
@@ -293,7 +293,7 @@ class TableFactory(CatalogMethods):
             result = execute(statement, self.__session)
         except SqlEngineError as error:
             if error.code == "E1201" and not (error.hint or "").startswith("did you mean"):
-                error.hint = misread_keyword(text) or error.hint
+                error.hint = _spelling.misread_keyword(text) or error.hint
             raise locate(error) from error.__cause__
         except Stopped:
             raise UnsupportedError(

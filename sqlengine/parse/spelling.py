@@ -7,20 +7,14 @@ in the language then, or much more of it, that word was meant. What other system
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
-
-from sqlglot import exp
 
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, edits
 from sqlengine.parse import statements as grammar
 from sqlengine.parse.habits import FOREIGN, TYPES
 from sqlengine.parse.lexer import END, WORD, Token, scan
-from sqlengine.parse.statement_nodes import Statement
 from sqlengine.parse.words import KEYWORDS
 
-__all__ = ["misread_keyword", "parse_query", "parse_script", "parse_statement"]
-
-T = TypeVar("T")
+__all__ = ["misread_keyword", "point_out"]
 
 _BEFORE = 10
 """So many words before the place of an error may be the misspelt one."""
@@ -34,31 +28,13 @@ _FORMS = frozenset(("CAST", "CEIL", "EXTRACT", "FLOOR", "OVERLAY", "POSITION", "
 _MEANT = tuple(sorted((KEYWORDS | _FORMS) - {"ILIKE", "QUALIFY"}))
 
 
-def parse_script(text: str) -> list[Statement]:
-    """See `statements.parse_script`."""
-    return _read(text, grammar.parse_script)
-
-
-def parse_statement(text: str) -> Statement:
-    """See `statements.parse_statement`."""
-    return _read(text, grammar.parse_statement)
-
-
-def parse_query(text: str) -> exp.Expr:
-    """See `statements.parse_query`."""
-    return _read(text, grammar.parse_query)
-
-
-def _read(text: str, parse: Callable[[str], T]) -> T:
-    try:
-        return parse(text)
-    except SqlSyntaxError as error:
-        meant = _meant(text, error, parse)
-        if meant is not None:
-            token, word = meant
-            here = error.span is not None and error.span.start == token.start
-            error.hint = f'did you mean "{word}"' + ("?" if here else f' where it says "{token.text}"?')
-        raise
+def point_out(text: str, error: SqlSyntaxError, parse: Callable[[str], object]) -> None:
+    """Puts the word that was meant into the hint of an error of `parse`, where that is known."""
+    meant = _meant(text, error, parse)
+    if meant is not None:
+        token, word = meant
+        here = error.span is not None and error.span.start == token.start
+        error.hint = f'did you mean "{word}"' + ("?" if here else f' where it says "{token.text}"?')
 
 
 def misread_keyword(text: str) -> str | None:
