@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.absent import AbsentTable, absent_table
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable
 from connectors.memory.lookup import MemoryLookup
@@ -51,13 +50,18 @@ from sqlengine.catalog.objects import (
 )
 from sqlengine.jobs import Jobs
 from sqlengine.memory_options import check_hinted, is_append_only
-from sqlengine.open_views import stands_for_view
 from sqlengine.targets import JobTarget
 from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
 if TYPE_CHECKING:
     from sqlengine.information_schema import InformationSchema
+
+if TYPE_CHECKING:
+    from connectors.absent import AbsentTable
+
+_absent_tables = Room("connectors.absent")
+_open_views = Room("sqlengine.open_views")
 
 __all__ = [
     "DYNAMIC_OPTIONS",
@@ -190,8 +194,8 @@ class Session:
         """A job of a statement, announced to whoever watches."""
         for root in roots:
             for node in walk(root):
-                table = getattr(node, "table", None)
-                if isinstance(table, AbsentTable):
+                table: Any = getattr(node, "table", None)
+                if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
                     table.refuse()
         job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
         if self.on_job is not None:
@@ -285,7 +289,7 @@ class Session:
             return MemorySink(self.memory_table(table), live=live)
         with pointing_at(span):
             request = self.request(table, options, for_sink=True)
-            absent = absent_table(request, table.connector, self.registry)
+            absent = _absent_tables.absent_table(request, table.connector, self.registry)
             if absent is not None:
                 return absent
             factory = self.registry.connectors.get(table.connector)
@@ -410,7 +414,9 @@ class Binding:
     def _stands_for(self, view: MaterializedView, span: Span | None) -> bool:
         """Whether the query of a view answers for it, because of changes of the open epoch."""
         session = self.session
-        return stands_for_view(view.storage, session.views, session.memory, session.functions, session.time_zone, span)
+        return _open_views.stands_for_view(
+            view.storage, session.views, session.memory, session.functions, session.time_zone, span
+        )
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         session = self.session
@@ -464,7 +470,7 @@ class Binding:
             time = WatermarkOptions.read(table, options, self.session.options)
             request = self.session.request(table, options, for_sink=False)
             connector = {**table.options, **options}["connector"]
-            absent = absent_table(request, connector, self.session.registry)
+            absent = _absent_tables.absent_table(request, connector, self.session.registry)
             if absent is not None:
                 return _absent(table, absent, time)
             factory = self.session.registry.connectors.get(connector)
