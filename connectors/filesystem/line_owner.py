@@ -78,10 +78,10 @@ class LineOwner:
                 raise ConnectorError(f"cannot write to {self._root}: {error.strerror}", code="E3110") from error
             if made:
                 break
-        for number, name in self._tokens():
-            if number < self._number:
-                with suppress(OSError):
-                    os.remove(os.path.join(self._root, name))
+        older = [name for number, name in self._tokens() if number < self._number]
+        for name in [*older, *self._begun()]:
+            with suppress(OSError):
+                os.remove(os.path.join(self._root, name))
 
     def check(self) -> None:
         """Raises FencedError E3413 when another run has become the owner."""
@@ -123,7 +123,7 @@ class LineOwner:
 
     def _make(self) -> bool:
         """Makes the token, with all that it says at once; False when it is there already."""
-        hidden = os.path.join(self._root, f".owner-{self._run}")
+        hidden = os.path.join(self._root, f".owner-{self._line}-{self._run}.new")
         with open(hidden, "wb") as file:
             file.write(self._content(0))
             file.flush()
@@ -139,13 +139,20 @@ class LineOwner:
                 return True
             return False
         finally:
-            os.remove(hidden)
+            # It is gone when another run has become the owner meanwhile.
+            with suppress(FileNotFoundError):
+                os.remove(hidden)
         return True
 
     def _tokens(self) -> list[tuple[int, str]]:
         pattern = re.compile(rf"\.owner-{re.escape(self._line)}-(\d+)")
         with os.scandir(self._root) as entries:
             return sorted((int(m[1]), e.name) for e in entries if (m := pattern.fullmatch(e.name)))
+
+    def _begun(self) -> list[str]:
+        """What runs have left that ended while they made a token."""
+        with os.scandir(self._root) as entries:
+            return [e.name for e in entries if e.name.startswith(f".owner-{self._line}-") and e.name.endswith(".new")]
 
     def _newest(self) -> _Token | None:
         try:

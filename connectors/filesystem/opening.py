@@ -46,11 +46,21 @@ def open_plain(path: str) -> BinaryIO:
     except OSError as error:
         raise _unreadable(path, error) from error
     try:
-        _require_plain(path, os.fstat(file.fileno()))
+        open_status(path, file)
     except BaseException:
         file.close()
         raise
     return file
+
+
+def open_status(path: str, file: BinaryIO) -> os.stat_result:
+    """The status of a file that is open; raises as `open_plain` does."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    _require_plain(path, status)
+    return status
 
 
 def plain_status(path: str) -> os.stat_result:

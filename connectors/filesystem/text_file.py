@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connectors.filesystem.limits import ReadLimits
-from connectors.filesystem.opening import open_plain, shown_path
+from connectors.filesystem.opening import open_plain, open_status, shown_path
 from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
 from runtime.core.errors import ConnectorError, FormatError
 
@@ -61,20 +61,21 @@ class TextFile:
     def __init__(self, path: str, limits: ReadLimits = ReadLimits()) -> None:  # noqa: B008
         self._path = path
         self._limits = limits
-        self._begin()
-        self.stamp = FileStamp(path, os.fstat(self._raw.fileno()))
+        self.stamp = FileStamp(path, self._begin())
 
-    def _begin(self) -> None:
+    def _begin(self) -> os.stat_result:
         self._offset = 0
         self._raw = open_plain(self._path)
-        self._size = os.fstat(self._raw.fileno()).st_size
         try:
+            status = open_status(self._path, self._raw)
+            self._size = status.st_size
             self._unpacking = (
                 Unpacking(shown_path(self._path), self._raw, self._limits) if is_packed(self._path) else None
             )
         except BaseException:
             self._raw.close()
             raise
+        return status
 
     @property
     def at_end(self) -> bool:

@@ -65,6 +65,7 @@ CHECKPOINT_OPTIONS = (INTERVAL, MIN_PAUSE, RETAINED, TOLERABLE_FAILURES, KEY_FIL
 
 _WRITING: WeakValueDictionary[str, Checkpoints] = WeakValueDictionary()
 """The jobs of this process that save, by their folder. (That no other process does the storage knows.)"""
+_CLAIMING = threading.Lock()
 
 
 class Checkpointed(Protocol):
@@ -122,7 +123,8 @@ class Checkpoints:
     def latest(self) -> Restored | None:
         """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here."""
         self.store.claim()
-        other = _WRITING.setdefault(self.store.path, self)
+        with _CLAIMING:
+            other = _WRITING.setdefault(self.store.path, self)
         if other is not self:
             raise CheckpointError(
                 f"another job of this process writes checkpoints to {self.store.path}",
