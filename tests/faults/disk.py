@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from connectors.filesystem import files, overwrite, partition_commit, staged_files, text_file
+from connectors.filesystem import files, opening, overwrite, partition_commit, staged_files, text_file
 from runtime.checkpoint import local_storage
 
 __all__ = ["Disk", "Fault", "Killed", "fault_from", "takes_space"]
 
-_MODULES = (local_storage, staged_files, partition_commit, overwrite, files, text_file)
+_MODULES = (local_storage, staged_files, partition_commit, overwrite, files, opening, text_file)
 _OPERATIONS = {
     "open", "write", "fsync", "close", "rename", "replace", "unlink", "rmdir", "mkdir", "scandir", "preadv", "fstat", "stat",
     "walk",
@@ -108,7 +108,7 @@ class Disk:
 
     # --- what stands in for `open`
 
-    def open_file(self, path: str, mode: str = "r") -> Any:
+    def open_file(self, path: str, mode: str = "r", opener: object = None) -> Any:
         """`open` of a file of bytes."""
         writes = mode != "rb"
         self.strike("create" if writes else "open", path)

@@ -81,7 +81,8 @@ def statements(rng: random.Random) -> Iterator[str]:
                 f"INSERT INTO {one} VALUES ({number}, {low})",
                 # As many rows of a key as DuckDB can replace in one statement: one.
                 f"INSERT INTO {one} SELECT k, MAX(v) + {low} FROM {two} GROUP BY k",
-                f"INSERT INTO {one} SELECT k + 1, SUM(v) FROM {two} WHERE k NOT IN (SELECT k FROM {three}) GROUP BY k",
+                f"INSERT INTO {one} SELECT n, SUM(v) FROM (SELECT k + 1 AS n, v FROM {two} "
+                f"WHERE k NOT IN (SELECT k FROM {three})) GROUP BY n",
                 f"INSERT INTO {one} SELECT k, MIN(v) FROM joined GROUP BY k",
                 f"DELETE FROM {one}",
                 f"TRUNCATE TABLE {one}",
