@@ -57,12 +57,14 @@ def per_constant(context: EvalContext, compute: Callable[..., pa.Array], column:
     given = pa.table(
         {str(i): as_array(c, length) for i, c in enumerate(constants)} | {"row": pa.array(np.arange(length))}
     )
-    groups = given.group_by([str(i) for i in range(len(constants))]).aggregate([("row", "list")]).to_pydict()
+    groups = given.group_by([str(i) for i in range(len(constants))]).aggregate([("row", "list")])
+    rows_of = groups["row_list"].combine_chunks()
     parts: list[pa.Array] = []
     order: list[Any] = []
-    for number, rows in enumerate(groups["row_list"]):
-        texts = [groups[str(i)][number] for i in range(len(constants))]
-        order.append(np.asarray(rows, np.int64))
+    for number in range(groups.num_rows):
+        texts = [groups[str(i)][number].as_py() for i in range(len(constants))]
+        rows = rows_of[number].values.to_numpy()
+        order.append(rows)
         if None in texts:
             parts.append(pa.nulls(len(rows), context.result_type.arrow))
         else:
