@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from prompt_toolkit import PromptSession, prompt
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import create_app_session, get_app
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, completion_is_selected, has_completions, is_searching
@@ -23,6 +23,7 @@ from sqlengine import __version__
 from sqlengine.amounts import human_count
 from sqlengine.shell.completion import SqlCompleter
 from sqlengine.shell.executor import Executor
+from sqlengine.shell.frames import frame_output
 from sqlengine.shell.full_screen import FullScreen
 from sqlengine.shell.highlight import SqlLexer
 from sqlengine.shell.meta import Leave
@@ -36,6 +37,11 @@ PROMPT, CONTINUED = "> ", "-> "
 
 def prompt_loop(executor: Executor, history: Path | None) -> int:
     """Ask for statements until the user leaves. Gives the exit status."""
+    with create_app_session(output=frame_output()):
+        return _prompts(executor, history)
+
+
+def _prompts(executor: Executor, history: Path | None) -> int:
     colour = executor.screen.colour
     executor.viewer = FullScreen(executor, colour=colour)
     session = _prompt_session(executor, _history(executor, history), colour=colour)

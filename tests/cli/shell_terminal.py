@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pexpect
@@ -18,12 +19,17 @@ ROOT = Path(__file__).parent.parent.parent
 SCREENS = Path(__file__).parent / "screens"
 SCROLLED_LINES = 3
 SECONDS = float(os.environ.get("SHELL_TEST_SECONDS", "60"))
+BYTES_AT_ONCE = int(os.environ.get("SHELL_TEST_READ", "65536"))
 
 
 class _Screen(pyte.Screen):
-    """With the other buffer that full screens use, which pyte does not have."""
+    """With the other buffer that full screens use and with frames, which pyte does not have."""
+
+    in_frame = False
 
     def set_mode(self, *modes: int, **kwargs: bool) -> None:
+        if 2026 in modes and kwargs.get("private"):
+            self.in_frame = True
         if 1049 in modes and kwargs.get("private"):
             self._kept = copy.deepcopy(self.buffer), copy.copy(self.cursor)
             self.erase_in_display(2)
@@ -35,15 +41,30 @@ class _Screen(pyte.Screen):
 
     def reset_mode(self, *modes: int, **kwargs: bool) -> None:
         super().reset_mode(*modes, **kwargs)
+        if 2026 in modes and kwargs.get("private"):
+            self.in_frame = False
         if 1049 in modes and kwargs.get("private"):
             self.buffer, self.cursor = self._kept
 
 
 class ShellTerminal:
     """`sqlengine` under a pseudo-terminal, whose output a terminal emulator draws. Nothing waits for a time: `until` waits
-    for what the screen shows."""
+    for what the screen shows. It looks at the screen between frames only (synchronized output), as a user does, however
+    the output is cut on its way. What is printed without a prompt is no frame: wait for the end of it, or for the prompt.
 
-    def __init__(self, home: Path, *arguments: str, width: int = 80, height: int = 24, **environment: str) -> None:
+    With SHELL_TEST_READ=1 in the environment each byte comes by itself.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        width: int = 80,
+        height: int = 24,
+        bytes_at_once: int = BYTES_AT_ONCE,
+        **environment: str,
+    ) -> None:
+        self._bytes_at_once = bytes_at_once
         self._screen = _Screen(width, height)
         self._stream = pyte.Stream(self._screen)
         self.raw = ""
@@ -93,25 +114,40 @@ class ShellTerminal:
 
     def _read(self) -> None:
         try:
-            more = self.process.read_nonblocking(65536, timeout=SECONDS)
+            more = self.process.read_nonblocking(self._bytes_at_once, timeout=SECONDS)
         except pexpect.TIMEOUT:
             raise AssertionError(f"nothing more came; the screen:\n{self.text()}") from None
         except pexpect.EOF:
             raise AssertionError(f"the shell has ended; the screen:\n{self.text()}") from None
+        self._take(more)
+
+    def _take(self, more: str) -> None:
         self.raw += more
         self._stream.feed(more)
 
     def until(self, pattern: str) -> str:
         """Read until the screen shows something; gives the screen."""
+        return self.until_shown(lambda screen: re.search(pattern, screen, re.MULTILINE) is not None, repr(pattern))
+
+    def until_shown(self, looks_right: Callable[[str], bool], what: str) -> str:
+        """Read until the screen looks right; gives the screen."""
         deadline = time.monotonic() + SECONDS
-        while not re.search(pattern, self.text(), re.MULTILINE):
-            assert time.monotonic() < deadline, f"{pattern!r} did not come; the screen:\n{self.text()}"
+        while self._screen.in_frame or not looks_right(self.text()):
+            assert time.monotonic() < deadline, f"{what} did not come; the screen:\n{self.text()}"
             self._read()
         return self.text()
 
     def until_prompt(self, pattern: str = "") -> str:
         """Read until something is there and, below it, an empty prompt."""
         return self.until(rf"(?s:{pattern}.*)^\S+> *\Z")
+
+    def settled(self) -> str:
+        """Read until nothing has come for a second, as somebody does who takes a picture of the screen."""
+        try:
+            while True:
+                self._take(self.process.read_nonblocking(self._bytes_at_once, timeout=1))
+        except pexpect.TIMEOUT:
+            return self.text()
 
     # --- the keyboard
 
@@ -141,9 +177,7 @@ class ShellTerminal:
         try:
             while True:
                 assert time.monotonic() < deadline, f"it does not end; the screen:\n{self.text()}"
-                more = self.process.read_nonblocking(65536, timeout=SECONDS)
-                self.raw += more
-                self._stream.feed(more)
+                self._take(self.process.read_nonblocking(self._bytes_at_once, timeout=SECONDS))
         except pexpect.EOF:
             pass
         self.process.close()
@@ -151,17 +185,18 @@ class ShellTerminal:
         return self.process.exitstatus
 
 
-def check_screen(name: str, terminal: ShellTerminal, *, rewrite: bool) -> None:
-    """Compare the screen with its golden file, or (`--rewrite`) make that. On a full screen the first lines may be gone:
-    the menu of completions takes room below the prompt, or is not there yet when Enter comes."""
+def check_screen(
+    name: str, terminal: ShellTerminal, *, rewrite: bool, normalized: Callable[[str], str] = lambda screen: screen
+) -> None:
+    """Wait until the screen is as its golden file, or (`--rewrite`) make that. On a full screen the first lines may be
+    gone: the menu of completions takes room below the prompt, or is not there yet when Enter comes. `normalized` takes
+    out what depends on the machine."""
     path = SCREENS / f"{name}.txt"
-    shown = terminal.text() + "\n"
     if rewrite:
         SCREENS.mkdir(exist_ok=True)
-        path.write_text(shown, encoding="utf-8")
-    assert _same_but_for_scrolling(shown.splitlines(), path.read_text(encoding="utf-8").splitlines()), (
-        f"{path.name} differs; the screen:\n{shown}"
-    )
+        path.write_text(normalized(terminal.settled()) + "\n", encoding="utf-8")
+    golden = path.read_text(encoding="utf-8").splitlines()
+    terminal.until_shown(lambda screen: _same_but_for_scrolling(normalized(screen).splitlines(), golden), path.name)
 
 
 def _same_but_for_scrolling(shown: list[str], golden: list[str]) -> bool:

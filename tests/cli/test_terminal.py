@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -36,6 +37,7 @@ class Terminal:
             [sys.executable, "-m", "sqlengine", *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment
         )
         os.close(slave)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.seen = ""
 
     def read_until(self, pattern: str | None) -> str:
@@ -50,7 +52,7 @@ class Terminal:
             if not more:
                 assert pattern is None, f"the process ended: {self.seen!r}"
                 break
-            self.seen += more.decode()
+            self.seen += self._decoder.decode(more)
         return self.seen
 
     def interrupt(self) -> str:
