@@ -8,18 +8,15 @@ and the statement is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from connectors.memory import MemoryTable
 from planner.traits.context import TraitContext
 from planner.traits.determinism import is_deterministic
 from runtime.core.errors import PlanningError, Span
-from runtime.core.node import node_fields
 from runtime.expr.function import AggregateFunction, FunctionRegistry
-from runtime.expr.nodes import Expr
 from runtime.plan import nodes as p
-from runtime.plan.nodes import PhysicalNode
-from runtime.plan.walk import walk
+from runtime.plan.walk import expressions_of, walk
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.views import MaintainedView, Views
 
@@ -97,7 +94,7 @@ def _follows_more(view: MaintainedView, functions: FunctionRegistry, time_zone: 
                 return "the time to live of its state"
             if isinstance(node, p.OverAggregateExec) and (node.rowtime or node.proctime):
                 return "time"
-            if not all(is_deterministic(expr, traits) for expr in _expressions(node)):
+            if not all(is_deterministic(expr, traits) for expr in expressions_of(node)):
                 return "a function that is not deterministic"
             for call in getattr(node, "calls", ()):
                 function = functions.find(call.function)
@@ -111,14 +108,3 @@ _BY_CONTENTS = (
     p.OverAggregateExec, p.LimitExec, p.SetOperationExec, p.UnnestExec, p.ChangelogNormalizeExec, p.DropUpdateBeforeExec,
     p.SinkExec,
 )  # fmt: skip
-
-
-def _expressions(node: PhysicalNode) -> Iterator[Expr]:
-    for name in node_fields(type(node)):
-        waiting = [getattr(node, name.name)]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, Expr):
-                yield value
-            elif isinstance(value, tuple):
-                waiting.extend(value)

@@ -214,7 +214,7 @@ class Session:
         for table in tables:
             for step in table.unpublished(self.publish_cut):
                 table.deliver(step)
-                self.views.propagate()
+                self.views.catch_up()
 
     # --- tables
     # -----------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class Session:
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = _system_tables.SystemTables(
-            self.jobs, lambda: (v.job for v in self.views.jobs()), self.rejected, lambda: keys_of(self.options)
+            self.jobs, lambda: (v.job for v in self.views.up_to_date()), self.rejected, lambda: keys_of(self.options)
         )
         schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)

@@ -1,33 +1,34 @@
 """Materialized views: queries whose answers are kept up to date, epoch by epoch.
 
 A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes
-them, in order of creation, so that a reader never sees one view ahead of another. A view over a connector takes what
-statements have changed as part of them, too; what its sources give is taken by a thread, and `FLUSH` takes what is
-there when it is called.
+them, in order of creation, so that a reader never sees one view ahead of another. One whose answer does not depend on
+when that happens (`sqlengine/view_traits.py`) may let changes gather while nobody reads or follows it: it is brought up
+to date before it is read. A view over a connector takes what statements have changed as part of them, too; what its
+sources give is taken by a thread, and `FLUSH` takes what is there when it is called.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 
 from connectors.memory import MemoryTable
-from connectors.values.constants import ConstantTable
-from runtime.core.cancellation import Stopped
+from runtime.core.cancellation import Stopped, whole
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
-from runtime.core.node import node_fields
 from runtime.local.job import Job
-from runtime.plan import nodes as p
-from runtime.plan.nodes import PhysicalNode
+from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.jobs import log_failure
 from sqlengine.turns import TurnLock
 
-__all__ = ["MaintainedView", "Views", "follows_time", "reads_outside"]
+__all__ = ["MaintainedView", "Views"]
 
 IDLE_WAIT_SECONDS = 0.02
+MOST_GATHERED = 4096
+"""Rows: a view with a larger backlog is brought up to date by the next statement, so that no reader waits for long."""
 
 
 @dataclass
@@ -46,6 +47,18 @@ class MaintainedView:
     """Whether somebody was told of the failure."""
     contents: MemoryTable | None = None
     """Where the answer is kept: it is told of the watermark behind each epoch."""
+    gathers: bool = False
+    """Whether it is brought up to date only when somebody reads or follows it, or much has gathered."""
+    _stepping: bool = False
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether nobody misses what has gathered."""
+        return self.gathers and (self.contents is None or not self.contents.followed) and self._backlog < MOST_GATHERED
+
+    @property
+    def _backlog(self) -> int:
+        return sum(source.backlog for source in self.job.inputs)
 
     def advance(self, *, waiting_only: bool = False) -> bool:
         """Take one epoch of what the inputs have now, or only of what statements have changed; tells whether there was
@@ -56,6 +69,7 @@ class MaintainedView:
         """
         if self.ended:
             return False
+        self._stepping = True
         try:
             _, moved = self.job.advance(waiting_only=waiting_only)
         except BaseException as error:
@@ -64,11 +78,21 @@ class MaintainedView:
             if not isinstance(error, Exception):
                 raise
             return False
+        finally:
+            self._stepping = False
         if self.contents is not None:
             self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
         if self.job.finished:
             self.close()
         return moved
+
+    def catch_up(self) -> None:
+        """Take all that statements have changed. What has gathered is little: nobody can stop it in the middle."""
+        if self._stepping:
+            return
+        with whole() if self.gathers and self._backlog < MOST_GATHERED else nullcontext():
+            while self.job.waiting and self.advance(waiting_only=True):
+                pass
 
     def close(self) -> None:
         """Keep it no longer."""
@@ -103,6 +127,9 @@ class Views:
             self._views[view.path] = view
             if before is not None:
                 before.close()
+            view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
+            if view.gathers and view.contents is not None:
+                view.contents.catch_up = partial(self._read, view)
             self.propagate()
         if view.outside and self._thread is None:
             self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
@@ -123,6 +150,7 @@ class Views:
         view = self._views.get(path)
         if view is None:
             return
+        self._read(view)
         if view.failure is not None:
             view.told = True
             raise _failed(view, view.failure)
@@ -139,14 +167,40 @@ class Views:
         return found
 
     def propagate(self) -> None:
+        """Bring all views up to date with the tables in memory, but for those whose changes may gather. Called with the
+        lock held."""
+        views = list(self._views.values())
+        wanted: set[ObjectPath] = set()
+        for view in reversed(views):
+            if view.path in wanted or not view.may_wait:
+                wanted.add(view.path)
+                wanted |= view.inputs
+        for view in views:
+            if view.path in wanted:
+                self._follow(view)
+
+    def catch_up(self) -> None:
         """Bring all views up to date with the tables in memory. Called with the lock held."""
         for view in list(self._views.values()):
-            if view.outside:
-                while not view.ended and view.job.waiting:
-                    view.advance(waiting_only=True)
-            else:
-                while (view.follows_time or view.job.waiting) and view.advance():
-                    pass
+            self._follow(view)
+
+    def _follow(self, view: MaintainedView) -> None:
+        if view.outside or view.gathers:
+            view.catch_up()
+        else:
+            while (view.follows_time or view.job.waiting) and view.advance():
+                pass
+
+    def _read(self, view: MaintainedView) -> None:
+        """Before a view is read: what has gathered, in the views that it reads first."""
+        if not view.gathers:
+            return
+        with self.lock:
+            for path in view.inputs:
+                source = self._views.get(path)
+                if source is not None:
+                    self._read(source)
+            view.catch_up()
 
     def tick(self) -> None:
         """Let time pass in every view: an epoch without input, for windows of processing time."""
@@ -186,6 +240,12 @@ class Views:
             if not moved:
                 self._stop.wait(IDLE_WAIT_SECONDS)
 
+    def up_to_date(self) -> list[MaintainedView]:
+        """All views, with what has gathered."""
+        with self.lock:
+            self.catch_up()
+        return self.jobs()
+
     def jobs(self) -> list[MaintainedView]:
         return list(self._views.values())
 
@@ -220,37 +280,3 @@ def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:
     )
     error.__cause__ = failure
     return error
-
-
-def reads_outside(job: Job) -> bool:
-    """Whether some source of a job is not a table in memory."""
-    return any(not isinstance(source.table, MemoryTable | ConstantTable) for source in job.dataflow.sources)
-
-
-_TIMELESS = (
-    p.SourceExec,
-    p.ValuesExec,
-    p.CalcExec,
-    p.UnionExec,
-    p.ExpandExec,
-    p.GroupAggregateExec,
-    p.HashJoinExec,
-    p.TopNExec,
-    p.DeduplicateExec,
-    p.SetOperationExec,
-    p.UnnestExec,
-    p.ChangelogNormalizeExec,
-    p.DropUpdateBeforeExec,
-    p.SinkExec,
-)
-"""What changes nothing in an epoch without input, as long as no state is forgotten with time."""
-
-
-def follows_time(job: Job) -> bool:
-    """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
-    operator that waits."""
-    return any(not isinstance(v.node, _TIMELESS) or _expires(v.node) for v in job.dataflow.vertices)
-
-
-def _expires(node: PhysicalNode) -> bool:
-    return any(f.name.endswith("ttl") and getattr(node, f.name) for f in node_fields(node))

@@ -39,6 +39,9 @@ from runtime.kernels.grow import grown
 from runtime.spi.table import ReadContext, Split, TableStatistics
 from runtime.state.keyed import KeyIndex
 
+_STEP_COSTS = 16
+"""A step of changes counts as no fewer rows in a backlog."""
+
 __all__ = ["MemoryReader", "MemoryTable"]
 
 _PIECE_ROWS = 1 << 18
@@ -79,6 +82,8 @@ class MemoryTable:
         self._readers: list[MemoryReader] = []
         self.watermark = MIN_WATERMARK
         self.idle = False
+        self.catch_up: Callable[[], object] | None = None
+        """Called before anybody reads it: whoever keeps it lets changes gather while nobody does."""
         self.changed = 0
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
@@ -96,7 +101,13 @@ class MemoryTable:
         """The row kinds of its changes."""
         return APPEND if self.append_only else RETRACT
 
+    @property
+    def followed(self) -> bool:
+        """Whether somebody follows it who is to hear of each change by itself, as soon as it is there."""
+        return not all(reader.gathers for reader in self._readers)
+
     def __len__(self) -> int:
+        self._caught_up()
         if self.append_only:
             return sum(b.num_rows for b in self._appended)
         return int(self._counts.sum())
@@ -336,11 +347,16 @@ class MemoryTable:
     def contents(self) -> pa.Table:
         """All live rows, in order of arrival, a row of count n n times. The same object as long as somebody has it and
         nothing changes."""
+        self._caught_up()
         known = None if self._read is None else self._read()
         if known is None:
             known = self._gathered()
             self._read = weakref.ref(known)
         return known
+
+    def _caught_up(self) -> None:
+        if self.catch_up is not None:
+            self.catch_up()
 
     def _gathered(self) -> pa.Table:
         if self.append_only:
@@ -413,6 +429,9 @@ class MemoryReader:
         self._table = table
         self._steps: deque[tuple[ChangelogBatch | None, int]] = deque()
         self._given = 0
+        self.gathers = False
+        self.backlog = 0
+        """How much has gathered, in rows: a small step takes as long as some more."""
         self.watermark = MIN_WATERMARK
         start = table.committed_contents()
         self.push(ChangelogBatch(start.combine_chunks().to_batches()[0]) if start.num_rows else None)
@@ -423,12 +442,26 @@ class MemoryReader:
             last, _ = self._steps.pop()
             step = last if step is None else step
         self._steps.append((step, self._table.watermark))
+        if self.gathers:
+            self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, len(step))
+
+    def gather(self) -> None:
+        """From now on all steps that wait are given as one."""
+        self.gathers = True
+        self.backlog = sum(len(step) for step, _ in self._steps if step is not None)
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         """The next published step, whole: a statement is an epoch, whatever its size. None when there is none, also
         when only the watermark has moved."""
         if not self._steps or max_rows <= 0:
             return None
+        if self.gathers:
+            found = [step for step, _ in self._steps if step is not None]
+            self.watermark = self._steps[-1][1]
+            self._steps.clear()
+            self._given += len(found)
+            self.backlog = 0
+            return ChangelogBatch.concat(found) if found else None
         step, self.watermark = self._steps.popleft()
         self._given += step is not None
         return step

@@ -194,6 +194,11 @@ class Job:
         """Whether statements of the session have changed something that it has not taken yet."""
         return any(s.waiting for s in self._sources)
 
+    @property
+    def inputs(self) -> Sequence[SourceInputs]:
+        """What its sources give."""
+        return self._sources
+
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         self.cancellation.work = self
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():

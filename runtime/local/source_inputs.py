@@ -164,6 +164,7 @@ class SourceInputs:
         self._marks: Mapping[str, int] = {}
         self._watermark = MIN_WATERMARK
         self._flush = FlushMark()
+        self._gathering: list[TellsWaiting] = []
         self._progress = SplitProgress(position)
         self._reached = Reached(0, (), ())
         try:
@@ -260,6 +261,25 @@ class SourceInputs:
     def waiting(self) -> bool:
         """Whether there is more of what statements of the session have changed."""
         return any(o.told is not None and o.told.waiting for o in self._open)
+
+    # --- changes that nobody waits for
+    # ---------------------------------------------------------------------------------------------------
+
+    def gather(self) -> bool:
+        """From now on `poll` gives the changes of several statements at once; False, and nothing changes, when it reads
+        something else, too."""
+        told = [o.told for o in self._open if o.told is not None]
+        if self._waiting or len(told) < len(self._open):
+            return False
+        for reader in told:
+            reader.gather()
+        self._gathering = told
+        return True
+
+    @property
+    def backlog(self) -> int:
+        """How much has gathered."""
+        return sum(reader.backlog for reader in self._gathering)
 
     # --- reading
     # -------------------------------------------------------------------------------------------------------------

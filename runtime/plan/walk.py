@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from runtime.core.node import node_fields
+from runtime.expr.nodes import Expr
 from runtime.plan.nodes import PhysicalNode
 
-__all__ = ["INPUT_FIELDS", "map_inputs", "walk", "walk_all"]
+__all__ = ["INPUT_FIELDS", "expressions_of", "map_inputs", "walk", "walk_all"]
 
 INPUT_FIELDS = ("input", "left", "right", "parts")
 """The fields of physical nodes that hold other physical nodes."""
@@ -55,3 +56,15 @@ def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode
             if any(a is not b for a, b in zip(parts, value, strict=True)):
                 changes[field.name] = parts
     return node.with_(**changes) if changes else node
+
+
+def expressions_of(node: PhysicalNode) -> Iterator[Expr]:
+    """The expressions in the fields of a node."""
+    for name in node_fields(type(node)):
+        waiting = [getattr(node, name.name)]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, Expr):
+                yield value
+            elif isinstance(value, tuple):
+                waiting.extend(value)

@@ -116,11 +116,8 @@ class SourceReader(Protocol):
     """Reads one split. Called from one thread, never after `close`."""
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
-        """At most `max_rows` changes (a single change that is a pair may exceed it by one), None when there is nothing
-        now.
-
-        Never blocks for longer than it takes to read what is there.
-        """
+        """At most `max_rows` changes (one that is a pair may exceed it by one), None when there is nothing now. Never
+        blocks for longer than it takes to read what is there."""
         ...
 
     @property
@@ -171,6 +168,14 @@ class TellsWaiting(Protocol):
     @property
     def waiting(self) -> bool:
         """Whether `poll` would give rows, or news of time, now."""
+        ...
+
+    def gather(self) -> None:
+        """From now on `poll` gives all that waits, of however many statements, as one batch."""
+
+    @property
+    def backlog(self) -> int:
+        """How much has gathered: rows, where each statement counts as several."""
         ...
 
 

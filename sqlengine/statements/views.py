@@ -16,7 +16,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import Planned, object_schema, plan_view, query_schema
 from sqlengine.result import Result
 from sqlengine.session import Session
-from sqlengine.views import MaintainedView, follows_time, reads_outside
+from sqlengine.views import MaintainedView
 
 __all__ = [
     "alter_view",
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _attach = Room("sqlengine.verify.attach")
+_view_traits = Room("sqlengine.view_traits")
 
 
 def create_view(statement: st.CreateView, session: Session) -> Result:
@@ -69,7 +70,15 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
         session.views.add(
-            MaintainedView(path, job, reads_outside(job), inputs, contents=contents, follows_time=follows_time(job))
+            MaintainedView(
+                path,
+                job,
+                _view_traits.reads_outside(job),
+                inputs,
+                contents=contents,
+                follows_time=_view_traits.follows_time(job),
+                gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
+            )
         )
     session.catalogs.replace(replace(view, columns=_with_event_time(view.columns, planned)))
     return Result.ok()

@@ -35,7 +35,7 @@ def main(epochs: int = 500) -> None:
     with TableEnvironment.create() as environment:
         environment.execute_script(SCRIPT)
         views = environment.session.views
-        follow, whole, parts = views.propagate, [], []
+        follow, whole, parts = views.catch_up, [], []
 
         def timed() -> None:
             started = time.thread_time()

@@ -1,0 +1,87 @@
+"""What a materialized view depends on beside the contents of the tables that it reads."""
+
+from __future__ import annotations
+
+from connectors.memory import MemoryTable
+from connectors.values.constants import ConstantTable
+from runtime.core.node import node_fields
+from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic
+from runtime.expr.function import AggregateFunction, FunctionRegistry
+from runtime.expr.nodes import Expr
+from runtime.local.job import Job
+from runtime.plan import nodes as p
+from runtime.plan.nodes import PhysicalNode
+from runtime.plan.walk import expressions_of
+
+__all__ = ["follows_time", "may_gather", "reads_outside"]
+
+
+def reads_outside(job: Job) -> bool:
+    """Whether some source of a job is not a table in memory."""
+    return any(not isinstance(source.table, MemoryTable | ConstantTable) for source in job.dataflow.sources)
+
+
+_TIMELESS = (
+    p.SourceExec,
+    p.ValuesExec,
+    p.CalcExec,
+    p.UnionExec,
+    p.ExpandExec,
+    p.GroupAggregateExec,
+    p.HashJoinExec,
+    p.TopNExec,
+    p.DeduplicateExec,
+    p.SetOperationExec,
+    p.UnnestExec,
+    p.ChangelogNormalizeExec,
+    p.DropUpdateBeforeExec,
+    p.SinkExec,
+)
+"""What changes nothing in an epoch without input, as long as no state is forgotten with time."""
+
+_BY_ARRIVAL = (p.TopNExec, p.DeduplicateExec)
+"""What may answer by the order in which rows come."""
+
+
+def follows_time(job: Job) -> bool:
+    """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
+    operator that waits."""
+    return any(not isinstance(v.node, _TIMELESS) or _expires(v.node) for v in job.dataflow.vertices)
+
+
+def may_gather(job: Job, functions: FunctionRegistry) -> bool:
+    """Whether it makes no difference when a job takes what statements have changed, and how many of them at once: it
+    reads nothing but tables in memory, knows no time, has no function whose value depends on the moment, and computes
+    nothing that may fail, so that no statement breaks it unseen. What answers by the order of arrival reads one table only:
+    its rows stay in their order."""
+    nodes = [v.node for v in job.dataflow.vertices]
+    several = sum(isinstance(node, p.SourceExec) for node in nodes) > 1
+    return (
+        not reads_outside(job)
+        and not follows_time(job)
+        and not any(several and isinstance(node, _BY_ARRIVAL) for node in nodes)
+        and all(_steady(expr, functions) for node in nodes for expr in expressions_of(node))
+        and all(
+            _steady_call(functions.find(call.function), several)
+            for node in nodes
+            for call in getattr(node, "calls", ())
+        )
+    )
+
+
+def _steady(expr: Expr, functions: FunctionRegistry) -> bool:
+    return is_deterministic(expr, functions) and not is_dynamic(expr, functions) and not can_fail(expr, functions)
+
+
+def _steady_call(function: object, several: bool) -> bool:
+    return (
+        isinstance(function, AggregateFunction)
+        and function.deterministic
+        # Functions of users may fail.
+        and function.accumulator is None
+        and not (several and function.order_sensitive)
+    )
+
+
+def _expires(node: PhysicalNode) -> bool:
+    return any(f.name.endswith("ttl") and getattr(node, f.name) for f in node_fields(type(node)))
