@@ -180,7 +180,8 @@ class ExpandedCall(FrameCall):
         )
 
     def values(self, frames: Frames, kept: np.ndarray) -> pa.Array:
-        spec = self.spec.with_(retract=False)
+        # A frame may be empty: then also the sum of a column without NULL is NULL.
+        spec = self.spec.with_(retract=False, arg_types=tuple(t.with_nullable(True) for t in self.spec.arg_types))
         results: list[pa.Array] = []
         sizes = frames.high - frames.low
         ends = np.cumsum(sizes)
