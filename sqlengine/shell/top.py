@@ -54,7 +54,7 @@ def pressure(busy: float) -> str:
 def top_lines(session: Session, before: MutableMapping[str, Reading], seconds: float) -> list[Line]:
     """The screen. `before` holds the counters of the last call and gets those of this one; `seconds` have passed."""
     jobs: list[tuple[str, Job]] = [(r.id, r.job) for r in session.jobs.jobs.values()]
-    jobs += [(view.job.name, view.job) for view in session.views.jobs()]
+    jobs += [(view.job.name, view.job) for view in session.views.up_to_date()]
     jobs.sort(key=lambda pair: pair[1].status not in ("RUNNING", "CREATED"))
     now = session.clock.now()
     rows: list[tuple[str, ...]] = []
