@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from runtime.core.errors import CatalogError, SqlEngineError, did_you_mean
+from runtime.core.errors import CatalogError, did_you_mean
+from runtime.core.logs import Log, code_and_text, tell
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
 from runtime.local.job import Job
 
-__all__ = ["Jobs", "RunningJob", "log_failure"]
+__all__ = ["Jobs", "RunningJob"]
+
+_log = Log("jobs")
 
 ENDED_JOBS_KEPT = 50
 
@@ -79,9 +81,9 @@ class Jobs:
         self._ids = itertools.count(1)
         self.jobs: dict[str, RunningJob] = {}
         self._changed = threading.Condition()
-        self.on_ended: Callable[[RunningJob], None] = _log_failure
+        self.on_ended: Callable[[RunningJob], None] = _tell_failure
         """Called when a job in the background has ended, by its thread. Where nobody says otherwise, a failure of which
-        nobody hears is logged: Python writes it to stderr unless the program has set up logging."""
+        nobody hears goes to stderr, unless the program has set up logging: the log has all failures."""
 
     def next_id(self) -> str:
         return f"job-{next(self._ids)}"
@@ -89,6 +91,7 @@ class Jobs:
     def _register(self, running: RunningJob) -> None:
         """Remember a job; of those that have ended only the newest, because each still holds its state's figures."""
         self.jobs[running.id] = running
+        _log.debug("%s runs %s", running.id, " ".join(running.statement.split()), job=running.id)
         ended = [j.id for j in self.jobs.values() if j.done.is_set()]
         for old in ended[:-ENDED_JOBS_KEPT]:
             del self.jobs[old]
@@ -168,7 +171,7 @@ class Jobs:
                 flow.state_rows,
                 flow.state_bytes,
                 job.attempts,
-                *_told(failure),
+                *((None, None) if failure is None else code_and_text(failure)),
                 None if failure is None or job.failed_at is None else job.failed_at * 1000,
             )
             for column, value in zip(columns, figures, strict=True):
@@ -178,22 +181,8 @@ class Jobs:
         )
 
 
-def _told(failure: BaseException | None) -> tuple[str | None, str | None]:
-    """The code and the text of a failure."""
-    if failure is None:
-        return None, None
-    if isinstance(failure, SqlEngineError):
-        return failure.code, failure.message
-    return "E9100", f"{type(failure).__name__}: {failure}"
-
-
-def log_failure(text: str) -> None:
-    """Tell of a failure that no caller can be told of."""
-    logging.getLogger("sqlengine").error(text)
-
-
-def _log_failure(running: RunningJob) -> None:
+def _tell_failure(running: RunningJob) -> None:
     if running.failure is not None and not running.awaited:
         running.told = True
-        code, text = _told(running.failure)
-        log_failure(f"{running.id} has failed: {code} {text}")
+        code, text = code_and_text(running.failure)
+        tell(f"{running.id} has failed: {code} {text}")

@@ -18,13 +18,15 @@ from functools import partial
 from connectors.memory import MemoryTable
 from runtime.core.cancellation import Stopped, whole
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
+from runtime.core.logs import Log, tell
 from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.jobs import log_failure
 from sqlengine.turns import TurnLock
 
 __all__ = ["MaintainedView", "Views"]
+
+_log = Log("views")
 
 IDLE_WAIT_SECONDS = 0.02
 MOST_GATHERED = 4096
@@ -75,6 +77,7 @@ class MaintainedView:
         except BaseException as error:
             self.ended = True
             self.failure = _as_failure(error)
+            _log.failure(f"{self.path} is no longer kept", self.failure, view=str(self.path), job=self.job.name)
             if not isinstance(error, Exception):
                 raise
             return False
@@ -106,7 +109,7 @@ class Views:
     def __init__(self) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
-        self.on_failed: Callable[[PlanningError], object] = lambda error: log_failure(f"{error.code} {error.message}")
+        self.on_failed: Callable[[PlanningError], object] = lambda error: tell(f"{error.code} {error.message}")
         """Called by the thread that follows connectors when a view of it has failed."""
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -127,6 +130,9 @@ class Views:
             self._views[view.path] = view
             if before is not None:
                 before.close()
+            _log.info(
+                "%s is %s", view.path, "made" if before is None else "replaced", view=str(view.path), job=view.job.name
+            )
             view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
             if view.gathers and view.contents is not None:
                 view.contents.catch_up = partial(self._read, view)
@@ -140,6 +146,7 @@ class Views:
             view = self._views.pop(path, None)
             if view is not None:
                 view.close()
+                _log.info("%s is no longer kept", path, view=str(path), job=view.job.name)
 
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table in memory, or a materialized view, given by its `storage`."""

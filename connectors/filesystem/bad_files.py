@@ -9,9 +9,12 @@ from connectors.filesystem.files import FileEntry
 from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError
+from runtime.core.logs import Log
 from runtime.spi.table import GivesCodes, ReadContext, RejectedRow, SourceReader
 
 __all__ = ["lenient_reader"]
+
+_log = Log("connectors.filesystem")
 
 _REASON = "a file that cannot be read, or not from there on"
 
@@ -53,6 +56,7 @@ class _LenientReader:
         shown = text if path in text else f"{path}: {text}"
         self._context.reject([RejectedRow(f"{_REASON} ({self._failure.code})", shown)])
         self._told = True
+        _log.warning("%s", shown, path=path, split=path, code=self._failure.code)
         return None
 
     @property

@@ -31,9 +31,11 @@ from runtime.checkpoint.object_storage import ObjectStorage
 from runtime.checkpoint.segments import SegmentReader
 from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import CheckpointError, InternalError, OptionError
+from runtime.core.logs import Log
 
 __all__ = ["CheckpointInfo", "CheckpointStore", "Restored", "read_savepoint", "write_savepoint", "storage_at"]
 
+_log = Log("checkpoint")
 _FOLDER = re.compile(r"(chk|copy)-(\d{1,18})")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 100
@@ -162,7 +164,11 @@ class CheckpointStore:
         return None
 
     def refuse(self, number: int, why: str) -> None:
-        """A checkpoint cannot be gone on from, so that `latest` gives the one before it."""
+        """A checkpoint cannot be gone on from, so that `latest` gives the one before it. The first reason stays."""
+        if number in self._damaged:
+            return
+        text, path = "checkpoint %d of %s is damaged, the one before it is used: %s", f"{self.path}/chk-{number}"
+        _log.warning(text, number, self._job, why, checkpoint=number, path=path, code="E3402")
         self._damaged[number] = why
 
     def _problems(self) -> list[str]:
@@ -181,7 +187,7 @@ class CheckpointStore:
             try:
                 manifest, size = self._manifest(number)
             except Damage as damage:
-                self._damaged[number] = str(damage)
+                self.refuse(number, str(damage))
                 found.append(
                     CheckpointInfo(number, "checkpoint", 0, 0, 0, 0, 0, "damaged", f"{self.path}/chk-{number}")
                 )
@@ -248,7 +254,7 @@ class CheckpointStore:
                 try:
                     complete.append(self._manifest(number)[0])
                 except Damage as damage:
-                    self._damaged.setdefault(number, str(damage))
+                    self.refuse(number, str(damage))
                     spared.add(f"chk-{number}")
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be read: {error}", code="E3406") from error

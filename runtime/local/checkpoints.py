@@ -13,6 +13,7 @@ on from this one and publishes again, which changes nothing where it was done.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -27,8 +28,10 @@ from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
 from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError
+from runtime.core.logs import Log
 from runtime.core.options import Options, duration_option, int_option
 from runtime.core.rooms import Room
+from runtime.local.job_log import facts_of
 
 if TYPE_CHECKING:
     from runtime.checkpoint.store import CheckpointStore
@@ -42,6 +45,8 @@ __all__ = [
     "Checkpointed",
     "Checkpoints",
 ]
+
+_log = Log("checkpoint")
 
 compatibility = Room("runtime.checkpoint.compatibility")
 store = Room("runtime.checkpoint.store")
@@ -69,7 +74,9 @@ _CLAIMING = threading.Lock()
 
 
 class Checkpointed(Protocol):
-    """What of a job takes part in its checkpoints."""
+    """What of a job takes part in its checkpoints. `name`: the job's, for the log."""
+
+    name: str
 
     def save(self, *, complete: bool, finished: bool) -> EpochState:
         """The state at the end of the last epoch, its sinks prepared: changes since the last save, or all of it."""
@@ -196,6 +203,7 @@ class Checkpoints:
         self._complete = False
         self._unpublished = {}
         self._pending = _Pending(state, self._writer.submit(self.store.write, state))
+        _log.debug("%s: checkpoint begun after epoch %d", job.name, state.epoch, job=job.name, epoch=state.epoch)
 
     def _settle(self, job: Checkpointed) -> CheckpointInfo | None:
         """Wait for the checkpoint that is being written; its output is published, or its failure counted."""
@@ -203,7 +211,10 @@ class Checkpoints:
         pending, self._pending = self._pending, None
         try:
             info = pending.written.result()
-        except (CheckpointError, OSError):
+        except (CheckpointError, OSError) as error:
+            _log.failure(
+                f"{job.name}: a checkpoint has failed", error, logging.WARNING, job=job.name, epoch=pending.state.epoch
+            )
             # The increments of a save that did not arrive are lost: the next one has everything.
             self._complete = True
             self._unpublished = {name: list(found) for name, found in pending.state.sinks.items()}
@@ -216,6 +227,8 @@ class Checkpoints:
         self._failures = 0
         self._ended_at = self._clock.now()
         self.last = info
+        text = "%s: checkpoint %d after epoch %d is complete, %d bytes in %d ms"
+        _log.info(text, job.name, info.id, info.epoch, info.bytes, info.duration, **facts_of(info, job.name))
         job.publish(pending.state.sinks)
         return info
 

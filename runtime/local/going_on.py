@@ -14,11 +14,13 @@ from typing import Any
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.fitting import taking
 from runtime.core.errors import CheckpointError, SqlEngineError
+from runtime.core.logs import Log
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.dataflow import Dataflow
 
 __all__ = ["DAMAGED", "GoingOn", "go_on"]
 
+_log = Log("checkpoint")
 DAMAGED = "E3402"
 _GONE = "E3113"
 """What is said when output that a checkpoint has prepared is gone."""
@@ -104,3 +106,4 @@ def go_on(dataflow: Dataflow, checkpoints: Checkpoints | None, saved: Restored |
         note = dataflow.take_back(written, saved.id) if own else None
     if note:
         saved.problems.append(note)
+        _log.warning("%s", note, path=saved.path, checkpoint=saved.id)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time as wall_clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, EpochState, Restored
@@ -16,15 +16,17 @@ from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.errors import PlanningError
+from runtime.core.clock import MAX_WATERMARK
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints, compatibility, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
+from runtime.local.job_log import JobLog
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
+from runtime.local.movement import Movement
 from runtime.local.profile import PROFILE, Profile
+from runtime.local.requests import Requests
 from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
@@ -65,7 +67,8 @@ class Job:
         keep_freed_memory()
         self.name = name
         self.checkpoints = checkpoints
-        self.status = "CREATED"
+        self._log = JobLog(name, roots)
+        self._status = "CREATED"
         self.error: BaseException | None = None
         self.failed_at: int | None = None
         self.attempts = 0
@@ -90,16 +93,18 @@ class Job:
         self._ended = False
         self._published = False
         self._saved_positions: list[Any] = []
-        self._requests: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._requests = Requests(name)
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._reading: ThreadPoolExecutor | None = None
         self._profile = Profile() if settings.options.get(PROFILE) else None
         try:
             self._going_on.open(self._open)
-        except BaseException:
+        except BaseException as error:
+            self._log.failed(error)
             if checkpoints is not None:
                 checkpoints.close()
             raise
+        self._log.became("CREATED", self.dataflow.epoch)
 
     def _open(self, restored: Restored | None, own: bool) -> None:
         """Make the dataflow and the readers, from a state (a checkpoint of its `own`); CheckpointError when that cannot be."""
@@ -121,8 +126,7 @@ class Job:
             job=self.name if self.checkpoints is None else self.checkpoints.job,
         )
         self._sources: list[SourceInputs] = []
-        self._finished_sources: set[int] = set()
-        self._times: dict[int, tuple[frozenset[str], int]] = {}
+        self._movement = Movement()
         self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None
         try:
             go_on(self.dataflow, self.checkpoints, restored, own)
@@ -135,6 +139,7 @@ class Job:
                     with nullcontext() if position is None else taking(f"the position of {vertex.node.name}"):
                         source = inputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
                     self._sources.append(source)
+            self._log.goes_on(restored)
             self._alignments = Alignments(self._sources)
             self._alignments.note(self.dataflow)
         except BaseException:
@@ -146,6 +151,19 @@ class Job:
     def roots(self) -> Sequence[PhysicalNode]:
         """The plans that it runs."""
         return self._roots
+
+    @property
+    def status(self) -> str:
+        """CREATED, RUNNING, RESTARTING, FINISHED, CANCELED or FAILED. Each change is in the log."""
+        return self._status
+
+    @status.setter
+    def status(self, status: str) -> None:
+        if status != self._status:
+            self._status = status
+            if status not in ("FAILED", "RESTARTING"):
+                # Of these the log tells why.
+                self._log.became(status, self.dataflow.epoch)
 
     @property
     def time_zone(self) -> str:
@@ -173,10 +191,9 @@ class Job:
     def between_epochs(self, call: Callable[[], Any]) -> Future[Any]:
         """Have the job's thread call something after the epoch at hand; PlanningError E1416 for a job that has
         ended."""
-        done: Future[Any] = Future()
-        self._requests.put((call, done))
+        done = self._requests.ask(call)
         if self._ended:
-            self._refuse_requests()
+            self._requests.refuse()
         return done
 
     def advance(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
@@ -201,8 +218,12 @@ class Job:
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         self.cancellation.work = self
+        started = wall_clock.perf_counter()
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
-            return self._advance(waiting_only=waiting_only)
+            outputs, moved = self._advance(waiting_only=waiting_only)
+        if moved:
+            self._log.epoch(self.dataflow.epoch, wall_clock.perf_counter() - started)
+        return outputs, moved
 
     def _advance(self, *, waiting_only: bool) -> tuple[list[ChangelogBatch | None], bool]:
         self.status = "RUNNING"
@@ -216,10 +237,7 @@ class Job:
         for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
             polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
             given[source.node] = polled
-            moved |= polled.batch is not None or self._time_moves(index, polled)
-            moved |= polled.finished and index not in self._finished_sources
-            if polled.finished:
-                self._finished_sources.add(index)
+            moved |= self._movement.by(index, polled)
         if self._settings.cut is None and not waiting_only:
             self._read_ahead(allowed)
         now = self._settings.clock.now()
@@ -232,17 +250,8 @@ class Job:
             self._restarts.after_epoch(self.dataflow)
         if self.checkpoints is not None:
             self.checkpoints.after_epoch(self)
-        self._answer_requests()
+        self._requests.answer()
         return outputs, moved
-
-    def _time_moves(self, index: int, polled: SourceInput) -> bool:
-        """Whether a source, or one of its splits, no longer holds back time and did so before, or the watermark of its
-        own has moved."""
-        splits = polled.splits.idle if polled.splits is not None else frozenset()
-        idle = splits | {""} if polled.idle else splits
-        was_idle, before = self._times.get(index, (frozenset(), MIN_WATERMARK))
-        self._times[index] = idle, polled.watermark
-        return not idle <= was_idle or polled.watermark > before
 
     def begin_flush(self) -> None:
         """From now on `flushed` tells whether all input that was there at this moment has been taken (see
@@ -331,7 +340,7 @@ class Job:
             self._note_failure(error)
             raise
         finally:
-            self._refuse_requests()
+            self._requests.refuse()
             if self.checkpoints is not None:
                 self.checkpoints.close()
         self.status = "FINISHED" if over and not self.cancellation.requested else "CANCELED"
@@ -408,26 +417,11 @@ class Job:
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
         state = self._state(self.dataflow.image(), self.dataflow.prepare(), False)
         info = store.write_savepoint(path, state, self.name, keys_of(self._settings.options))
+        self._log.saved(info)
         if stop:
             self.stopped_with_savepoint = True
             self.cancellation.request()
         return info
-
-    def _answer_requests(self) -> None:
-        """Between epochs: what was asked for since the last one."""
-        with suppress(Empty):
-            while True:
-                call, done = self._requests.get_nowait()
-                try:
-                    done.set_result(call())
-                except Exception as error:
-                    done.set_exception(error)
-
-    def _refuse_requests(self) -> None:
-        with suppress(Empty):
-            while True:
-                ended = PlanningError(f"{self.name} has ended", code="E1416", hint="SHOW JOBS lists the jobs that run")
-                self._requests.get_nowait()[-1].set_exception(ended)
 
     # --- failures
 
@@ -441,9 +435,11 @@ class Job:
             if pause is None or self.cancellation.requested:
                 raise error
             self.attempts += 1
-            self._note_failure(error)
+            self.status, self.failed_at, self.error = "RESTARTING", self._settings.clock.now(), error
+            note = f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s"
+            self._log.starts_again(error, note, self.dataflow.epoch)
             if self.on_note is not None:
-                self.on_note(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
+                self.on_note(note)
             # What cannot be closed cleanly now is no reason not to go on: it is the failure, seen once more.
             with suppress(Exception):
                 self._close_sources()
@@ -453,7 +449,6 @@ class Job:
             with suppress(Exception):
                 self.dataflow.abort()
             self.watch = None
-            self.status = "RESTARTING"
             if self.cancellation.wait(pause / 1000):
                 raise error
             try:
@@ -480,15 +475,15 @@ class Job:
         if self.checkpoints is not None:
             checkpoints = self.checkpoints
             ends += [lambda: checkpoints.give_up(self), checkpoints.close]
-        for end in (*ends, self.dataflow.abort, self._refuse_requests):
+        for end in (*ends, self.dataflow.abort, self._requests.refuse):
             try:
                 end()
             except Exception as later:
                 error.add_note(f"then, while the job was given up: {later}")
 
     def _note_failure(self, error: BaseException) -> None:
-        self.status, self.failed_at = "FAILED", self._settings.clock.now()
-        self.error = error
+        self.status, self.failed_at, self.error = "FAILED", self._settings.clock.now(), error
+        self._log.failed(error, self.dataflow.epoch)
 
     def _close_sources(self) -> None:
         """Close all readers, once nobody reads any more."""

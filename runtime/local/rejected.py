@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,12 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.core.logs import Log
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.expr.zones import instant_to_local
 from runtime.spi.table import RejectedRow
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
+
+_log = Log("rejected")
 
 REJECTED_SCHEMA = Schema.of(
     ("job", STRING),
@@ -67,7 +71,15 @@ class RejectedRows:
     def count(self, job: str, operator: str, reason: str, rows: int) -> None:
         """Rejected rows that are not kept."""
         with self._lock:
-            self.counts[job, operator, reason] += rows
+            self._count(job, operator, reason, rows)
+
+    def _count(self, job: str, operator: str, reason: str, rows: int) -> None:
+        """The first rows of a reason are a warning, and so are those that make the number ten times as large."""
+        before = self.counts[job, operator, reason]
+        self.counts[job, operator, reason] = now = before + rows
+        level = logging.WARNING if rows and (not before or len(str(now)) > len(str(before))) else logging.DEBUG
+        text, facts = "%s: %d rows rejected by %s so far: %s", {"operator": operator, "reason": reason, "rows": now}
+        _log.write(level, text, job, now, operator, reason, job=job, **facts)
 
     def add(
         self,
@@ -90,7 +102,7 @@ class RejectedRows:
             marks = _wall(mark, None if local else time_zone)
         names = [pa.repeat(pa.scalar(value, pa.string()), count) for value in (job, operator, reason)]
         with self._lock:
-            self.counts[job, operator, reason] += count
+            self._count(job, operator, reason, count)
             room = self.room
             if room > 0:
                 batch = pa.RecordBatch.from_arrays([*names, times, marks, text], schema=REJECTED_SCHEMA.arrow).slice(

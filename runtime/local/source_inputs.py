@@ -11,6 +11,7 @@ from typing import Any
 from runtime.core.cancellation import governed, look
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from runtime.core.logs import connector_log
 from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark
 from runtime.local.rejected import JobRejections, Refusals
@@ -148,6 +149,7 @@ class SourceInputs:
         coded: bool = False,
     ) -> None:
         self.node = node
+        self._log = connector_log(node.table)
         self._context = context
         self._clock = clock
         self._coded = coded
@@ -384,6 +386,7 @@ class SourceInputs:
             reader.give_codes()
         timed = reader if isinstance(reader, TellsTime) else None
         told = reader if isinstance(reader, TellsWaiting) else None
+        self._log.debug("%s: %s begun", self.node.name, split.id, source=self.node.name, split=split.id)
         self._open.append(_OpenSplit(split, reader, self._clock.now(), timed, told))
         return reader
 
@@ -412,6 +415,8 @@ class SourceInputs:
     def _end(self, open_split: _OpenSplit) -> None:
         """A split has given its last row."""
         self._open.remove(open_split)
+        name = open_split.split.id
+        self._log.debug("%s: %s ended", self.node.name, name, source=self.node.name, split=name)
         table = self.node.table
         told = isinstance(table, TellsChanges) and not table.bounded
         self._progress.finish(open_split.split.id, table.mark(open_split.reader.position()) if told else None)

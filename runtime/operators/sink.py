@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ExpressionError
+from runtime.core.logs import connector_log
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
 from runtime.spi.table import Fenced, FollowsTime, ShowsAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
@@ -33,7 +34,10 @@ class SinkOperator(Operator):
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
         self._complete = False
         self._takes_codes = isinstance(self._writer, TakesCodes)
+        self._log = connector_log(node.table)
         self.rows_written = 0
+        self.commits = 0
+        """How often it has made visible what it had prepared."""
         self.has_half_epoch = False
         """Whether the writer has rows of an epoch that is not complete."""
 
@@ -83,6 +87,11 @@ class SinkOperator(Operator):
     def publish(self, committable: Any) -> None:
         """Make visible what was prepared; once more changes nothing."""
         self._writer.publish(committable)
+        self._committed()
+
+    def _committed(self) -> None:
+        self.commits += 1
+        self._log.debug("%s: commit %d", self._node.name, self.commits, sink=self._node.name, rows=self.rows_written)
 
     def claim(self, place: str, history: Any, take_over: bool) -> None:
         """Before all else, with checkpoints: this run is the one that writes. See `Fenced`."""
@@ -121,6 +130,7 @@ class SinkOperator(Operator):
             except BaseException:
                 self._writer.discard(committable)
                 raise
+            self._committed()
         self._writer.close()
 
     def abort(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
+from runtime.core.logs import Log
 from runtime.core.options import Options, bool_option, text_option
 from runtime.spark import shipping
 from runtime.spark.reading import ReadStage
@@ -19,6 +20,8 @@ from runtime.spark.stage import Stage
 from runtime.spark.task import Record
 
 __all__ = ["RESIDENT", "STATE_DIR", "Cluster", "raised", "temporary_place"]
+
+_log = Log("spark")
 
 STATE_DIR = text_option(
     "sqlengine.spark.state-dir",
@@ -110,7 +113,9 @@ class Cluster:
         except SqlEngineError:
             raise
         except Exception as error:
-            raise reached(error) from error
+            failure = reached(error)
+            _log.failure("a Spark job has failed", failure)
+            raise failure from error
 
     def dumps(self, thing: Any) -> bytes:
         """As bytes that a task can load."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
+from runtime.core.logs import Log
 from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput, Vertex
@@ -48,6 +49,8 @@ from runtime.state.snapshot import SavedOperator, SavedState
 from runtime.state.table import Moved, StateTable, TableChanges
 
 __all__ = ["SparkDataflow"]
+
+_log = Log("spark")
 
 PREFIX_ROWS = 50_000
 """Fewer rows than this are projected and filtered by the driver: a stage of tasks more would cost more."""
@@ -298,7 +301,10 @@ class SparkDataflow(Dataflow):
             vertex.operator.reported(report.partition, size, figures.complete)
         for rejected in report.rejected:
             self._rejections.reject(*rejected)
-        self.cold_starts += not report.warm
+        if not report.warm:
+            self.cold_starts += 1
+            facts = {"epoch": self._epoch, "operator": f"stage {report.stage}"}
+            _log.debug("partition %d opens its state from files", report.partition, job=self._job, **facts)
         if not report.file:
             return
         part = self._part(phase, report.stage, report.partition)

@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from runtime.core.errors import SqlEngineError, SqlEngineWarning, did_you_mean, render
 from runtime.core.rooms import Room, load
@@ -19,6 +20,7 @@ from sqlengine.target_options import target_options
 
 __all__ = ["main"]
 
+_log_output = Room("sqlengine.cli.log_output")
 _explain = Room("sqlengine.cli.explain")
 _pyarrow = Room("pyarrow")
 _run = Room("sqlengine.cli.run")
@@ -258,6 +260,13 @@ def _options_argument(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="set an option, as SET does (may be repeated)",
     )
+    parser.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        type=str.lower,
+        help="write a log: from this level on (with --log-file: info)",
+    )
+    parser.add_argument("--log-file", metavar="FILE", help="append the log to a file, not to stderr")
 
 
 class _NoPandas:
@@ -299,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options[key.strip()] = value.strip()
     if args.command in ("run", "explain") and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")
+    _check_log(args, parser)
     load(_COMMANDS[args.command])
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -313,7 +323,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if getattr(args, "on", ""):
             options = {**target_options(args.on), **options}
-        return args.run(args, options)
+        with _logged(args):
+            return args.run(args, options)
     except SqlEngineError as error:
         if args.traceback:
             raise
@@ -334,6 +345,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "`sqlengine --traceback ...` and report it"
         )
         return EXIT_ERROR
+
+
+def _logged(args: argparse.Namespace) -> AbstractContextManager[None]:
+    """While a command runs, the log goes where its arguments say. Nobody asks: nothing is written."""
+    level, file = getattr(args, "log_level", None), getattr(args, "log_file", None)
+    return nullcontext() if level is None and file is None else _log_output.log_output(level or "info", file)
+
+
+def _check_log(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exits with 2 where the log cannot be."""
+    file = getattr(args, "log_file", None)
+    if file is not None:
+        try:
+            open(file, "a").close()
+        except OSError as error:
+            parser.error(f"--log-file {file} cannot be written: {error.strerror}")
+    prompt = args.command == "shell" and not args.execute and not args.file and sys.stdin.isatty()
+    if prompt and file is None and args.log_level is not None:
+        parser.error("at a prompt the log needs a file: give --log-file, too")
 
 
 def _complain(message: str) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runtime.core.errors import CatalogError, ConnectorError, OptionError, Span, SqlEngineError
+from runtime.core.logs import Log
 from runtime.core.secrets import masked_sql
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.parse import parse_script
@@ -29,6 +30,8 @@ from sqlengine.session import Session
 from sqlengine.statements.create_text import create_text, database_text, quoted
 
 __all__ = ["FILE", "CatalogFile", "check_files", "load_file", "open_file", "save_files"]
+
+_log = Log("catalog")
 
 FILE = "file"
 _HEAD = "-- Definitions of a catalog of sqlengine. Written anew when they change: comments of your own are not kept.\n"
@@ -182,6 +185,7 @@ def save_files(session: Session) -> None:
                 hint="the definition is there until the session ends, and is not in the file",
             ) from error
         file.text = text
+        _log.info("the definitions of %s are written to %s", catalog.name, file.path, path=str(file.path))
 
 
 def catalog_name(path: str) -> str:

@@ -252,3 +252,22 @@ def test_a_view_that_failed_is_an_error_though_nobody_reads_it(capsys: pytest.Ca
         "CREATE TABLE t (v INT); CREATE MATERIALIZED VIEW b AS SELECT 1 / v AS x FROM t; INSERT INTO t VALUES (0)",
     )
     assert status == 1 and 'E1713 the materialized view "b" has failed: division by zero' in err
+
+
+def test_a_log_on_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    insert = "CREATE TABLE b (n INT) WITH ('connector' = 'blackhole'); INSERT INTO b VALUES (1)"
+    file = tmp_path / "engine.log"
+    assert run(capsys, "-e", insert)[2].splitlines() == ["1 row written to b"]
+    _, out, err = run(capsys, "--log-level", "INFO", "-e", insert)
+    lines = [line for line in err.splitlines() if " sqlengine.jobs: " in line]
+    assert out == "" and len(lines) == 3 and lines[0].endswith("job-1 is CREATED")
+    _, _, err = run(capsys, "--log-file", str(file), "-e", insert)
+    assert err.splitlines() == ["1 row written to b"]
+    first = file.read_text().splitlines()[0]
+    assert first[10] == "T" and first[23:] == "Z INFO sqlengine.jobs: job-1 is CREATED"
+    run(capsys, "--log-file", str(file), "--log-level", "error", "-e", insert)
+    assert len(file.read_text().splitlines()) == 3
+
+
+def test_a_log_that_cannot_be_written_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "cannot be written" in usage_error(capsys, "run", "--log-file", str(tmp_path), "-e", "SELECT 1")

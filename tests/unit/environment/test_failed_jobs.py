@@ -49,7 +49,11 @@ def test_a_failure_that_nobody_waits_for_is_logged_once(
     assert record.getMessage().startswith("job-1 has failed: E2101 ") and "Traceback" not in record.getMessage()
 
 
-def test_a_failure_that_is_raised_is_not_logged_too(env: TableEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_that_is_raised_is_logged_and_not_told(
+    env: TableEnvironment, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sqlengine.jobs.tell", told.append)
     result = env.execute_sql("INSERT INTO sink SELECT CAST(s AS INT) FROM texts")
     (running,) = env.session.jobs.jobs.values()
     running.awaited = True  # as if `wait` had begun before the failure, on another thread
@@ -57,7 +61,8 @@ def test_a_failure_that_is_raised_is_not_logged_too(env: TableEnvironment, caplo
     Input(pushed).push_row("x")
     with pytest.raises(SqlEngineError, match="E2101"):
         result.wait(30)
-    assert caplog.records == []
+    assert [(r.name, r.levelname) for r in caplog.records] == [("sqlengine.jobs", "ERROR")]
+    assert told == []
 
 
 def test_a_failed_job_says_why_in_system_jobs(env: TableEnvironment, caplog: pytest.LogCaptureFixture) -> None:
