@@ -50,7 +50,7 @@ class OrderEncoder:
     passed through `adapt`, for example `runs.widen(encoder.adapt)`.
 
     Args:
-        types: the Arrow types of the sort columns.
+        types: the Arrow types of the sort columns; Arrow dictionaries are ordered by their values.
         descending: per column.
         nulls_last: per column, meant after `descending` (that is, where NULLs finally stand).
         nullable: whether each column may hold NULL, all when not given.
@@ -67,7 +67,7 @@ class OrderEncoder:
         nullable: Sequence[bool] | None = None,
     ) -> None:
         flags = [True] * len(types) if nullable is None else list(nullable)
-        self._types = list(types)
+        self._types = [t.value_type if pt.is_dictionary(t) else t for t in types]
         self._codecs = [
             codec
             for type_, down, last, may in zip(self._types, descending, nulls_last, flags, strict=True)

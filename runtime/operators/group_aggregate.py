@@ -51,6 +51,7 @@ class GroupAggregateOperator(Operator):
         self._index = HashIndex(self._encoder.width)
         self._key_store = ColumnStore(arrow)
         self._aggregates = AggregateSet(node.calls, source.types)
+        self._aggregated = {i for c in node.calls for i in (*c.args, *(o.index for o in c.order_by))}
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._at_end = emits_at_end(node)
@@ -146,20 +147,19 @@ class GroupAggregateOperator(Operator):
 
     def _take_in(self, batch: ChangelogBatch, time: EpochTime) -> ChangelogBatch | None:
         signs = None if batch.kinds is None else batch.signs()
-        columns = [c if i in self._keys else plain_column(c) for i, c in enumerate(batch.columns)]
-        words = self._encoder.encode([columns[i] for i in self._keys], len(batch))
+        words = self._encoder.encode([batch.column(i) for i in self._keys], len(batch))
         slots, is_new = self._index.insert(words)
         if signs is not None and is_new.any() and (signs[is_new] < 0).any():
             kept = _known_rows(slots, is_new, signs)
             new_slots = slots[is_new]
-            slots, signs, columns = slots[kept], signs[kept], [c.filter(pa.array(kept)) for c in columns]
+            slots, signs, batch = slots[kept], signs[kept], batch.filter(kept)
             self._index.remove(np.setdiff1d(new_slots, slots))
             if not len(slots):
                 return None
             is_new = np.zeros(len(slots), np.bool_)
             first = distinct_rows(slots)
             is_new[first] = np.isin(slots[first], new_slots)
-        return self._apply(slots, is_new, signs, columns, time)
+        return self._apply(slots, is_new, signs, batch, time)
 
     @property
     def state_size(self) -> StateSize:
@@ -168,17 +168,19 @@ class GroupAggregateOperator(Operator):
         return StateSize(len(self._index), live + sum(part.nbytes for part in parts))
 
     def _apply(
-        self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, columns: list[pa.Array], time: EpochTime
+        self, slots: np.ndarray, is_new: np.ndarray, signs: np.ndarray | None, batch: ChangelogBatch, time: EpochTime
     ) -> ChangelogBatch | None:
         first = distinct_rows(slots)
         touched, fresh = slots[first], is_new[first]
         if fresh.any():
             take = pa.array(first[fresh])
-            self._key_store.put(touched[fresh], [columns[i].take(take) for i in self._keys])
+            self._key_store.put(touched[fresh], [batch.column(i).take(take) for i in self._keys])
         old_slots = touched[~fresh]
         old = [] if self._at_end else self._aggregates.results(old_slots)
         seqs = np.arange(self._next_seq, self._next_seq + len(slots), dtype=np.int64)
         self._next_seq += len(slots)
+        # Keys may stay coded, what is aggregated may not; a column can be both.
+        columns = [plain_column(c) if i in self._aggregated else c for i, c in enumerate(batch.columns)]
         self._aggregates.update(slots, signs, columns, seqs)
         gone = np.zeros(len(touched), np.bool_)
         if self._live is not None:
