@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.logical import nodes as n
-from planner.logical.build import coalesce
+from planner.logical.no_rows import without_row_of_nothing
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Field, Schema
-from runtime.expr.function import AggregateFunction
-from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, Literal, fresh_column
+from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr
 from runtime.plan.nodes import (
     AggregateSpec,
     ExpandExec,
@@ -77,17 +76,9 @@ def _with_row_of_nothing(plan: n.Aggregate, run: Lowering) -> n.Project:
     Aggregate scalar n = COUNT(*) X   →   Project n = (0 where m is NULL, else m) (Join LEFT (Values ()) (Aggregate
     m = COUNT(*) X))
     """
-    found = tuple((fresh_column(c.name, c.type.with_nullable(True)), call) for c, call in plan.calls)
+    aggregate, values = without_row_of_nothing(plan, run.context.functions, plan.input)
     row = n.Values(((),), ())
-    joined = n.Join(row, plan.with_(calls=found, scalar=False), JoinKind.LEFT, TRUE)
-    items: list[tuple[Column, Expr]] = []
-    for (column, call), (value, _) in zip(plan.calls, found, strict=True):
-        function = run.context.functions.find(call.function)
-        empty = function.empty if isinstance(function, AggregateFunction) else None
-        items.append(
-            (column, value.ref() if empty is None else coalesce(value.ref(), Literal(empty, column.type.not_null())))
-        )
-    return n.Project(joined, tuple(items))
+    return n.Project(n.Join(row, aggregate, JoinKind.LEFT, TRUE), values)
 
 
 @lower_node.register

@@ -14,11 +14,11 @@ Streaming: a LEFT join and a group aggregate per correlation key; retracts. Not 
 
 from __future__ import annotations
 
-from planner.logical.build import coalesce, filtered, null, passing, projected, resolve_outer
+from planner.logical.build import filtered, null, passing, projected, resolve_outer
+from planner.logical.no_rows import without_row_of_nothing
 from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project
 from planner.rule import Rule, RuleContext
-from runtime.expr.function import AggregateFunction
-from runtime.expr.nodes import TRUE, AggregateCall, Case, Column, Expr, Literal, fresh_column
+from runtime.expr.nodes import TRUE, Case, Column, Expr, fresh_column
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind
 
@@ -56,19 +56,8 @@ def decorrelate_scalar_aggregate(node: DependentJoin, context: RuleContext) -> L
 
 def _with_empty_values(left: LogicalNode, aggregate: Aggregate, context: RuleContext) -> LogicalNode:
     """Each left row with the values of the aggregate over its rows, or over none; columns keep their ids."""
-    inner = tuple((fresh_column(c.name, c.type), call) for c, call in aggregate.calls)
-    join = DependentJoin(left, aggregate.with_(calls=inner, scalar=False), JoinKind.LEFT, TRUE)
-    values = tuple(
-        (column, _or_empty(found.with_type(found.type.with_nullable(True)), column, call, context))
-        for (column, _), (found, call) in zip(aggregate.calls, inner, strict=True)
-    )
-    return Project(join, (*passing(left.columns), *values))
-
-
-def _or_empty(found: Column, column: Column, call: AggregateCall, context: RuleContext) -> Expr:
-    function = context.functions.find(call.function)
-    empty = function.empty if isinstance(function, AggregateFunction) else None
-    return found.ref() if empty is None else coalesce(found.ref(), Literal(empty, column.type.not_null()))
+    right, values = without_row_of_nothing(aggregate, context.functions, aggregate.input)
+    return Project(DependentJoin(left, right, JoinKind.LEFT, TRUE), (*passing(left.columns), *values))
 
 
 def _kept(tests: list[Expr]) -> tuple[list[Expr], tuple[tuple[Column, Expr], ...]]:

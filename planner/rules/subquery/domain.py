@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.logical.build import coalesce, not_distinct, passing, renaming, resolve_outer
+from planner.logical.build import not_distinct, passing, renaming, resolve_outer
 from planner.logical.expressions import map_expressions, node_expressions, outer_ids
+from planner.logical.no_rows import without_row_of_nothing
 from planner.logical.nodes import (
     Aggregate,
     Except,
@@ -33,8 +34,7 @@ from planner.logical.nodes import (
 from planner.rule import RuleContext
 from runtime.core.errors import UnsupportedError
 from runtime.expr.analysis import outer_columns_of
-from runtime.expr.function import AggregateFunction
-from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, Literal, fresh_column
+from runtime.expr.nodes import TRUE, Column, ColumnRef, fresh_column
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind, RankFunction
 
@@ -136,20 +136,10 @@ class Unnesting:
     def _scalar_aggregate(self, plan: Aggregate, bound: Bound) -> Bound:
         """A row for every value of the domain, also for those without input: COUNT is 0 there."""
         mine = self.fresh()
-        found = tuple((fresh_column(c.name, c.type), call) for c, call in plan.calls)
-        grouped = Aggregate(bound.plan, bound.refs, found, False, plan.ttl)
+        right, values = without_row_of_nothing(plan, self._context.functions, bound.plan, tuple(bound.columns.values()))
         condition = conjunction(not_distinct(mine.columns[i].ref(), bound.columns[i].ref()) for i in mine.columns)
-        join = Join(mine.plan, grouped, JoinKind.LEFT, condition)
-        values = tuple(
-            (column, self._or_empty(inner.with_type(inner.type.with_nullable(True)), column, call))
-            for (column, _), (inner, call) in zip(plan.calls, found, strict=True)
-        )
+        join = Join(mine.plan, right, JoinKind.LEFT, condition)
         return Bound(Project(join, (*values, *passing(mine.columns.values()))), mine.columns)
-
-    def _or_empty(self, found: Column, column: Column, call: AggregateCall) -> Expr:
-        function = self._context.functions.find(call.function)
-        empty = function.empty if isinstance(function, AggregateFunction) else None
-        return found.ref() if empty is None else coalesce(found.ref(), Literal(empty, column.type.not_null()))
 
     def _join(self, join: Join) -> Bound:
         own = self._columns.keys()
