@@ -146,7 +146,6 @@ def _integer(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | 
     return _strict(pc.replace_substring_regex(values, r"^\s*\+([0-9])", r"\1"), cast, type_, r"^-?[0-9]+$")
 
 
-_WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
 
 
@@ -157,20 +156,21 @@ def round_decimal(values: pa.Array, type_: pa.DataType) -> pa.Array:
     return values.cast(type_)
 
 
-_TINY = r"[eE]-[0-9]{2}|\.0{30}"
-"""Of numbers with so many digits behind the point Arrow reads memory that is not its own."""
+_UNSAFE = r"[eE]-[0-9]{2}|\.0{30}|^.{30}.*[eE]"
+"""Of numbers with so many zeros behind the point Arrow reads memory that is not its own; long ones with an exponent may
+have any number of digits behind it."""
 
 
 def _decimal(values: pa.Array, type_: pa.DataType) -> tuple[pa.Array, BadMask | None]:
-    tiny = pc.fill_null(pc.match_substring_regex(values, _TINY), False)
-    if not pc.any(tiny).as_py():
+    unsafe = pc.fill_null(pc.match_substring_regex(values, _UNSAFE), False)
+    if not pc.any(unsafe).as_py():
         return _decimal_of_some_size(values, type_)
-    cells, bad = _decimal_of_some_size(pc.if_else(tiny, pa.scalar(None, pa.string()), values), type_)
-    places = np.flatnonzero(tiny.to_numpy(zero_copy_only=False))
+    cells, bad = _decimal_of_some_size(pc.if_else(unsafe, pa.scalar(None, pa.string()), values), type_)
+    places = np.flatnonzero(unsafe.to_numpy(zero_copy_only=False))
     rounded = [_rounded(text, type_) for text in values.take(pa.array(places)).to_pylist()]
     none = np.zeros(len(values), dtype=bool)
     none[places[[number is None for number in rounded]]] = True
-    cells = pc.replace_with_mask(cells, tiny, pa.array(rounded, type_))
+    cells = pc.replace_with_mask(cells, unsafe, pa.array(rounded, type_))
     return cells, either(bad, none if none.any() else None)
 
 
@@ -197,7 +197,12 @@ def _decimal_of_some_size(values: pa.Array, type_: pa.DataType) -> tuple[pa.Arra
             raise pa.ArrowInvalid("more digits than Arrow rounds rightly")
         return values.cast(type_), None
     except pa.ArrowInvalid:
-        numbers, bad = _strict(values, lambda v: v.cast(_WIDE), _WIDE, _NUMBER)
+        pass
+    # Half up, the first digit that is left out decides: those behind it may be any number.
+    kept = max(_DIGITS, type_.scale + 1)
+    wide = pa.decimal256(76, kept)
+    cut = pc.replace_substring_regex(values, rf"(\.[0-9]{{{kept}}})[0-9]+(\s*)$", r"\1\2")
+    numbers, bad = _strict(cut, lambda v: v.cast(wide), wide, _NUMBER)
     cells, large = fit_decimal(numbers, type_)
     return cells, either(bad, large)
 

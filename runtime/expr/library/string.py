@@ -1,13 +1,15 @@
 """Texts: case, length, joining, trimming, padding, parts by position. Lengths and positions count characters.
 
-Types are Flink's: case and INITCAP keep the type, parts give VARCHAR of the argument's length, `||` adds the lengths up
-(CHAR stays CHAR), the rest gives STRING. Only spaces are trimmed unless characters are given. LEFT, RIGHT and SUBSTRING
-are nullable because SUBSTRING of a negative length is NULL.
+Types are Flink's: parts give VARCHAR of the argument's length, `||` adds the lengths up (CHAR stays CHAR), the rest
+gives STRING. UPPER, LOWER and INITCAP keep the type where no text can get longer (Flink always keeps it, and cuts).
+Only spaces are trimmed unless characters are given. LEFT, RIGHT and SUBSTRING are nullable because SUBSTRING of a
+negative length is NULL.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,35 +38,48 @@ def varying(types: CallTypes) -> DataType:
     return varchar(types[0].precision)
 
 
-def _fitted(context: EvalContext, texts: Value) -> Value:
-    """Texts cut to the declared length: a change of case may make them longer."""
-    length = context.result_type.precision
-    return texts if length >= STRING_LENGTH else pc.utf8_slice_codeunits(texts, 0, length)
+def _recased(change: Callable[[str], str], growth: int) -> Callable[[CallTypes], DataType]:
+    """The type of a text in another case, which may have up to `growth` characters for each of the text's ('ß' is 'SS'):
+    the text's own type where none can be more, or a literal shows that none is."""
+
+    def rule(types: CallTypes) -> DataType:
+        (text,) = types
+        literal = types.literal(0)
+        if text.precision >= STRING_LENGTH:
+            return text
+        if isinstance(literal, str):
+            return text.with_(precision=max(text.precision, len(change(literal))))
+        return varchar(min(text.precision * growth, STRING_LENGTH))
+
+    return rule
 
 
-@FAMILY.scalar("UPPER", [CHARACTER], lambda t: t[0], "The text in upper case.")
+@FAMILY.scalar("UPPER", [CHARACTER], _recased(str.upper, 3), "The text in upper case.")
 def upper(context: EvalContext, text: Value) -> Value:
-    return _fitted(context, change_text(text, context.num_rows, pc.ascii_upper, str.upper))
+    return change_text(text, context.num_rows, pc.ascii_upper, str.upper)
 
 
-@FAMILY.scalar("LOWER", [CHARACTER], lambda t: t[0], "The text in lower case.")
+@FAMILY.scalar("LOWER", [CHARACTER], _recased(str.lower, 2), "The text in lower case.")
 def lower(context: EvalContext, text: Value) -> Value:
-    return _fitted(context, change_text(text, context.num_rows, pc.ascii_lower, str.lower))
-
-
-@FAMILY.scalar(
-    "INITCAP", [CHARACTER], lambda t: t[0], "The first letter of each word in upper case, the others in lower case."
-)
-def initcap(context: EvalContext, text: Value) -> Value:
-    return change_text(text, context.num_rows, _initcap, _capitalized)
+    return change_text(text, context.num_rows, pc.ascii_lower, str.lower)
 
 
 def _capitalized(text: str) -> str:
-    """A word is a run of letters and digits of any script."""
-    return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)[: len(text)]
+    """A word is a run of letters and digits of any script; of the digraph 'ǆ' the title case is 'ǅ'."""
+    return _WORD.sub(lambda word: word[0][0].title() + word[0][1:].lower(), text)
 
 
 _WORD = re.compile(r"[^\W_]+")
+
+
+@FAMILY.scalar(
+    "INITCAP",
+    [CHARACTER],
+    _recased(_capitalized, 3),
+    "The first letter of each word in upper case, the others in lower case.",
+)
+def initcap(context: EvalContext, text: Value) -> Value:
+    return change_text(text, context.num_rows, _initcap, _capitalized)
 
 
 def _initcap(texts: pa.Array) -> pa.Array:

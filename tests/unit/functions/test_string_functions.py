@@ -64,7 +64,28 @@ def test_as_flink(call: tuple, expected: object) -> None:
 
 def test_case_of_letters_beyond_ascii() -> None:
     assert evaluate("UPPER", column("abc", "straße", None, "ﬁ")) == ["ABC", "STRASSE", None, "FI"]
-    assert value("UPPER", Literal("straße", char(6).not_null())) == "STRASS"
+    assert value("UPPER", Literal("straße", char(6).not_null())) == "STRASSE"
+    assert evaluate("INITCAP", column("ßa ǆ", None, "éTÉ o'neil")) == ["Ssa ǅ", None, "Été O'Neil"]
+
+
+@pytest.mark.parametrize("name", ["UPPER", "LOWER", "INITCAP"])
+def test_another_case_has_room_for_every_letter(name: str) -> None:
+    """The type of a result has as many characters as the longest one needs, of any text of the argument's type."""
+    letters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    found = evaluate(name, column(*letters))
+    grown = {letter for letter, changed in zip(letters, found, strict=True) if len(changed) > 1}
+    longest = max(len(changed) for changed in found)
+    assert grown
+    _, result = resolve_call(FUNCTIONS.scalar(name), (char(6),))
+    assert result == varchar(6 * longest)
+    assert resolve_call(FUNCTIONS.scalar(name), (varchar(6),))[1] == result
+    assert resolve_call(FUNCTIONS.scalar(name), (STRING,))[1] == STRING
+    for letter in sorted(grown):
+        literal = Literal(letter, char(1).not_null())
+        _, exact = resolve_call(FUNCTIONS.scalar(name), (literal.type,), [literal])
+        assert exact == char(len(value(name, literal))).not_null()
+    plain = Literal("éñ1_", char(4).not_null())
+    assert resolve_call(FUNCTIONS.scalar(name), (plain.type,), [plain])[1] == plain.type
 
 
 def test_nothing_to_pad_with_is_null() -> None:
