@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planner.logical import nodes as n
-from planner.logical.no_rows import without_row_of_nothing
+from planner.logical.build import without_row_of_nothing
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
 from planner.traits.update_kind import Demand
 from runtime.core.changelog import APPEND

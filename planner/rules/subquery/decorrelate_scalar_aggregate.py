@@ -14,8 +14,7 @@ Streaming: a LEFT join and a group aggregate per correlation key; retracts. Not 
 
 from __future__ import annotations
 
-from planner.logical.build import filtered, null, passing, projected, resolve_outer
-from planner.logical.no_rows import without_row_of_nothing
+from planner.logical.build import filtered, null, passing, projected, resolve_outer, without_row_of_nothing
 from planner.logical.nodes import Aggregate, DependentJoin, Filter, LogicalNode, Project
 from planner.rule import Rule, RuleContext
 from runtime.expr.nodes import TRUE, Case, Column, Expr, fresh_column

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.logical.build import not_distinct, passing, renaming, resolve_outer
+from planner.logical.build import not_distinct, passing, renaming, resolve_outer, without_row_of_nothing
 from planner.logical.expressions import map_expressions, node_expressions, outer_ids
-from planner.logical.no_rows import without_row_of_nothing
 from planner.logical.nodes import (
     Aggregate,
     Except,
