@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from runtime.core.errors import CatalogError, did_you_mean
-from runtime.core.logs import Log, code_and_text, tell
+from runtime.core.errors import CatalogError, code_and_text, did_you_mean
+from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING, timestamp_ltz

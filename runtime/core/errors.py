@@ -6,13 +6,13 @@ system outside failed (file, network, format), `InternalError` that an invariant
 
 from __future__ import annotations
 
-import difflib
 import unicodedata
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from runtime.core.secrets import masked_sql, masked_text
+from runtime.core.likeness import did_you_mean
+from runtime.core.secrets import masked_source, masked_text, without_values
 
 __all__ = [
     "BindError",
@@ -36,9 +36,9 @@ __all__ = [
     "UserError",
     "did_you_mean",
     "display_width",
-    "edits",
     "pointing_at",
     "render",
+    "code_and_text",
     "with_article",
 ]
 
@@ -66,7 +66,8 @@ class SqlEngineError(Exception):
         code: stable, `E` and four digits; the class's own when not given.
         span: where in `text`, if there is a place.
         hint: what to do about it, one sentence.
-        text: the SQL text that `span` points into; whoever knows the text fills it in later.
+        text: the SQL text that `span` points into; whoever knows the text fills it in later. The values of its secrets
+            are masked in message and hint.
 
     `source` is the file that the text comes from, where there is one; whoever read the file fills it in.
     """
@@ -88,8 +89,21 @@ class SqlEngineError(Exception):
         self.code = code or type(self).code
         self.span = span
         self.hint = None if hint is None else masked_text(hint)
+        self._text: str | None = None
         self.text = text
         self.source: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        return self._text
+
+    @text.setter
+    def text(self, text: str | None) -> None:
+        self._text = text
+        if text is not None:
+            self.message = without_values(self.message, text)
+            self.args = (self.message,)
+            self.hint = None if self.hint is None else without_values(self.hint, text)
 
     def __str__(self) -> str:
         where = ""
@@ -202,6 +216,13 @@ class InternalError(SqlEngineError):
     code = "E9100"
 
 
+def code_and_text(error: BaseException) -> tuple[str, str]:
+    """The code of an error and what it says; what is none of ours is an internal error."""
+    if isinstance(error, SqlEngineError):
+        return error.code, error.message
+    return InternalError.code, masked_text(f"{type(error).__name__}: {error}")
+
+
 @contextmanager
 def pointing_at(span: Span | None) -> Generator[None]:
     """Errors of a block that know no place of their own point at this one."""
@@ -210,50 +231,6 @@ def pointing_at(span: Span | None) -> Generator[None]:
     except SqlEngineError as error:
         error.span = error.span or span
         raise
-
-
-def edits(a: str, b: str, most: int) -> int:
-    """How many letters are wrong, missing, too many or exchanged with their neighbour between two words; `most` + 1 for
-    more than that."""
-    if abs(len(a) - len(b)) > most:
-        return most + 1
-    before: list[int] = []
-    last = list(range(len(b) + 1))
-    for i, letter in enumerate(a, 1):
-        row = [i]
-        for j, other in enumerate(b, 1):
-            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
-                cost = min(cost, before[j - 2] + 1)
-            row.append(cost)
-        if min(row) > most:
-            return most + 1
-        before, last = last, row
-    return min(last[-1], most + 1)
-
-
-def did_you_mean(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | None:
-    """A hint for a name that is not known: the nearest ones, of at least this likeness (1 is the same), else all if they
-    are few."""
-    names = sorted(set(known))
-    lower = {n.lower(): n for n in names}
-    if len(name) > 3:
-        slips = [n for low, n in lower.items() if edits(name.lower(), low, 1) == 1]
-        if slips:
-            return "did you mean " + " or ".join(f'"{n}"' for n in slips[:3]) + "?"
-    near = [lower[m] for m in difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=likeness)]
-    if near:
-        best = _likeness(name, near[0])
-        # Of names that are nearly the same the others are no help.
-        near = [n for n in near if _likeness(name, n) > best - (0.03 if best > 0.9 else 0.15)]
-        return "did you mean " + " or ".join(f'"{n}"' for n in near) + "?"
-    if 0 < len(names) <= 12:
-        return "there is: " + ", ".join(f'"{n}"' for n in names)
-    return None
-
-
-def _likeness(a: str, b: str) -> float:
-    return difflib.SequenceMatcher(None, b.lower(), a.lower()).ratio()
 
 
 def with_article(thing: object) -> str:
@@ -275,7 +252,7 @@ def render(error: SqlEngineError, width: int | None = None) -> str:
     if error.span is not None and error.text is not None:
         line, column = position(error.text, error.span.start)
         lines.append(f"  at {error.source + ':' if error.source else ''}{line}:{column}")
-        lines += _pointed_at(f"{line} | ", masked_sql(error.text, aligned=True), error.span, width or 2 * _SHOWN)
+        lines += _pointed_at(f"{line} | ", masked_source(error.text), error.span, width or 2 * _SHOWN)
     if error.hint:
         lines.append(f"  hint: {error.hint}")
     return "\n".join(lines)

@@ -15,10 +15,10 @@ import sys
 import traceback
 from typing import Final
 
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import SqlEngineError, code_and_text
 from runtime.core.secrets import masked_text
 
-__all__ = ["FACTS", "LOGGERS", "Log", "code_and_text", "connector_log", "tell"]
+__all__ = ["FACTS", "LOGGERS", "Log", "connector_log", "tell"]
 
 LOGGERS: Final = {
     "jobs": "jobs of statements and views: made, running, finished, failed, starting again, cancelled; epochs",
@@ -100,13 +100,6 @@ def connector_log(table: object) -> Log:
     """The logger of a table's connector: `sqlengine.connectors.<its folder>`, of others the package that it is from."""
     parts = type(table).__module__.split(".")
     return Log(f"connectors.{parts[parts.index('connectors') + 1] if 'connectors' in parts[:-1] else parts[0]}")
-
-
-def code_and_text(error: BaseException) -> tuple[str, str]:
-    """The code and the text of a failure."""
-    if isinstance(error, SqlEngineError):
-        return error.code, error.message
-    return "E9100", f"{type(error).__name__}: {error}"
 
 
 def tell(text: str) -> None:

@@ -10,23 +10,52 @@ Wherever an option, a statement, a path or a message is shown or kept beside sta
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["MASK", "is_secret", "masked_sql", "masked_text", "shown_facts", "shown_value"]
+from runtime.core.likeness import edits
+
+__all__ = [
+    "MASK",
+    "is_secret",
+    "masked_source",
+    "masked_sql",
+    "masked_text",
+    "secret_keys",
+    "shown_facts",
+    "shown_value",
+    "without_values",
+]
 
 MASK = "******"
 
 _WORDS = (
-    r"passw(?:or)?d|passphrase|pwd|secret|token|credential|jaas|api[-_.]?key|access[-_.]?key|private[-_.]?key|account[-_.]?key|"
-    r"shared[-_.]?key|signature|connection[-_.]?string|authori[sz]ation|auth-params|basic-auth|keystore\.key|ssl\.key$"
+    r"passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential|jaas|bearer|http-headers|"
+    r"(?:api|access|private|account|shared|service|encryption|signing)[-_.]?key|"
+    r"signature|connection[-_.]?string|authori[sz]ation|auth-params|basic-auth|keystore\.key|ssl\.key$"
 )
-_SECRET_KEY = re.compile(_WORDS + r"|(?:^|\.)sasl\.(?!mechanism$|kerberos\.service\.name$)", re.IGNORECASE)
+_SECRET_KEY = re.compile(
+    _WORDS + r"|(?:^|[-_.])(?:pass|auth)$|(?:^|\.)sasl\.(?!mechanism$|kerberos\.service\.name$)", re.IGNORECASE
+)
 # `scheme://user:secret@`, also where the secret has a slash or an at sign in it; `scheme://secret@`.
 _USER = re.compile(r"(\b[a-z][a-z0-9+.-]*:(?:[a-z0-9]+:)?//)(?:[^\s'\"/@:]*:[^\s'\"]*|[^\s'\"/@]+)@", re.IGNORECASE)
 _PARAMETER = re.compile(rf"([?&;,][\w.%-]*(?:{_WORDS}|sig|key|auth)[\w.%-]*=)[^&;,\s'\"]+", re.IGNORECASE)
 _ASSIGNED = re.compile(rf"([\w.-]*(?:{_WORDS})[\w.-]*\\?=)(\"[^\"]*\"?|[^\s;,&'\"]+)", re.IGNORECASE)
-_PAIR = re.compile(r"'((?:[^']|'')*)'(\s*=\s*)'((?:[^']|'')*)'")
+_TOKEN = re.compile(
+    r"""
+    (?P<hint> /\*\+ | \*/ ) | (?P<gap> \s+ | --[^\n]* | /\*.*?(?:\*/|\Z) )
+    | (?P<text> (?:[A-Za-z]&?)?+ '(?:[^']|'')*+ (?:'|\Z) ) | (?P<name> `[^`]*`? | "[^"]*"? | \w+(?:[.-]\w+)* )
+    | (?P<sign> [:=]=? | => ) | (?P<end> [,();] ) | (?P<other> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""SQL, and what is nearly SQL: texts and comments that are not closed end with it."""
+_MISSPELT = ("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey")
+
+
+def secret_keys() -> str:
+    """The regular expression that is found in keys of secrets, as Python and Java read it."""
+    return f"(?i){_SECRET_KEY.pattern}"
 
 
 def is_secret(key: str) -> bool:
@@ -48,28 +77,110 @@ def masked_text(text: str) -> str:
     return _ASSIGNED.sub(rf"\g<1>{MASK}", text)
 
 
-def masked_sql(text: str, *, aligned: bool = False) -> str:
-    """A statement without its secrets. `aligned`: what is left stands where it stood, as long as nothing but values is
-    hidden."""
+def masked_sql(text: str) -> str:
+    """A statement without its secrets."""
+    return masked_text(_replaced(text, ((start, end, MASK) for start, end in _values(text))))
 
-    def pair(found: re.Match[str]) -> str:
-        key, between, value = found.groups()
-        hidden = shown_value(key.replace("''", "'"), value)
-        if hidden == value:
-            return found[0]
-        if aligned:
-            hidden = "*" * len(value)
-        return f"'{key}'{between}'{hidden}'"
 
-    masked = _PAIR.sub(pair, text)
-    if not aligned:
-        return masked_text(masked)
+def masked_source(text: str) -> str:
+    """A statement that may be wrong, without its secrets: what is left stands where it stood. Rather hides too much: the
+    values of misspelt keys, and those that are not written as they should be."""
+    masked = _replaced(text, ((start, end, _stars(text[start:end])) for start, end in _values(text, wrong=True)))
     for pattern in (_USER, _PARAMETER, _ASSIGNED):
-        masked = pattern.sub(_stars, masked)
+        masked = pattern.sub(_starred, masked)
     return masked
 
 
-def _stars(found: re.Match[str]) -> str:
+def without_values(message: str, source: str) -> str:
+    """What is said of a statement, without the values of secrets that it quotes."""
+    for start, end in _values(source, wrong=True):
+        value = re.escape(source[start:end])
+        message = re.sub(rf"""(['"`]){value}(['"`])""", rf"\g<1>{MASK}\g<2>", message)
+    return message
+
+
+def _values(text: str, *, wrong: bool = False) -> Iterator[tuple[int, int]]:
+    """Where the values of secret options stand in a statement: start and end. With `wrong`, also where the key is
+    misspelt, the sign between them is another one or missing, or a quote."""
+    if not wrong and not _SECRET_KEY.search(text):
+        return
+    tokens = [token for token in _TOKEN.finditer(text) if token.lastgroup != "gap"]
+    setting = bool(tokens) and tokens[0][0].upper() in ("SET", "RESET")
+    in_hint, done = False, 0
+    for i, token in enumerate(tokens):
+        if token.lastgroup == "hint":
+            in_hint = token[0] == "/*+"
+        if i < done or token.lastgroup not in ("text", "name"):
+            continue
+        start, end = _inside(token)
+        key = text[start:end]
+        if not is_secret(key) and not (wrong and _nearly_secret(key)):
+            continue
+        at = i + 1
+        while at < len(tokens) and tokens[at].lastgroup == "sign":
+            at += 1
+        signed = at > i + 1
+        if wrong and not signed and token.lastgroup == "text" and _is_pair_with_comma(tokens, at):
+            at += 1
+        if at == len(tokens):
+            return
+        quoted = tokens[at].lastgroup == "text"
+        if wrong:
+            is_value = (
+                quoted or tokens[at][0][0] == '"' or (signed and (token.lastgroup == "text" or setting)) or "=" in key
+            )
+        else:
+            is_value = quoted and signed and (token.lastgroup == "text" or in_hint)
+        if not is_value or tokens[at].lastgroup in ("end", "hint"):
+            continue
+        yield _inside(tokens[at])
+        done = at + 1
+        while wrong and done < len(tokens) and tokens[done].lastgroup not in ("end", "hint"):
+            glued = tokens[done].start() == tokens[done - 1].end()
+            if not glued and tokens[done].lastgroup != "text":
+                break
+            yield _inside(tokens[done])
+            done += 1
+
+
+def _is_pair_with_comma(tokens: Sequence[re.Match[str]], at: int) -> bool:
+    """Whether a comma stands where `=` should: a text follows that is no key itself."""
+    if at + 1 >= len(tokens) or tokens[at][0] != "," or tokens[at + 1].lastgroup != "text":
+        return False
+    return at + 2 >= len(tokens) or tokens[at + 2].lastgroup != "sign"
+
+
+def _inside(token: re.Match[str]) -> tuple[int, int]:
+    """Where the contents of a token stand: without its quotes and what is in front of them."""
+    start, end = token.span()
+    quote = re.search("['\"`]", token[0])
+    if quote is None:
+        return start, end
+    start += quote.end()
+    return start, end - 1 if end > start and token[0][-1] == quote[0] else end
+
+
+def _nearly_secret(key: str) -> bool:
+    """Whether a key is that of a secret but for a letter."""
+    parts = [part for part in re.split(r"[-_.\s]", key.lower()) if len(part) > 3]
+    return any(edits(part, word, 1) <= 1 for part in parts for word in _MISSPELT)
+
+
+def _replaced(text: str, places: Iterable[tuple[int, int, str]]) -> str:
+    found: list[str] = []
+    last = 0
+    for start, end, shown in places:
+        found += text[last:start], shown
+        last = end
+    return "".join((*found, text[last:]))
+
+
+def _stars(text: str) -> str:
+    """Stars in the place of a text, as long and with as many lines."""
+    return re.sub(r"[^\n]", "*", text)
+
+
+def _starred(found: re.Match[str]) -> str:
     """Stars in the place of what follows the first group, as many as it has characters."""
     rest = len(found[0]) - len(found[1])
     return found[1] + ("*" * (rest - 1) + "@" if found[0].endswith("@") else "*" * rest)

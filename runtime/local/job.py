@@ -17,6 +17,7 @@ from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
+from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints, compatibility, store
@@ -436,7 +437,7 @@ class Job:
                 raise error
             self.attempts += 1
             self.status, self.failed_at, self.error = "RESTARTING", self._settings.clock.now(), error
-            note = f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s"
+            note = masked_text(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
             self._log.starts_again(error, note, self.dataflow.epoch)
             if self.on_note is not None:
                 self.on_note(note)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.core.errors import SparkError
+from runtime.core.secrets import secret_keys
 
 __all__ = ["CONFIGURATION", "LOCAL_MASTER", "check_java", "package_root", "reached", "spark_session"]
 
@@ -69,7 +70,12 @@ def spark_session(master: str = "", conf: dict[str, str] | None = None) -> Any:
     where = master or LOCAL_MASTER
     builder = SparkSession.builder.appName("sqlengine").master(where)
     logging = Path(__file__).with_name("log4j2.properties")
-    settings = {**CONFIGURATION, "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}"}
+    settings = {
+        **CONFIGURATION,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        # What its pages and logs show of settings and options.
+        "spark.redaction.regex": secret_keys(),
+    }
     if where.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings["spark.driver.host"] = "127.0.0.1"

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from runtime.core.errors import SqlEngineError, SqlEngineWarning, did_you_mean, render
+from runtime.core.errors import SqlEngineError, SqlEngineWarning, code_and_text, did_you_mean, render
 from runtime.core.rooms import Room, load
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
@@ -340,8 +340,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if args.traceback:
             raise
+        code, message = code_and_text(error)
         _complain(
-            f"E9100 internal error: {type(error).__name__}: {error}\n  hint: this is a bug of sqlengine; run again with "
+            f"{code} internal error: {message}\n  hint: this is a bug of sqlengine; run again with "
             "`sqlengine --traceback ...` and report it"
         )
         return EXIT_ERROR

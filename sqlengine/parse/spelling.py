@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from runtime.core.errors import SqlEngineError, SqlSyntaxError, edits
+from runtime.core.errors import SqlEngineError, SqlSyntaxError
+from runtime.core.likeness import edits
 from sqlengine.parse import statements as grammar
 from sqlengine.parse.habits import FOREIGN, TYPES
 from sqlengine.parse.lexer import END, WORD, Token, scan

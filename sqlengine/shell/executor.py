@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from runtime.core.changelog import KIND_NAMES
-from runtime.core.errors import ConnectorError, SqlEngineError, UnsupportedError
+from runtime.core.errors import ConnectorError, UnsupportedError, code_and_text
 from runtime.core.secrets import masked_sql, masked_text
 from runtime.local.job import Job
 from runtime.operators.sink import SinkOperator
@@ -402,9 +402,8 @@ class Executor:
             self.notes(f"{running.id} {verb}: {_written(running.job)}")
         elif self.screen.interactive:
             running.told = True
-            failure = running.failure
-            message = f"{failure.code} {failure.message}" if isinstance(failure, SqlEngineError) else str(failure)
-            self.notes(self.screen.paint(f"{running.id} has failed: {message}", "error"))
+            code, message = code_and_text(running.failure)
+            self.notes(self.screen.paint(f"{running.id} has failed: {code} {message}", "error"))
 
     def _check_background(self) -> None:
         """In a script: raise what made a job in the background fail."""

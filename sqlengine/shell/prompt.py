@@ -19,6 +19,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
 from runtime.core.errors import SqlEngineError
+from runtime.core.secrets import masked_source
 from sqlengine import __version__
 from sqlengine.amounts import human_count
 from sqlengine.shell.completion import SqlCompleter
@@ -93,13 +94,16 @@ def may_leave(executor: Executor) -> bool:
 
 
 class _Lines(FileHistory):
-    """A history that leaves out what begins with a space: for statements with passwords."""
+    """A history that leaves out what begins with a space, and whose file has no statement in which a secret is written:
+    that one can be called back until the shell ends."""
 
     def append_string(self, string: str) -> None:
         if not string.startswith(" "):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
+        if masked_source(string) != string:
+            return
         try:
             super().store_string(string)
         except OSError:
@@ -111,8 +115,9 @@ def _history(executor: Executor, path: Path | None) -> History:
         return InMemoryHistory()
     try:
         path.expanduser().parent.mkdir(parents=True, exist_ok=True)
-        with path.expanduser().open("a"):
-            pass
+        os.close(os.open(path.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        if path.expanduser().is_file():
+            path.expanduser().chmod(0o600)
     except OSError as error:
         executor.screen.say(f"the history is not kept: {path}: {error.strerror}", "warning")
         return InMemoryHistory()

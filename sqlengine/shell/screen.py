@@ -12,8 +12,9 @@ from typing import TextIO
 
 import pyarrow as pa
 
-from runtime.core.errors import SqlEngineError, display_width, render
+from runtime.core.errors import SqlEngineError, code_and_text, display_width, render
 from runtime.core.schema import Schema
+from runtime.core.secrets import masked_text
 from sqlengine.display import cell_texts
 from sqlengine.shell.grid import Frame, Line, frame_of, plain, shown_cell
 
@@ -95,12 +96,13 @@ class Screen:
     def complain(self, error: BaseException, *, verbose: bool = False) -> None:
         """An error, its first line in red; with the stack trace where that is asked for."""
         if verbose:
-            self.say("".join(traceback.format_exception(error)).rstrip())
+            self.say(masked_text("".join(traceback.format_exception(error)).rstrip()))
         if isinstance(error, SqlEngineError):
             text = render(error, self.width)
         else:
+            code, message = code_and_text(error)
             text = (
-                f"E9100 internal error: {type(error).__name__}: {error}\n  hint: this is a bug of sqlengine; "
+                f"{code} internal error: {message}\n  hint: this is a bug of sqlengine; "
                 "SET 'sql-client.verbose' = 'true' shows where"
             )
         first, newline, rest = text.partition("\n")

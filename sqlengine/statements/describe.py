@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.core.errors import UnsupportedError, pointing_at
 from runtime.core.schema import Schema
-from runtime.core.secrets import shown_value
+from runtime.core.secrets import masked_text, shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import ScalarFunction
 from runtime.spi.table import TableStatistics
@@ -98,7 +98,7 @@ def _job_facts(running: RunningJob, session: Session) -> list[tuple[str, str]]:
         ("watermark", watermark_text(flow.watermark)),
         ("restarts", str(job.attempts)),
     ]
-    return facts + ([("failure", str(failure))] if failure is not None else [])
+    return facts + ([("failure", masked_text(str(failure)))] if failure is not None else [])
 
 
 def column_rows(session: Session, thing: CatalogObject) -> list[tuple[Any, ...]]:

@@ -23,13 +23,17 @@ BYTES_AT_ONCE = int(os.environ.get("SHELL_TEST_READ", "65536"))
 
 
 class _Screen(pyte.Screen):
-    """With the other buffer that full screens use and with frames, which pyte does not have."""
+    """With the other buffer that full screens use, with frames and prompts, which pyte does not have."""
 
     in_frame = False
+    prompts = 0
+    """How many prompts have begun: each asks for pasted texts in brackets."""
 
     def set_mode(self, *modes: int, **kwargs: bool) -> None:
         if 2026 in modes and kwargs.get("private"):
             self.in_frame = True
+        if 2004 in modes and kwargs.get("private"):
+            self.prompts += 1
         if 1049 in modes and kwargs.get("private"):
             self._kept = copy.deepcopy(self.buffer), copy.copy(self.cursor)
             self.erase_in_display(2)
@@ -156,11 +160,19 @@ class ShellTerminal:
 
     def run(self, text: str, pattern: str = "") -> str:
         """Type something and Enter; read until a pattern and the next prompt are there."""
-        self.process.send(text)
-        # Once the prompt is not empty, the next empty one is that after the statement.
-        self.until(r"(?!\S+> *\Z)^.+\Z")
-        self.process.send("\r")
-        return self.until_prompt(pattern)
+        return self._until_next_prompt(text + "\r", pattern)
+
+    def interrupt(self, pattern: str = "") -> str:
+        """Ctrl-C; read until a pattern and the next prompt are there."""
+        return self._until_next_prompt("\x03", pattern)
+
+    def _until_next_prompt(self, keys: str, pattern: str) -> str:
+        before = self._screen.prompts
+        shown = re.compile(rf"(?s:{pattern}.*)^\S+> *\Z", re.MULTILINE)
+        self.process.send(keys)
+        return self.until_shown(
+            lambda screen: self._screen.prompts > before and shown.search(screen) is not None, repr(pattern)
+        )
 
     def resize(self, width: int, height: int) -> None:
         self._screen.resize(height, width)

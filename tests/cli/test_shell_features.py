@@ -62,12 +62,6 @@ def cleared(shell: ShellTerminal) -> ShellTerminal:
     return shell
 
 
-def dropped(shell: ShellTerminal) -> None:
-    """Ctrl-C: what was typed goes."""
-    shell.type("\x03")
-    shell.until_prompt()
-
-
 def test_every_feature_has_its_test() -> None:
     files = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "cli").glob("test_shell*.py")}
     for feature, test in FEATURES.items():
@@ -80,8 +74,7 @@ def test_a_screen_is_looked_at_in_whole_frames(tmp_path: Path) -> None:
     terminal.until_prompt()
     terminal.type("SELECT id FROM orders W")
     assert "WINDOW" in terminal.until(r"^ +WHERE +keyword")
-    terminal.type("\x03")
-    terminal.until_prompt()
+    terminal.interrupt()
     terminal.leave()
 
 
@@ -89,17 +82,17 @@ def test_completion_by_position(shell: ShellTerminal, rewrite: bool) -> None:
     cleared(shell).type("SELECT id FROM orders W")
     screen = shell.until(r"^ +WHERE +keyword")
     assert "WINDOW" in screen and "WITH" not in screen and "FROM   keyword" not in screen
-    dropped(shell)
+    shell.interrupt()
     cleared(shell).type("SHOW CREATE T")
     shell.until(r"^ +TABLE +keyword")
-    dropped(shell)
+    shell.interrupt()
     cleared(shell).type("CREATE TABLE x (a INT) WITH ('connector' = 'da")
     shell.until("datagen +rows of random values")
-    dropped(shell)
+    shell.interrupt()
     cleared(shell).type("CREATE TABLE x (a INT) WITH ('connector' = 'datagen', 'row")
     shell.until("rows-per-second +how many rows come a second")
     check_screen("completion_of_options", shell, rewrite=rewrite)
-    dropped(shell)
+    shell.interrupt()
 
 
 def test_lists_and_settings(shell: ShellTerminal, rewrite: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runtime.core.errors import ExpressionError
+from runtime.core.secrets import is_secret
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
 from runtime.spark import dataflow
@@ -99,6 +100,14 @@ def test_an_error_of_a_row_is_the_users_and_told_as_embedded(spark: Any) -> None
     t_env.execute_sql("INSERT INTO t VALUES ('1'), ('x')")
     with pytest.raises(ExpressionError):
         list(t_env.execute_sql("SELECT MAX(CAST(m AS INT)) FROM (SELECT MAX(k) m FROM t GROUP BY k)"))
+
+
+@pytest.mark.long
+def test_the_pages_of_spark_show_no_secret(spark: Any) -> None:
+    pattern = spark.sparkContext._jvm.java.util.regex.Pattern.compile(spark.conf.get("spark.redaction.regex"))
+    for key in ("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.azure.account.key.x", "sasl.jaas.config"):
+        assert pattern.matcher(key).find() and is_secret(key)
+    assert not pattern.matcher("spark.sql.shuffle.partitions").find()
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.core.errors import SqlEngineError, render
-from runtime.core.secrets import MASK, is_secret, masked_sql, masked_text, shown_value
+from runtime.core.secrets import MASK, is_secret, masked_source, masked_sql, masked_text, shown_value
 from sqlengine import TableEnvironment
 from sqlengine.cli.main import main
 
@@ -43,6 +43,11 @@ HINT = f"/*+ OPTIONS('properties.sasl.password' = '{CANARY}') */"
         "client_secret",
         "sasl.oauthbearer.token.endpoint.url",
         "connection-string",
+        "encryption-key",
+        "fs.azure.service-key",
+        "user.pass",
+        "redis.auth",
+        "bearer",
     ],
 )
 def test_keys_of_secrets(key: str) -> None:
@@ -51,7 +56,20 @@ def test_keys_of_secrets(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["topic", "key.format", "key.fields", "path", "url", "properties.sasl.mechanism", "primary-key", "format"]
+    "key",
+    [
+        "topic",
+        "key.format",
+        "key.fields",
+        "path",
+        "url",
+        "properties.sasl.mechanism",
+        "primary-key",
+        "format",
+        "author",
+        "compass",
+        "bypass-cache",
+    ],
 )
 def test_keys_of_what_is_no_secret(key: str) -> None:
     assert shown_value(key, "value") == "value"
@@ -80,7 +98,7 @@ def test_texts_with_credentials(text: str) -> None:
     assert CANARY not in shown
     assert MASK in shown
     assert CANARY not in masked_sql(f"CREATE TABLE t (a INT) WITH ('path' = '{text}')")
-    assert CANARY not in masked_sql(f"SELECT '{text}'", aligned=True)
+    assert CANARY not in masked_source(f"SELECT '{text}'")
 
 
 def test_other_texts_stay() -> None:
@@ -92,7 +110,87 @@ def test_other_texts_stay() -> None:
 
 def test_the_caret_stays_where_it_points() -> None:
     sql = f"SELECT x FROM t /*+ OPTIONS('password' = '{CANARY}') */ WHERE nowhere"
-    assert len(masked_sql(sql, aligned=True)) == len(sql)
+    assert len(masked_source(sql)) == len(sql)
+
+
+WITH = "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', "
+NOT_SQL = [
+    *(
+        WITH + rest
+        for rest in (
+            f"'password' = '{CANARY})",
+            f"'password' '{CANARY}')",
+            f"'password', '{CANARY}')",
+            f"'password' : '{CANARY}')",
+            f"'password' == '{CANARY}')",
+            f"'password' => '{CANARY}')",
+            f"'password' := '{CANARY}')",
+            f"'password' = {CANARY})",
+            f"'password' = x@{CANARY}!)",
+            f"'password' = \"{CANARY}\")",
+            f"'password' = 'x' '{CANARY}')",
+            f"'password' = 'x'{CANARY}')",
+            f"'password' = 'x\n{CANARY}', 'topic')",
+            f"'password' = N'{CANARY}')",
+            f"'password' = U&'{CANARY}')",
+            f"'password' = X'{CANARY}')",
+            f"'password' = '{CANARY}'::STRING)",
+            f"'password' /* c */ = '{CANARY}')",
+            f"'password' = -- c\n '{CANARY}')",
+            f"'password = '{CANARY}')",
+            f"password = '{CANARY}')",
+            f"`password` = '{CANARY}')",
+            f'"password" = "{CANARY}")',
+            f"'passwrd' = '{CANARY}')",
+            f"'paswsord' = '{CANARY}')",
+            f"'properties.secrt' = '{CANARY}', 'topik' = 'x')",
+        )
+    ),
+    f"SET 'x.password' = '{CANARY}",
+    f"SET x.password = {CANARY}",
+    f"SET x.password = '{CANARY}'",
+    f"SET 'x.password' '{CANARY}'",
+    f"SET 'x.password' = {CANARY}",
+    f"RESET 'x.password' = '{CANARY}'",
+    f"SELECT * FROM t /*+ OPTIONS('password' '{CANARY}') */",
+    f"SELECT * FROM t /*+ OPTIONS('password', '{CANARY}') */",
+    f"SELECT * FROM t /*+ OPTIONS(password = '{CANARY}') */",
+    f"SELECT * FROM t /*+ OPTIONS('password' = '{CANARY}'",
+    f"ALTER TABLE t SET ('password' = '{CANARY}'",
+    f"CREATE USER u WITH PASSWORD '{CANARY}'",
+]
+
+
+@pytest.mark.parametrize("sql", NOT_SQL)
+def test_a_wrong_statement_hides_its_secret(sql: str) -> None:
+    """In the line with the caret, in the message and in the hint; everything else stays where it stands."""
+    with TableEnvironment.create() as env:
+        shown = _shown(env, sql)
+        assert "error" in shown.lower()
+        assert CANARY not in shown
+    masked = masked_source(sql)
+    assert [len(line) for line in masked.split("\n")] == [len(line) for line in sql.split("\n")]
+    assert all(a in (b, "*") for a, b in zip(masked, sql, strict=True))
+
+
+def test_a_line_without_a_secret_is_shown_as_it_is() -> None:
+    for sql in (
+        "SELECT 'password' FORM t",
+        "SELECT * FROM t WHERE kind IN ('a', 'b') ODER BY taken",
+        "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' 'x')",
+        "SELECT a -- 'password' = 'x'\nFORM t",
+    ):
+        assert masked_source(sql) == sql
+
+
+def test_a_statement_as_it_is_shown() -> None:
+    for shown in (
+        "CREATE TABLE t (a INT) WITH ('password' = '******')",
+        "CREATE TABLE t (a INT) WITH ('password' /* why */ = '******', 'x' = 'y')",
+        "SELECT a FROM t /*+ OPTIONS(password = '******') */",
+        "SELECT a FROM t WHERE kind IN ('password', 'x') AND password = 'x'",
+    ):
+        assert masked_sql(shown.replace(MASK, CANARY)) == shown
 
 
 def _shown(env: TableEnvironment, sql: str) -> str:
