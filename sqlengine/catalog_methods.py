@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
 from sqlengine.result import Result
@@ -24,7 +24,7 @@ class CatalogMethods(ABC):
     """The part of an environment that names catalogs, databases and tables. Raises what the statements raise."""
 
     @abstractmethod
-    def execute_sql(self, statement: str) -> Result:
+    def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
         """Run one statement."""
 
     @abstractmethod

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.clock import Clock
+from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.rooms import Room
 from sqlengine.information_schema import InformationSchema
 from sqlengine.parse import parse_script, parse_statement
@@ -19,11 +20,14 @@ from sqlengine.table_factory import TableFactory, located
 from sqlengine.target_options import TARGET
 
 if TYPE_CHECKING:
+    from sqlengine.parameters.binding import Parameters
+    from sqlengine.parameters.statement import PreparedStatement
     from sqlengine.spark_catalog import SparkCatalog
     from sqlengine.table_api.sql_words import ExplainDetail
 
 __all__ = ["Config", "TableEnvironment"]
 
+_parameters = Room("sqlengine.parameters.statement")
 _settings = Room("sqlengine.statements.settings")
 
 
@@ -70,9 +74,50 @@ class TableEnvironment(TableFactory):
             _settings.set_value(session, key, str(value))
         return TableEnvironment(session)
 
-    def execute_sql(self, statement: str) -> Result:
-        """Carry out one statement. Raises SqlEngineError with the place in the text."""
-        return self._execute(parse_statement(statement), statement)
+    def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
+        """Carry out one statement.
+
+        Args:
+            parameters: the values for `?` and `$1` in a list, or those for `:name` in a dict. They become typed
+                constants of the statement, never text.
+            rows: such values for many rows: an INSERT, UPDATE or DELETE is carried out for each, all as one epoch.
+
+        Raises SqlEngineError with the place in the text.
+        """
+        parsed = parse_statement(statement)
+        if rows is None and parameters is None:
+            return self._execute(parsed, statement)
+        try:
+            if rows is None:
+                given = _parameters.given(parsed, parameters)
+                return self._execute(parsed, statement, given)
+            if parameters is not None:
+                raise BindError(
+                    "parameters and rows are both given", code="E1251", hint="rows are for one statement many times"
+                )
+            return _parameters.for_each(
+                parsed,
+                _parameters.given_rows(parsed, rows),
+                self._session,
+                lambda inner, values: self._execute(inner, statement, values),
+            )
+        except SqlEngineError as error:
+            raise located(error, statement) from error.__cause__
+
+    def prepare(self, statement: str) -> PreparedStatement:
+        """Read and bind a statement, to carry it out often with other values of its parameters.
+
+        Its names and types are looked up now: `parameter_types` and `schema` tell what was found. Raises SqlEngineError
+        with the place in the text.
+        """
+        self._check_open()
+        try:
+            prepared = _parameters.Prepared(parse_statement(statement), self._session)
+        except SqlEngineError as error:
+            raise located(error, statement) from error.__cause__
+        return _parameters.PreparedStatement(
+            prepared, statement, lambda inner, values: self._execute(inner, statement, values), self._session
+        )
 
     def execute_script(self, script: str) -> list[Result]:
         """Carry out all statements in order; the first that fails stops it. A query's result may be read afterwards,
@@ -84,8 +129,8 @@ class TableEnvironment(TableFactory):
         for statement in parse_script(script):
             yield self._execute(statement, script)
 
-    def _execute(self, statement: st.Statement, text: str) -> Result:
-        return self._run(statement, text, lambda error: located(error, text))
+    def _execute(self, statement: st.Statement, text: str, parameters: Parameters | None = None) -> Result:
+        return self._run(statement, text, lambda error: located(error, text), parameters)
 
     def explain_sql(self, stmt: str, *extra_details: ExplainDetail | str) -> str:
         """The plans of a statement as text; details as in EXPLAIN, for example "CHANGELOG_MODE"."""

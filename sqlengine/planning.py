@@ -36,6 +36,7 @@ from sqlengine.watermark_options import WatermarkOptions
 __all__ = [
     "Planned",
     "PlannedQuery",
+    "bound_insert",
     "check_declaration",
     "object_schema",
     "plan_insert",
@@ -76,8 +77,15 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
 
     Raises PlanningError E1614 when there is such an order and the input has no end (but not for a view, `live`).
     """
+    parameters = session.parameters
+    if parameters is not None and parameters.plans is not None and not live:
+        return parameters.plans.query(session, parameters, lambda: _plan_query(session, query, live=False))
+    return _plan_query(session, query, live=live)
+
+
+def _plan_query(session: Session, query: Tree, *, live: bool) -> PlannedQuery:
     binding = Binding(session, live)
-    bound = bind_query(query, binding)
+    bound = _bound_query(query, binding)
     whole = _as_batch(bound.plan) if binding.batch else bound.plan
     plan, order_keys = _without_top_sort(whole)
     optimized, trace = _optimize(session, plan, displayed=True, batch=binding.batch)
@@ -98,6 +106,20 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
     return PlannedQuery(
         bound.plan, optimized, physical, trace, schema, len(bound.names), order, sorts, batch=binding.batch
     )
+
+
+def _bound_query(query: Tree, binding: Binding) -> BoundQuery:
+    """The query as bound, with the values of its parameters."""
+    if binding.parameters is None:
+        return bind_query(query, binding)
+    names: list[tuple[str, ...]] = []
+
+    def bind() -> LogicalNode:
+        bound = bind_query(query, binding)
+        names.append(bound.names)
+        return bound.plan
+
+    return BoundQuery(binding.parameters.bound(bind), names[-1])
 
 
 def _ends(plan: PhysicalNode) -> bool:
@@ -244,8 +266,15 @@ def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:
     sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
     binding = Binding(session, session.inserts_follow)
-    bound = bind_insert(statement, target, sink, binding)
+    bound = bound_insert(statement, target, sink, binding)
     return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
+
+
+def bound_insert(statement: st.Insert, target: CatalogTable, sink: SinkTable, binding: Binding) -> Sink:
+    """INSERT INTO as bound, with the values of its parameters."""
+    if binding.parameters is None:
+        return bind_insert(statement, target, sink, binding)
+    return binding.parameters.bound(lambda: bind_insert(statement, target, sink, binding))
 
 
 def _note(session: Session, plans: Sequence[LogicalNode], *, batch: bool = False) -> None:
@@ -268,7 +297,7 @@ def lower_context(session: Session, *, batch: bool = False) -> LowerContext:
 
 def query_schema(session: Session, query: Tree) -> Schema:
     """Names and types of a query's columns."""
-    bound: BoundQuery = bind_query(query, Binding(session, False))
+    bound = _bound_query(query, Binding(session, False))
     return Schema(tuple(Field(n, c.type) for n, c in zip(bound.names, bound.plan.columns, strict=True)))
 
 

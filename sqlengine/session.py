@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:
     from connectors.absent import AbsentTable
+    from sqlengine.parameters.binding import Parameters
 
 _absent_tables = Room("connectors.absent")
 _open_views = Room("sqlengine.open_views")
@@ -162,6 +163,8 @@ class Session:
         self.inserts_follow = False
         """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
         self.target = JobTarget()
+        self.parameters: Parameters | None = None
+        """The values of the statement at hand."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 
@@ -389,6 +392,10 @@ class Binding:
         return self.session.options
 
     @property
+    def parameters(self) -> Parameters | None:
+        return self.session.parameters
+
+    @property
     def time_zone(self) -> str:
         return self.session.time_zone
 
@@ -430,6 +437,8 @@ class Binding:
         if self.current is not None and len(path) < 3:
             path = (*self.current[: 3 - len(path)], *path)
         found = session.catalogs.get(path, span)
+        if session.parameters is not None:
+            session.parameters.read.append((session.catalogs.qualify(path), found))
         if isinstance(found, CatalogView):
             check_hinted(found.path.name, "a view", options, span)
             return found

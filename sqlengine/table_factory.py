@@ -29,6 +29,7 @@ from sqlengine.statements.dispatch import execute
 from sqlengine.statements.queries import DML_SYNC
 
 if TYPE_CHECKING:
+    from sqlengine.parameters.binding import Parameters
     from sqlengine.python_input import Input
     from sqlengine.spark_frames import Frames
     from sqlengine.table_api.code import Code
@@ -286,9 +287,15 @@ class TableFactory(CatalogMethods):
         """Collect INSERTs that run as one job, so that what they have in common is computed once."""
         return _statement_set.StatementSet(self._engine)
 
-    def _run(self, statement: st.Statement, text: str, locate: Locate) -> Result:
+    def _run(
+        self, statement: st.Statement, text: str, locate_in_text: Locate, parameters: Parameters | None = None
+    ) -> Result:
+        def locate(error: SqlEngineError) -> SqlEngineError:
+            return locate_in_text(error if parameters is None else parameters.masked(error))
+
         self._check_open()
         self.__session.notes.clear()
+        self.__session.parameters = parameters
         try:
             result = execute(statement, self.__session)
         except SqlEngineError as error:
@@ -306,6 +313,8 @@ class TableFactory(CatalogMethods):
                 text=text,
                 hint="name parts of it with WITH or CREATE VIEW",
             ) from None
+        finally:
+            self.__session.parameters = None
         unused = self.__session.noted_options
         notes = [*advice(statement, text), *self.__session.notes, *((note, None) for note in unused.values() if note)]
         unused.update(dict.fromkeys(unused, ""))

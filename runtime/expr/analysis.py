@@ -20,6 +20,7 @@ from runtime.expr.nodes import (
     LambdaVariable,
     Literal,
     OuterRef,
+    Parameter,
     SubqueryExpr,
     WindowCall,
     children,
@@ -103,7 +104,7 @@ def is_null_literal(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
 
 
-_NOT_CONSTANT = (ColumnRef, InputRef, OuterRef, SubqueryExpr, AggregateCall, WindowCall)
+_NOT_CONSTANT = (ColumnRef, InputRef, OuterRef, Parameter, SubqueryExpr, AggregateCall, WindowCall)
 
 
 def is_constant(expr: Expr, functions: FunctionRegistry | None = None) -> bool:

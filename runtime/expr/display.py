@@ -25,6 +25,7 @@ from runtime.expr.nodes import (
     LambdaVariable,
     Literal,
     OuterRef,
+    Parameter,
     SortKey,
     SubqueryExpr,
     SubqueryKind,
@@ -106,8 +107,10 @@ class _Shower:
                 return f"outer({name}#{id_})", _TIGHT
             case InputRef(index=index):
                 return f"${index}", _TIGHT
-            case Literal():
-                return show_literal(expr.value, expr.type), _TIGHT
+            case Literal(origin=origin):
+                return origin or show_literal(expr.value, expr.type), _TIGHT
+            case Parameter():
+                return expr.shown, _TIGHT
             case Constants(values=values, type=type_):
                 shown = ", ".join(show_literal(v, type_) for v in values[:_SHOWN_CONSTANTS])
                 more = len(values) - _SHOWN_CONSTANTS

@@ -34,6 +34,7 @@ __all__ = [
     "Literal",
     "LambdaVariable",
     "OuterRef",
+    "Parameter",
     "SortKey",
     "SubqueryExpr",
     "SubqueryKind",
@@ -119,6 +120,25 @@ class Literal(Expr):
 
     value: Any
     type: DataType
+    origin: str | None = field(default=None, compare=False)
+    """How it is shown where that is not its value: a value that was given as a parameter is shown as `$1`."""
+
+
+@node
+class Parameter(Expr):
+    """A value that is given when the statement is carried out, by number or name; in no plan that runs.
+
+    Its type is that of its place, or NULL while nothing says one.
+    """
+
+    key: int | str
+    type: DataType
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def shown(self) -> str:
+        """`$1`, or `:name`."""
+        return f"${self.key}" if isinstance(self.key, int) else f":{self.key}"
 
 
 @node

@@ -2,8 +2,8 @@
 `json.py`.
 
 A node becomes an object with its class name under `node` and its fields, leaving out those that have their default.
-Places in the SQL text are not part of a plan. Constants that JSON does not know are objects with one key that starts
-with `$`.
+Places in the SQL text, and how constants are shown, are not part of a plan. Constants that JSON does not know are
+objects with one key that starts with `$`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def encode_fields(node: Node, leave_out: frozenset[str] = frozenset()) -> dict[s
     """The fields of a node that differ from their defaults, by name."""
     found: dict[str, Any] = {}
     for field in node_fields(node):
-        if field.name in leave_out or field.name == "span":
+        if field.name in leave_out or field.name in ("span", "origin"):
             continue
         value = getattr(node, field.name)
         default = field.default

@@ -60,6 +60,8 @@ def bind_query(query: exp.Expr, context: BindContext) -> BoundQuery:
             the docstring of the package.
     """
     bound = source_query(query, context)
+    if context.parameters is not None and context.parameters.asks:
+        return bound
     spans = item_spans(query, len(bound.names))
     for column, name, span in zip(bound.plan.columns, bound.names, spans, strict=True):
         if column.type.root is TypeRoot.NULL:

@@ -6,18 +6,18 @@ of the new type at once where that cannot fail, so that plans stay readable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 
-from planner.logical.nodes import LogicalNode, Project
+from planner.logical.nodes import LogicalNode, Project, Values
 from runtime.core.errors import Span, TypeMismatchError
 from runtime.core.types import BOOLEAN, DataType, TypeRoot
 from runtime.expr.nodes import Cast as CastExpr
-from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, fresh_column
+from runtime.expr.nodes import Column, ColumnRef, Expr, Literal, Parameter, fresh_column
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
 
-__all__ = ["as_boolean", "cast_plan", "cast_to", "condition", "unify"]
+__all__ = ["as_boolean", "cast_plan", "cast_to", "condition", "unify", "with_types"]
 
 
 _WIDE = Context(prec=76)
@@ -27,6 +27,8 @@ _WIDE = Context(prec=76)
 def cast_to(expr: Expr, target: DataType, span: Span | None = None) -> Expr:
     """The expression as a value of `target`; itself when it is one already (nullability and time attribute apart)."""
     if expr.type.root is TypeRoot.NULL:
+        if isinstance(expr, Parameter):
+            return expr.with_(type=target.materialized().with_nullable(True))
         if isinstance(expr, Literal):
             return Literal(None, target.materialized().with_nullable(True))
         return CastExpr(expr, target.materialized().with_nullable(True), span=span)
@@ -89,7 +91,7 @@ def unify(values: Sequence[Expr], what: str, span: Span | None = None) -> tuple[
 def as_boolean(expr: Expr, place: str, span: Span | None) -> Expr:
     """A truth value, as WHERE, ON, HAVING and AND ask for it; E1302 for anything else."""
     if expr.type.root is TypeRoot.NULL:
-        return Literal(None, BOOLEAN)
+        return cast_to(expr, BOOLEAN, span) if isinstance(expr, Parameter) else Literal(None, BOOLEAN)
     if expr.type.root is not TypeRoot.BOOLEAN:
         raise TypeMismatchError(
             f"{place} takes a BOOLEAN, and this is {_article(expr.type)}",
@@ -110,6 +112,7 @@ def cast_plan(
 
     Columns that need no cast keep their ids; a column that stands twice gets a fresh id the second time.
     """
+    plan = with_types(plan, targets)
     items: list[tuple[Column, Expr]] = []
     seen: set[int] = set()
     changed = False
@@ -123,6 +126,44 @@ def cast_plan(
             changed = True
             items.append((fresh_column(name, value.type), value))
     return Project(plan, tuple(items)) if changed else plan
+
+
+def with_types(plan: LogicalNode, types: Sequence[DataType]) -> LogicalNode:
+    """The plan with its columns that are nothing but NULL or parameters without a type in these types, by position."""
+    wanted = {c.id: t for c, t in zip(plan.columns, types, strict=True) if c.type.root is TypeRoot.NULL}
+    return _with_types(plan, wanted) if wanted else plan
+
+
+def _with_types(plan: LogicalNode, wanted: Mapping[int, DataType]) -> LogicalNode:
+    match plan:
+        case Values(rows=rows, produced=columns):
+            kinds = [
+                wanted.get(c.id) if all(isinstance(e, Parameter | Literal) for e in cells) else None
+                for c, cells in zip(columns, zip(*rows, strict=True), strict=True)
+            ]
+            typed = tuple(
+                tuple(e if kind is None else cast_to(e, kind) for e, kind in zip(row, kinds, strict=True))
+                for row in rows
+            )
+            named = tuple(
+                c if k is None else c.with_type(k.materialized().with_nullable(True))
+                for c, k in zip(columns, kinds, strict=True)
+            )
+            return plan.with_(rows=typed, produced=named)
+        case Project(items=items):
+            below = {value.id: wanted[c.id] for c, value in items if c.id in wanted and isinstance(value, ColumnRef)}
+            source = _with_types(plan.input, below) if below else plan.input
+            types = {c.id: c.type for c in source.columns}
+            changed: list[tuple[Column, Expr]] = []
+            for column, value in items:
+                if column.id in wanted and isinstance(value, Parameter | Literal):
+                    value = cast_to(value, wanted[column.id])
+                elif isinstance(value, ColumnRef) and value.id in below:
+                    value = ColumnRef(value.id, value.name, types[value.id])
+                changed.append((column.with_type(value.type) if column.id in wanted else column, value))
+            return plan.with_(input=source, items=tuple(changed))
+        case _:
+            return plan
 
 
 def _article(type_: DataType) -> str:

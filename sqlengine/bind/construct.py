@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
 from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
-from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal
+from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal, Parameter
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
 from sqlengine.bind.coerce import as_boolean, cast_to, unify
@@ -167,6 +167,8 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
             span=span,
             hint=_cast_hint(value.type, target),
         )
+    if isinstance(value, Parameter) and value.type.root is TypeRoot.NULL:
+        return cast_to(value, target, span)
     if isinstance(value, Literal) and value.value is None:
         return Literal(None, target.with_nullable(True))
     if not safe and isinstance(value, Literal):

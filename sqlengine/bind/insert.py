@@ -20,7 +20,7 @@ from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
 from runtime.spi.table import SinkTable, SupportsOverwrite
 from sqlengine.bind.binder import bind_expression, source_query
-from sqlengine.bind.coerce import cast_to
+from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import cast_explicitly
 from sqlengine.bind.output import item_spans, select_columns
 from sqlengine.bind.session import BoundQuery
@@ -157,6 +157,8 @@ def bind_insert_source(
             span=whole,
             hint="name the columns to fill: INSERT INTO t (a, b) SELECT ..",
         )
+    wanted_types = dict(target)
+    query = BoundQuery(with_types(query.plan, [wanted_types[name] for name in filled]), query.names)
     given = dict(zip(filled, zip(query.plan.columns, places, strict=True), strict=True))
     items: list[tuple[Column, Expr]] = []
     taken: set[int] = set()

@@ -35,9 +35,9 @@ from runtime.core.types import (
 )
 from runtime.expr.nodes import Expr, Literal
 from runtime.expr.time_range import limits, out_of_range
-from sqlengine.bind.session import ExpressionRules
+from sqlengine.bind.session import ExpressionRules, parameters_of
 from sqlengine.parse.literals import interval_value
-from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
+from sqlengine.parse.nodes import IntervalLiteral, ParameterMark, TemporalLiteral
 from sqlengine.parse.spans import span_of
 
 __all__ = ["LITERALS", "moment", "number", "text_length"]
@@ -189,6 +189,10 @@ def _local(whole: dt.datetime, fraction: str, zone: str) -> Literal:
     return _timestamp(instant, fraction, timestamp_ltz(len(fraction)).not_null())
 
 
+def _parameter(binder: ExpressionRules, tree: ParameterMark) -> Expr:
+    return parameters_of(binder.env.context, tree).expression(tree.parameter, span_of(tree))
+
+
 LITERALS: dict[type[exp.Expr], Callable[..., Expr]] = {
     exp.Literal: _literal,
     exp.HexString: _hex,
@@ -196,4 +200,5 @@ LITERALS: dict[type[exp.Expr], Callable[..., Expr]] = {
     exp.Null: _null,
     IntervalLiteral: _interval,
     TemporalLiteral: _temporal,
+    ParameterMark: _parameter,
 }

@@ -12,7 +12,8 @@ from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, 
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.over import check_order, sort_key
 from sqlengine.bind.scope import Scope, Source
-from sqlengine.bind.session import BoundQuery, Clause, QueryEnv
+from sqlengine.bind.session import BoundQuery, Clause, QueryEnv, parameters_of
+from sqlengine.parse.nodes import ParameterMark
 from sqlengine.parse.spans import span_of
 
 __all__ = [
@@ -77,16 +78,17 @@ def select_columns(plan: LogicalNode, items: Sequence[tuple[Column, Expr]]) -> L
     return plan if same else Project(plan, tuple(items))
 
 
-def bounds(tree: exp.Expr) -> tuple[int, int | None]:
-    """OFFSET and LIMIT of a query; E1219 when they are no literal numbers."""
+def bounds(tree: exp.Expr, env: QueryEnv) -> tuple[int, int | None]:
+    """OFFSET and LIMIT of a query; E1219 when they are neither literal numbers nor parameters."""
     offset, limit = tree.args.get("offset"), tree.args.get("limit")
-    return (_count(offset, "OFFSET") if offset is not None else 0), (
-        _count(limit, "LIMIT") if limit is not None else None
-    )
+    first = _count(offset, "OFFSET", env) if offset is not None else None
+    return first or 0, (_count(limit, "LIMIT", env) if limit is not None else None)
 
 
-def _count(tree: exp.Expr, word: str) -> int:
+def _count(tree: exp.Expr, word: str, env: QueryEnv) -> int | None:
     value = tree.expression
+    if isinstance(value, ParameterMark):
+        return parameters_of(env.context, value).count(value.parameter, word, span_of(value))
     if isinstance(value, exp.Literal) and not value.is_string and str(value.this).isdigit():
         return int(str(value.this))
     raise BindError(
@@ -135,7 +137,7 @@ def finish(query: BoundQuery, tree: exp.Expr, env: QueryEnv) -> BoundQuery:
     computed from them.
     """
     order = tree.args.get("order")
-    offset, limit = bounds(tree)
+    offset, limit = bounds(tree, env)
     if order is None:
         return BoundQuery(limited(query.plan, (), offset, limit, env.keep_order), query.names)
     binder = ExpressionBinder(env, Scope([Source(None, query.columns)], parent=env.outer), Clause("ORDER BY"))

@@ -285,7 +285,7 @@ def _project(
         wide = group_distinct(wide)
     columns = wide.columns
     keys = [sort_key(columns[t].ref(), item) for t, (item, _) in zip(targets, order, strict=True)]
-    offset, limit = bounds(tree)
+    offset, limit = bounds(tree, env)
     done = limited(wide, keys, offset, limit, env.keep_order, tree.args.get("order"))
     if hidden:
         done = Project(done, tuple((c, c.ref()) for c in done.columns[: len(items)]))

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode
-from runtime.core.errors import Span
+from runtime.core.errors import BindError, Span
 from runtime.expr.nodes import Column, Expr
 from sqlengine.bind.scope import Scope
-from sqlengine.catalog.objects import BindContext, CatalogView
+from sqlengine.catalog.objects import BindContext, CatalogView, ParameterValues
+from sqlengine.parse.spans import span_of
 
 __all__ = [
     "BoundQuery",
@@ -29,6 +30,7 @@ __all__ = [
     "QueryBinder",
     "QueryEnv",
     "RelationRules",
+    "parameters_of",
 ]
 
 
@@ -104,6 +106,18 @@ class QueryEnv:
             keep_order=False,
             views_bound=self.views_bound,
         )
+
+
+def parameters_of(context: BindContext, mark: exp.Expr) -> ParameterValues:
+    """The values of the statement; raises BindError E1251 where a parameter stands and none are given."""
+    if context.parameters is None:
+        raise BindError(
+            "the statement has parameters, and no values are given for them",
+            code="E1251",
+            span=span_of(mark),
+            hint="execute_sql(statement, [value, ..]) gives them, EXECUTE name (value, ..) those of a prepared statement",
+        )
+    return context.parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from runtime.core.options import Options
 from runtime.core.secrets import shown_value
 from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
+from runtime.expr.nodes import Expr
 from runtime.plan.parts import Alignment
 from runtime.spi.table import LookupTable, SourceTable
 from sqlengine.catalog.statistics import MeasuredTable
@@ -25,6 +26,7 @@ __all__ = [
     "MetadataColumn",
     "ObjectPath",
     "OpenTable",
+    "ParameterValues",
     "PhysicalColumn",
     "TableColumn",
     "Watermark",
@@ -178,6 +180,25 @@ class OpenTable:
     splits_in_order: bool = False
 
 
+class ParameterValues(Protocol):
+    """What the binder asks of the parameters of a statement."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether places are asked for the types of parameters: a column may be NULL without a type, which it gets
+        when the query is bound once more."""
+        ...
+
+    def expression(self, key: int | str, span: Span | None) -> Expr:
+        """The parameter as an expression: a `Parameter`, whose type is NULL where its place is to say it."""
+        ...
+
+    def count(self, key: int | str, word: str, span: Span | None) -> int | None:
+        """The value for LIMIT or OFFSET (`word`); None for NULL. Raises BindError E1219 for what is no number of
+        rows."""
+        ...
+
+
 class BindContext(Protocol):
     """What the binder asks of its environment."""
 
@@ -186,6 +207,11 @@ class BindContext(Protocol):
 
     @property
     def options(self) -> Options: ...
+
+    @property
+    def parameters(self) -> ParameterValues | None:
+        """The values of the statement's parameters; None for a statement to which none are given."""
+        ...
 
     @property
     def time_zone(self) -> str: ...

@@ -93,6 +93,9 @@ class Cursor:
     unfinished = False
     """Whether more is to follow the text: its last word is then not the name that it could be."""
 
+    has_parameters = False
+    """Whether a mark of a parameter was read."""
+
     def __init__(self, text: str, tokens: list[Token] | None = None, index: int = 0) -> None:
         self.text = text
         self.tokens = scan(text, fold=True) if tokens is None else tokens

@@ -11,9 +11,9 @@ from sqlglot import exp
 from runtime.core.errors import SqlSyntaxError
 from sqlengine.parse.constant_rows import ConstantRows
 from sqlengine.parse.functions import FunctionGrammar
-from sqlengine.parse.lexer import CONSTANTS, END, OP, QUOTED, WORD, Token
+from sqlengine.parse.lexer import CONSTANTS, END, NUMBER, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
-from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, UnaryPlus
+from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, ParameterMark, UnaryPlus
 
 __all__ = ["ExpressionGrammar"]
 
@@ -238,6 +238,9 @@ class ExpressionGrammar(FunctionGrammar):
         if start.kind is OP:
             if start.upper == "(":
                 return self._parenthesized()
+            mark = self.parameter()
+            if mark is not None:
+                return mark
             self._no_expression()
         if start.kind is WORD and self.peek().upper in ("(", "["):
             tree = self._keyword_form(start)
@@ -255,12 +258,32 @@ class ExpressionGrammar(FunctionGrammar):
             self._no_expression()
         return self._column_or_call()
 
+    def parameter(self) -> ParameterMark | None:
+        """The mark of a parameter, `?`, `$1` or `:name`, if one stands here."""
+        start = self.token
+        if self.match("?"):
+            self.has_parameters = True
+            return self.place(ParameterMark(style="?"), start)
+        after = self.peek()
+        if start.kind is not OP or after.start != start.end:
+            return None
+        if start.upper == "$" and after.kind is NUMBER and after.text.isdecimal():
+            key: int | str = int(after.text)
+        elif start.upper == ":" and after.kind is WORD:
+            key = after.text
+        else:
+            return None
+        if key == 0:
+            self.refuse("parameters count from $1", start.span)
+        self.has_parameters = True
+        self.advance()
+        self.advance()
+        return self.place(ParameterMark(this=key, style=start.text), start)
+
     def _no_expression(self) -> None:
         token = self.token
         if token.upper == "*":
             self.fail("an expression", hint="* stands alone in the select list, after a table (t.*), or in COUNT(*)")
-        if token.upper == "?":
-            self.refuse("parameters are not supported")
         if token.upper == "/*+":
             self.refuse("a hint does not belong here", hint="hints follow SELECT or the name of a table")
         if token.upper in _CLAUSE_WORDS:

@@ -39,6 +39,7 @@ Operators
   (a, b) OVERLAPS (c, d)                Overlaps(this=Tuple, expression=Tuple); also over ROW(..)
   ARRAY[a, b], MAP[k, v, ..]            Array(expressions), MapConstructor(expressions=[k, v, ..])
   a[1], m['k']                          Bracket(this, expressions=[index]); the index as written, 1-based for arrays
+  ?, $1, :name                          ParameterMark(this=1|'name', style='?'|'$'|':')
   CASE [x] WHEN c THEN r .. ELSE e END  Case(this=x|None, ifs=[If(this=c, true=r)], default=e|None)
   CAST(x AS t), TRY_CAST(x AS t)        Cast(this, to=TypeSpec), TryCast(this, to=TypeSpec); `to.data_type`
 
@@ -131,6 +132,7 @@ __all__ = [
     "MatchRecognize",
     "ModelArg",
     "NamedArg",
+    "ParameterMark",
     "PatternText",
     "StatementNode",
     "TableArg",
@@ -258,6 +260,24 @@ class PatternText(exp.Expression):
     """What stands between the parentheses of PATTERN, as written in `this`, with its place in the text."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class ParameterMark(exp.Expression, exp.Condition):
+    """The place of a value that is given when the statement is carried out: `?`, `$1` or `:name`.
+
+    `this` is the number (from 1) or the name; a `?` gets its number when the whole statement is read. `style` is the
+    mark that was written: `?`, `$` or `:`.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": False, "style": True}
+
+    @property
+    def parameter(self) -> int | str:
+        return self.args["this"]
+
+    @property
+    def style(self) -> str:
+        return self.args["style"]
 
 
 class TemporalLiteral(exp.Expression, exp.Condition):

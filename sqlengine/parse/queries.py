@@ -283,6 +283,9 @@ class QueryGrammar(RelationGrammar):
 
     def _count(self) -> exp.Expr:
         token = self.token
+        mark = self.parameter()
+        if mark is not None:
+            return mark
         if token.kind is not NUMBER or not token.text.isdigit():
             self.fail("a number of rows")
         self.advance()

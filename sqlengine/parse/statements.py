@@ -14,6 +14,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from runtime.core.errors import Span, UnsupportedError, did_you_mean
+from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
 from sqlengine.parse.habits import FOREIGN
 from sqlengine.parse.lexer import END, WORD, Token, scan
@@ -42,6 +43,8 @@ __all__ = [
     "parse_statement",
     "statement_spans",
 ]
+
+_parameters = Room("sqlengine.parse.parameters")
 
 _S = TypeVar("_S", bound=Statement)
 
@@ -107,6 +110,8 @@ class StatementGrammar(TableGrammar):
 
     def _finish(self, statement: _S, start: Token) -> _S:
         span = self.span_from(start)
+        if self.has_parameters:
+            _parameters.number_marks(statement)
         return statement.with_(span=span, text=self.slice(span))
 
     def _statement(self) -> Statement:

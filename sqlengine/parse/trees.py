@@ -13,7 +13,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import Assigned, TypeSpec
 from sqlengine.parse.spans import span_of
 
-__all__ = ["Tree", "delete_query", "select_all", "update_query", "where_equal"]
+__all__ = ["Tree", "delete_query", "is_values", "select_all", "update_query", "where_equal"]
 
 Tree = exp.Expr
 """A query or expression as the parser gives it."""
@@ -22,6 +22,11 @@ Tree = exp.Expr
 def select_all(path: tuple[str, str, str]) -> exp.Select:
     """`SELECT * FROM catalog.database.table`."""
     return exp.Select(expressions=[exp.Star()], from_=exp.From(this=_table(path)))
+
+
+def is_values(query: Tree) -> bool:
+    """Whether a query is VALUES."""
+    return isinstance(query, exp.Values)
 
 
 def where_equal(query: Tree, values: Sequence[tuple[str, Tree]]) -> Tree:

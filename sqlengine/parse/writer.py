@@ -26,6 +26,9 @@ class FlinkGenerator(Generator):
     def jsonfunction_sql(self, tree: nodes.JsonFunction) -> str:
         return _call(self, tree, _json_arguments(self, tree))
 
+    def parametermark_sql(self, tree: nodes.ParameterMark) -> str:
+        return "?" if tree.style == "?" else f"{tree.style}{tree.parameter}"
+
     def namedarg_sql(self, tree: nodes.NamedArg) -> str:
         return f"{self.sql(tree, 'this')} => {self.sql(tree, 'expression')}"
 

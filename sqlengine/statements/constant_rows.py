@@ -26,7 +26,7 @@ from sqlengine.recovery import savepoint_named
 from sqlengine.session import Binding, Session
 from sqlengine.verify.options import VERIFY
 
-__all__ = ["constant_rows"]
+__all__ = ["constant_rows", "needs_job"]
 
 
 def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) -> pa.RecordBatch | None:
@@ -35,7 +35,7 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
 
     Raises the errors of `bind_insert`; ExpressionError at the first value that its column cannot take."""
     written = only_constants(statement.query.query)
-    if written is None or target.connector is not None or _needs_job(session, statement):
+    if written is None or target.connector is not None or needs_job(session, statement):
         return None
     query = constant_query(written, session.time_zone)
     if query is None:
@@ -60,7 +60,8 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
 
 
-def _needs_job(session: Session, statement: st.Insert) -> bool:
+def needs_job(session: Session, statement: st.Insert) -> bool:
+    """Whether an INSERT of rows that stand in the statement is more than a change of its table."""
     return bool(
         statement.overwrite
         or statement.partition is not None

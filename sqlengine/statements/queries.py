@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 _attach = Room("sqlengine.verify.attach")
+_parameter_rows = Room("sqlengine.statements.parameter_rows")
 
 SUBSCRIBER_WAIT_SECONDS = 0.02
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
@@ -98,7 +99,11 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 def insert(statement: st.Insert, session: Session) -> Result:
     """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background."""
     table = _target(session, statement)
-    rows = constant_rows(session, statement, table)
+    parameters = session.parameters
+    if parameters is None or not parameters.keys:
+        rows = constant_rows(session, statement, table)
+    else:
+        rows = _parameter_rows.parameter_rows(session, statement, table, parameters)
     if rows is not None:
         # Rows that stand in the statement are a change of the table as UPDATE and DELETE are: nothing has to run. It is
         # counted among the jobs all the same, so that their names do not depend on what an INSERT reads.

@@ -25,6 +25,7 @@ from runtime.expr.zones import local_to_instant
 from runtime.state.snapshot import SavedState
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.environment import TableEnvironment, located
+from sqlengine.parameters.binding import Parameters
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
 from sqlengine.planning import object_schema
@@ -88,9 +89,9 @@ class SimulatedEnvironment(TableEnvironment):
 
     # --- the statements under test
 
-    def _execute(self, statement: st.Statement, text: str) -> Result:
+    def _execute(self, statement: st.Statement, text: str, parameters: Parameters | None = None) -> Result:
         if not isinstance(statement, st.CreateMaterializedView):
-            return super()._execute(statement, text)
+            return super()._execute(statement, text, parameters)
         # A view over a connector is kept by a thread: that waits until the view is followed.
         with self.session.views.lock:
             result = super()._execute(statement, text)

@@ -15,7 +15,8 @@ from planner.rules.simplify.places import PLACES
 from runtime.core.errors import SqlEngineError
 from runtime.eval.constant import fold_constant
 from runtime.expr.analysis import contains, is_constant
-from runtime.expr.nodes import Expr, Lambda, LambdaVariable, Literal, map_children
+from runtime.expr.display import show
+from runtime.expr.nodes import Expr, Lambda, LambdaVariable, Literal, map_children, walk
 
 __all__ = ["RULE"]
 
@@ -25,9 +26,11 @@ def fold_constants(expr: Expr, context: RuleContext) -> Expr:
         return expr
     if _foldable(expr, context):
         try:
-            return fold_constant(expr, context.functions, context.time_zone)
+            folded = fold_constant(expr, context.functions, context.time_zone)
         except SqlEngineError:
             return expr
+        given = any(isinstance(part, Literal) and part.origin for part in walk(expr))
+        return folded.with_(origin=show(expr)) if given else folded
     return map_children(expr, lambda e: fold_constants(e, context))
 
 

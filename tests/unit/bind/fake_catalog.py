@@ -74,6 +74,7 @@ class FakeCatalog:
 
     objects: dict[str, CatalogTable | CatalogView] = field(default_factory=dict)
     time_zone: str = "UTC"
+    parameters: None = None
     current_database: str = "default_database"
     hinted: dict[str, str] = field(default_factory=dict)
     options: Options = field(default_factory=Options)

@@ -1,0 +1,240 @@
+"""Prepared statements: read and bound once, carried out often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from connectors.memory import MemorySink
+from runtime.core.errors import BindError, PlanningError, Span, TypeMismatchError, UnsupportedError
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT, DataType
+from sqlengine.catalog.objects import CatalogTable
+from sqlengine.parameters.binding import Key, Parameters
+from sqlengine.parameters.given import Marks, marks
+from sqlengine.parameters.plans import Plans
+from sqlengine.parameters.rows import OneByOne
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import delete_query, update_query
+from sqlengine.planning import bound_insert, query_schema
+from sqlengine.result import Result
+from sqlengine.session import Binding, Session
+
+__all__ = ["Prepared", "PreparedStatement", "Run", "for_each", "given", "given_rows"]
+
+Run = Callable[[st.Statement, Parameters | None], Result]
+"""Carries a statement out with these values."""
+
+
+def given(statement: st.Statement, values: Any) -> Parameters | None:
+    """The values for a statement that is carried out once; None when it has no parameters.
+
+    Raises what `marks` and `Marks.columns` raise.
+    """
+    found = marks(statement)
+    parameters = _once(found, values)
+    return parameters if found.keys else None
+
+
+def given_rows(statement: st.Statement, rows: Iterable[Any]) -> Parameters:
+    """The values for a statement that is carried out for each of the rows.
+
+    Raises what `given` raises; UnsupportedError E1635 for a statement that many rows mean nothing to.
+    """
+    found = marks(statement)
+    _check_many(statement, found)
+    return Parameters(found.keys, found.columns(rows), found.places)
+
+
+def _check_many(statement: st.Statement, found: Marks) -> None:
+    if not isinstance(statement, st.Insert | st.Update | st.Delete):
+        raise UnsupportedError(
+            "rows of values are for INSERT, UPDATE and DELETE",
+            code="E1635",
+            span=statement.span,
+            hint="execute the statement with one list of values at a time",
+        )
+    if not found.keys:
+        raise BindError(
+            "rows of values are given, and the statement has no parameters",
+            code="E1251",
+            span=statement.span,
+            hint="INSERT INTO t VALUES (?, ?) takes them",
+        )
+
+
+def _once(found: Marks, values: Any) -> Parameters:
+    if values is None:
+        if not found.keys:
+            return Parameters((), {})
+        raise BindError(
+            f"the statement has {len(found.keys)} parameter{'' if len(found.keys) == 1 else 's'}, "
+            "and no values are given",
+            code="E1251",
+            span=next(iter(found.places.values())),
+            hint="give them: {..}" if found.named else "give them in a list: [value, ..]",
+        )
+    if not found.keys and not found.named and isinstance(values, dict) and not values:
+        values = ()
+    return Parameters(found.keys, found.columns([values]), found.places)
+
+
+def for_each(statement: st.Statement, parameters: Parameters, session: Session, run: Run) -> Result:
+    """Carry out a statement for all values, as one epoch: at once where it is an INSERT of a row of VALUES, otherwise
+    for one after the other. When one fails nothing has changed, unless an epoch was open before."""
+    assert parameters.columns is not None
+    if isinstance(statement, st.Insert):
+        try:
+            return run(statement, parameters)
+        except OneByOne:
+            pass
+    count, changed, opened = parameters.count_of_rows, 0, not session.in_epoch
+    plans = parameters.plans or Plans()
+    if opened:
+        run(st.BeginEpoch(), None)
+    try:
+        for i in range(count):
+            one = {key: [values[i]] for key, values in parameters.columns.items()}
+            changed += next(iter(run(statement, Parameters(parameters.keys, one, parameters.places, plans))))[0]
+    except BaseException:
+        if opened:
+            run(st.RollbackEpoch(), None)
+        raise
+    if opened:
+        run(st.EndEpoch(), None)
+    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[changed]], summary=f"{changed} rows changed")
+
+
+class Prepared:
+    """A statement, its parameters, and the plans that were made of it.
+
+    `types`: the type of each parameter, as its places say it; a STRING where they say none, None where only a value
+    tells. `schema`: the columns of the result of a query; None for a statement that gives none, and where only values
+    tell them.
+    """
+
+    def __init__(self, statement: st.Statement, session: Session) -> None:
+        """Raises what `marks` raises, and what is wrong with names and types in the statement."""
+        self.statement = statement
+        self.marks = marks(statement)
+        self.plans = Plans()
+        asked = Parameters(self.marks.keys, None, self.marks.places)
+        self.schema: Schema | None = None
+        self.types: tuple[DataType | None, ...] = (None,) * len(asked.keys)
+        session.parameters, before = asked, session.parameters
+        try:
+            with session.views.lock:
+                self.schema = _described(statement, session)
+                self.types = asked.types()
+        except TypeMismatchError:
+            # A text was assumed where a place says nothing: the values may be of a type that fits.
+            if not asked.given:
+                raise
+        finally:
+            session.parameters = before
+
+    def once(self, values: Any) -> Parameters:
+        """The values to carry it out with."""
+        parameters = _once(self.marks, values)
+        parameters.plans = self.plans
+        return parameters
+
+    def rows(self, rows: Iterable[Any]) -> Parameters:
+        """The values to carry it out with, once for each row."""
+        _check_many(self.statement, self.marks)
+        return Parameters(self.marks.keys, self.marks.columns(rows), self.marks.places, self.plans)
+
+
+def _described(statement: st.Statement, session: Session) -> Schema | None:
+    """The columns of the statement's result; its parameters learn their types."""
+    match statement:
+        case st.QueryStatement(query=query):
+            return query_schema(session, query.query)
+        case st.Insert(table=name):
+            found = session.catalogs.get(name.parts, name.span)
+            if isinstance(found, CatalogTable):
+                sink = (
+                    MemorySink(session.memory_table(found), live=False)
+                    if found.connector is None
+                    else session.open_sink(found, st.options_dict(statement.hints), live=False, span=name.span)
+                )
+                bound_insert(statement, found, sink, Binding(session, False))
+        case st.Update(table=name) | st.Delete(table=name):
+            found = session.catalogs.get(name.parts, name.span)
+            if isinstance(found, CatalogTable) and found.connector is None:
+                rows = session.memory_table(found).schema
+                write = update_query if isinstance(statement, st.Update) else delete_query
+                query_schema(session, write(statement, found.path.parts, rows))  # type: ignore[arg-type]
+        case _:
+            pass
+    return None
+
+
+class PreparedStatement:
+    """A statement that was prepared by `TableEnvironment.prepare`: carried out any number of times with other values.
+
+        with t_env.prepare("INSERT INTO t VALUES (?, ?)") as insert:
+            insert.execute([1, "a"])
+            insert.execute_many([(2, "b"), (3, "c")])
+
+    It follows changes of the catalog, of options and of functions: what does not hold any more is planned anew.
+    """
+
+    def __init__(self, prepared: Prepared, text: str, run: Run, session: Session) -> None:
+        self._prepared: Prepared | None = prepared
+        self._run = run
+        self._session = session
+        self._text = text
+
+    def execute(self, parameters: Any = None) -> Result:
+        """Carry it out with these values: a list for `?` and `$1`, a dict for `:name`.
+
+        Raises PlanningError E1636 when it is closed; otherwise as `execute_sql`.
+        """
+        prepared = self._open()
+        return self._run(prepared.statement, prepared.once(parameters))
+
+    def execute_many(self, rows: Iterable[Any]) -> Result:
+        """Carry out an INSERT, UPDATE or DELETE for each row of values, all as one epoch."""
+        prepared = self._open()
+        return for_each(prepared.statement, prepared.rows(rows), self._session, self._run)
+
+    @property
+    def parameters(self) -> tuple[Key, ...]:
+        """The parameters in the order in which values are given: numbers from 1, or names."""
+        return self._open().marks.keys
+
+    @property
+    def parameter_types(self) -> tuple[DataType | None, ...]:
+        """The type of each parameter, as its places say it; STRING where they say none, None where only a value tells."""
+        return self._open().types
+
+    @property
+    def schema(self) -> Schema | None:
+        """Names and types of the columns of a query; None for a statement that is none, and where only values tell. A
+        parameter whose place says no type is a STRING here."""
+        return self._open().schema
+
+    def close(self) -> None:
+        """Forget it and its plans; harmless when called again."""
+        self._prepared = None
+
+    def _open(self) -> Prepared:
+        if self._prepared is None:
+            raise PlanningError(
+                "the prepared statement is closed",
+                code="E1636",
+                hint="prepare it again",
+                span=Span(0, len(self._text)),
+                text=self._text,
+            )
+        return self._prepared
+
+    def __enter__(self) -> PreparedStatement:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"PreparedStatement({self._text!r})"
