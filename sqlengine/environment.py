@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.core.clock import Clock
 from runtime.core.errors import BindError, SqlEngineError
+from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
 from sqlengine.information_schema import InformationSchema
 from sqlengine.parse import parse_script, parse_statement
@@ -20,6 +21,8 @@ from sqlengine.table_factory import TableFactory, located
 from sqlengine.target_options import TARGET
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import PreparedStatement
     from sqlengine.spark_catalog import SparkCatalog
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Config", "TableEnvironment"]
 
 _parameters = Room("sqlengine.parameters.statement")
+_metrics = Room("sqlengine.metrics")
 _settings = Room("sqlengine.statements.settings")
 
 
@@ -139,6 +143,15 @@ class TableEnvironment(TableFactory):
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
         self._session.views.flush()
+
+    def metrics(self) -> pa.Table:
+        """All figures of jobs, operators, sources, sinks, checkpoints, views and tables as they are now: the rows of
+        `system.metrics`, from any thread."""
+        return _metrics.metrics_table(self._session.metrics.collect())
+
+    def metrics_text(self) -> str:
+        """The same as the text that Prometheus reads."""
+        return exposition(self._session.metrics.collect())
 
     def register_catalog(self, name: str, catalog: SparkCatalog) -> None:
         """Make the databases, tables and views of a Spark session known under the name of a catalog.

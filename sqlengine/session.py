@@ -5,7 +5,6 @@ And how a name becomes a table that can be read or written.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable
@@ -25,6 +23,7 @@ from runtime.checkpoint.keys import keys_of
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
+from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
@@ -51,6 +50,7 @@ from sqlengine.catalog.objects import (
 from sqlengine.jobs import Jobs
 from sqlengine.memory_options import check_hinted, is_append_only
 from sqlengine.targets import JobTarget
+from sqlengine.time_zones import time_zone_name
 from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
@@ -73,9 +73,9 @@ __all__ = [
     "Binding",
     "Session",
     "physical_schema",
-    "time_zone_name",
 ]
 
+_metrics = Room("sqlengine.metrics")
 _system_tables = Room("sqlengine.system_tables")
 _information_schema = Room("sqlengine.information_schema")
 
@@ -93,24 +93,6 @@ PYTHON_DATABASE = "$python"
 """Where rows that Python has given are found by number, for tables of the Table API."""
 PYTHON_INPUT = "python-input"
 """The connector of tables that a program pushes into."""
-
-
-def time_zone_name(text: str) -> str | None:
-    """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or
-    `default` (UTC); None when it knows no such zone."""
-    if text == "default":
-        return "UTC"
-    offset = _OFFSET.fullmatch(text)
-    if offset is not None and int(offset[2]) <= 18 and int(offset[3] or 0) < 60:
-        return f"{offset[1]}{int(offset[2]):02d}:{int(offset[3] or 0):02d}"
-    try:
-        pc.local_timestamp(pa.scalar(0, pa.timestamp("s", text)))
-    except (pa.ArrowInvalid, ValueError):
-        return None
-    return text or None
-
-
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 class Session:
@@ -137,6 +119,9 @@ class Session:
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.jobs = Jobs()
         self.views = Views()
+        self.metrics = MetricsRegistry()
+        """Where figures of what runs come from: `system.metrics`."""
+        self.metrics.add(lambda: _metrics.session_samples(self))
         self.in_epoch = False
         self.closed = threading.Event()
         self.checked = False
@@ -331,7 +316,11 @@ class Session:
     def system_table(self, path: tuple[str, ...], span: Span | None) -> OpenTable:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = _system_tables.SystemTables(
-            self.jobs, lambda: (v.job for v in self.views.up_to_date()), self.rejected, lambda: keys_of(self.options)
+            self.jobs,
+            lambda: (v.job for v in self.views.up_to_date()),
+            self.rejected,
+            lambda: keys_of(self.options),
+            self.metrics,
         )
         schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)

@@ -2,6 +2,7 @@
 
     system.rejected      rows that could not be used
     system.jobs          jobs of statements, and those that keep views
+    system.metrics       figures of jobs, operators, sources, sinks, checkpoints, views and tables (docs/observability.md)
     system.operators     the operators of each job: rows, state, time
     system.checkpoints   the checkpoints of the jobs that have any
     system.state         which state tables there are
@@ -20,6 +21,7 @@ import pyarrow as pa
 from runtime.checkpoint.keys import Keys
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
+from runtime.core.metrics import MetricsRegistry
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import masked_text
@@ -30,6 +32,7 @@ from runtime.plan.identity import short_kind
 from runtime.plan.nodes import CalcExec
 from runtime.state.table import OWNER, SLOT
 from sqlengine.jobs import Jobs, RunningJob
+from sqlengine.metrics import METRICS_SCHEMA, metrics_table
 
 __all__ = ["SystemTables"]
 
@@ -76,15 +79,22 @@ class SystemTables:
         views: gives the jobs that keep views.
         rejected: the rows that could not be used.
         keys: gives those that a savepoint must be signed with.
+        metrics: gives all figures.
     """
 
-    NAMES = ("checkpoints", "jobs", "operators", "rejected", "state")
+    NAMES = ("checkpoints", "jobs", "metrics", "operators", "rejected", "state")
     """What `open` knows, besides the tables of state."""
 
     def __init__(
-        self, jobs: Jobs, views: Callable[[], Iterable[Job]], rejected: RejectedRows, keys: Callable[[], Keys]
+        self,
+        jobs: Jobs,
+        views: Callable[[], Iterable[Job]],
+        rejected: RejectedRows,
+        keys: Callable[[], Keys],
+        metrics: MetricsRegistry,
     ) -> None:
         self._keys = keys
+        self._metrics = metrics
         self._jobs = jobs
         self._views = views
         self._rejected = rejected
@@ -94,6 +104,7 @@ class SystemTables:
         tables: dict[str, Callable[[], tuple[Schema, pa.Table]]] = {
             "rejected": lambda: (REJECTED_SCHEMA, self._rejected.rows()),
             "jobs": lambda: (Jobs.SCHEMA, self._jobs.rows(self._views())),
+            "metrics": lambda: (METRICS_SCHEMA, metrics_table(self._metrics.collect())),
             "operators": self._operators,
             "checkpoints": self._checkpoints,
             "state": self._state,

@@ -108,9 +108,12 @@ class MemoryTable:
 
     def __len__(self) -> int:
         self._caught_up()
-        if self.append_only:
-            return sum(b.num_rows for b in self._appended)
-        return int(self._counts.sum())
+        return self.held
+
+    @property
+    def held(self) -> int:
+        """The number of rows, without what whoever keeps it lets gather."""
+        return sum(b.num_rows for b in self._appended) if self.append_only else int(self._counts.sum())
 
     @property
     def nbytes(self) -> int:

@@ -29,6 +29,7 @@ from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError
 from runtime.core.logs import Log
+from runtime.core.metrics import Histogram
 from runtime.core.options import Options, duration_option, int_option
 from runtime.core.rooms import Room
 from runtime.local.job_log import facts_of
@@ -126,6 +127,9 @@ class Checkpoints:
         self._complete = True
         self._unpublished: dict[str, list[Any]] = {}
         self.last: CheckpointInfo | None = None
+        self.seconds = Histogram()
+        """How long it took to write each checkpoint of this run."""
+        self.failed = 0
 
     def latest(self) -> Restored | None:
         """The checkpoint to go on from. What is saved next is complete. From now on no other process writes here."""
@@ -148,6 +152,11 @@ class Checkpoints:
         with suppress(OSError):
             return f"{self.store.path}#{os.stat(self.store.path).st_ino}"
         return self.store.path
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether a checkpoint is being written."""
+        return self._pending is not None
 
     def fence(self, sinks: Mapping[str, Fenceable], written: Mapping[str, Any]) -> None:
         """Before the job does anything: it is the one that writes to these sinks. `written` is what the checkpoint from
@@ -219,6 +228,7 @@ class Checkpoints:
             self._complete = True
             self._unpublished = {name: list(found) for name, found in pending.state.sinks.items()}
             self._failures += 1
+            self.failed += 1
             if self._failures > self._tolerable:
                 raise
             return None
@@ -227,6 +237,7 @@ class Checkpoints:
         self._failures = 0
         self._ended_at = self._clock.now()
         self.last = info
+        self.seconds.observe(info.duration / 1000)
         text = "%s: checkpoint %d after epoch %d is complete, %d bytes in %d ms"
         _log.info(text, job.name, info.id, info.epoch, info.bytes, info.duration, **facts_of(info, job.name))
         job.publish(pending.state.sinks)

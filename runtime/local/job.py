@@ -17,6 +17,7 @@ from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
+from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
@@ -72,6 +73,7 @@ class Job:
         self._status = "CREATED"
         self.error: BaseException | None = None
         self.failed_at: int | None = None
+        self.epoch_seconds = Histogram()
         self.attempts = 0
         """How often it has started again after a failure."""
         self.on_epoch: Callable[[Job], None] | None = None
@@ -223,7 +225,9 @@ class Job:
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
             outputs, moved = self._advance(waiting_only=waiting_only)
         if moved:
-            self._log.epoch(self.dataflow.epoch, wall_clock.perf_counter() - started)
+            seconds = wall_clock.perf_counter() - started
+            self.epoch_seconds.observe(seconds)
+            self._log.epoch(self.dataflow.epoch, seconds)
         return outputs, moved
 
     def _advance(self, *, waiting_only: bool) -> tuple[list[ChangelogBatch | None], bool]:

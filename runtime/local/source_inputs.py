@@ -14,6 +14,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
 from runtime.core.logs import connector_log
 from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark
+from runtime.local.pace import EpochRoom, Pace
 from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
@@ -33,15 +34,12 @@ from runtime.spi.table import (
     TellsWaiting,
 )
 
-__all__ = ["Pace", "SourceContext", "SourceInputs"]
+__all__ = ["SourceContext", "SourceInputs"]
 
 SIDE_BY_SIDE = 16
 """How many splits of an aligned source are read side by side: each holds what its reader has decoded."""
 FIRST_ROWS = 1024
 """How many rows of an aligned split are read to see where in time it stands."""
-EPOCH_BYTES = 128 << 20
-"""A source gives no more rows to an epoch when it has given so many bytes: rows of a kilobyte come in shorter epochs. (By
-what was read and not by the time it took, so that the epochs of a file are the same in every run.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +70,6 @@ class _OpenSplit:
     last_row_at: int
     timed: TellsTime | None
     told: TellsWaiting | None
-
-
-class Pace:
-    """How many rows a source may have given by now, when it is slowed down: so many a second of the engine's clock.
-
-    `rows_per_second`: 0 is as fast as they are there.
-    """
-
-    def __init__(self, rows_per_second: int, clock: Clock) -> None:
-        self._rate = rows_per_second
-        self._clock = clock
-        self._since = clock.now()
-        self._taken = 0
-
-    @property
-    def limited(self) -> bool:
-        return self._rate > 0
-
-    def room(self, max_rows: int) -> int:
-        """At most so many rows now."""
-        if not self.limited:
-            return max_rows
-        come = (self._clock.now() - self._since) * self._rate // 1000
-        return max(0, min(max_rows, come - self._taken))
-
-    def took(self, rows: int) -> None:
-        """So many were given."""
-        self._taken += rows
-
-
-class _Room:
-    """What a source may still give to an epoch: so many rows, until they are `EPOCH_BYTES`."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._bytes = EPOCH_BYTES
-
-    @property
-    def rows(self) -> int:
-        return self._rows if self._bytes > 0 else 0
-
-    def took(self, batch: ChangelogBatch) -> None:
-        self._rows -= len(batch)
-        self._bytes -= batch.rows.nbytes
 
 
 class SourceInputs:
@@ -209,6 +163,11 @@ class SourceInputs:
         """Where reading goes on after what `poll` has returned: a JSON value for the constructor."""
         return self._progress.json(self._reached)
 
+    @property
+    def reached(self) -> Reached:
+        """Where reading stands after what `poll` has returned."""
+        return self._reached
+
     def saved(self, position: Any) -> None:
         """A checkpoint is complete that holds what `position` gave then."""
         known = dict(position["active"])
@@ -279,6 +238,11 @@ class SourceInputs:
         return True
 
     @property
+    def gathers(self) -> bool:
+        """Whether changes of statements gather until it is asked for them."""
+        return bool(self._gathering)
+
+    @property
     def backlog(self) -> int:
         """How much has gathered."""
         return sum(reader.backlog for reader in self._gathering)
@@ -332,7 +296,7 @@ class SourceInputs:
 
     def _read_in_turn(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room, position = _Room(self._pace.room(max_rows)), 0
+        room, position = EpochRoom(self._pace.room(max_rows)), 0
         while room.rows > 0 and (position < len(self._open) or self._waiting):
             if position == len(self._open):
                 self._begin(self._waiting.pop(0))
@@ -347,7 +311,7 @@ class SourceInputs:
 
     def _read_in_shares(self, max_rows: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room = _Room(self._pace.room(max_rows))
+        room = EpochRoom(self._pace.room(max_rows))
         self._begin_all()
         # Whoever had the first share has the last one next time.
         asked = list(self._open)
@@ -366,7 +330,7 @@ class SourceInputs:
 
     def _read_side_by_side(self, max_rows: int, until: int) -> list[_Taken]:
         taken: list[_Taken] = []
-        room = _Room(self._pace.room(max_rows))
+        room = EpochRoom(self._pace.room(max_rows))
         if self._in_shares:
             self._begin_all()
         while room.rows > 0 and self._waiting and len(self._open) < SIDE_BY_SIDE:
@@ -393,7 +357,7 @@ class SourceInputs:
     def _reader(self, split: Split) -> SourceReader:
         return self.node.table.open(split, self._context)
 
-    def _take(self, open_split: _OpenSplit, room: _Room, wanted: int) -> list[ChangelogBatch]:
+    def _take(self, open_split: _OpenSplit, room: EpochRoom, wanted: int) -> list[ChangelogBatch]:
         """Read a split until it has nothing now, or has given so many rows, or there is no room for more."""
         reader, batches, over = open_split.reader, list[ChangelogBatch](), False
         while wanted > 0 and room.rows > 0 and not over:

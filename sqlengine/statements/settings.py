@@ -31,9 +31,10 @@ from sqlengine.flink_options import FLINK_OPTIONS, noted_option
 from sqlengine.parse import statement_nodes as st
 from sqlengine.recovery import RECOVERY_OPTIONS
 from sqlengine.result import Result
-from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session, time_zone_name
+from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.statements.queries import DML_SYNC
 from sqlengine.target_options import SPARK_MASTER, SPARK_PREFIX, TARGET
+from sqlengine.time_zones import time_zone_name
 from sqlengine.verify.options import EVERY, VERIFY
 from sqlengine.watermark_options import IDLE_TIMEOUT
 

@@ -15,7 +15,7 @@ from runtime.core.clock import SystemClock
 from runtime.core.errors import FormatError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
-from runtime.local import source_inputs
+from runtime.local import pace
 from runtime.local.rejected import RejectedRows
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
@@ -114,7 +114,7 @@ def test_epochs_are_the_same_whoever_reads() -> None:
 
 
 def test_an_epoch_ends_when_its_bytes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_inputs, "EPOCH_BYTES", 24)
+    monkeypatch.setattr(pace, "EPOCH_BYTES", 24)
     table = Numbers(at_once=2)
     table.gate.set()
     inputs, seen, again = inputs_of(table), [], []
