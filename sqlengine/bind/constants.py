@@ -26,7 +26,7 @@ from sqlengine.bind.literals import moment, text_length
 from sqlengine.bind.session import BoundQuery
 from sqlengine.parse.constant_rows import Cell, ConstantRows, text_content
 
-__all__ = ["ConstantColumn", "constant_columns", "constant_list", "constant_query", "other_width"]
+__all__ = ["ConstantColumn", "constant_column", "constant_columns", "constant_list", "constant_query", "other_width"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ConstantColumn:
 
 def constant_list(rows: ConstantRows, time_zone: str) -> ConstantColumn | None:
     """The constants of one row as one column."""
-    return _column(rows.cells(), time_zone)
+    return constant_column(rows.cells(), time_zone)
 
 
 def constant_query(rows: ConstantRows, time_zone: str) -> BoundQuery | None:
@@ -76,7 +76,7 @@ def constant_columns(rows: ConstantRows, time_zone: str) -> list[ConstantColumn]
         _refuse_widths(rows, ends)
     columns: list[ConstantColumn] = []
     for i in range(width):
-        column = _column(cells[i::width], time_zone)
+        column = constant_column(cells[i::width], time_zone)
         if column is None:
             return None
         columns.append(column)
@@ -107,7 +107,8 @@ def _refuse_widths(rows: ConstantRows, ends: Sequence[str]) -> None:
             width = 0
 
 
-def _column(cells: Sequence[Cell], time_zone: str) -> ConstantColumn | None:
+def constant_column(cells: Sequence[Cell], time_zone: str) -> ConstantColumn | None:
+    """The constants as one column; None where each has to be bound by itself."""
     numbers, texts, words, temporals, moments, _ends = zip(*cells, strict=True)
     kinds = {w.upper() for w in set(words)}
     missing = "NULL" in kinds

@@ -16,10 +16,10 @@ from runtime.core.types import BOOLEAN, STRING, DataType, TypeRoot
 from runtime.expr.nodes import TRUE, Call, Expr, InList, Literal
 from runtime.expr.typing import common_type, comparison_type, resolve_call
 from sqlengine.bind.coerce import as_boolean, cast_to
-from sqlengine.bind.constants import constant_list
+from sqlengine.bind.constants import ConstantColumn, constant_column, constant_list
 from sqlengine.bind.literals import number
 from sqlengine.bind.session import ExpressionRules
-from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.constant_rows import ComparedConstants, ConstantRows
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, UnaryPlus
 from sqlengine.parse.spans import span_of
 
@@ -156,6 +156,21 @@ def _operands(binder: ExpressionRules, tree: exp.Expr, kind: type[exp.Expr], ope
             continue
         value = as_boolean(binder.bind(top), operator, span_of(top))
         into.extend(value.args if isinstance(value, Call) and value.function == operator else (value,))
+
+
+def _compared_constants(binder: ExpressionRules, tree: ComparedConstants) -> Expr:
+    """A chain of comparisons as one IN, where that is the same: of whole numbers, and of texts. Others are compared one
+    by one, each in the type that it has in common with the value."""
+    value = binder.bind(tree.this)
+    items = constant_column(tree.cells(), binder.env.context.time_zone)
+    alike = items is not None and (
+        (value.type.is_integer and items.type.is_integer) or (value.type.is_character and items.type.is_character)
+    )
+    found = _among(value, items, binder.env.context.time_zone, None) if items is not None and alike else None
+    if found is not None:
+        return negation(found, span_of(tree)) if tree.negated else found
+    parts = [binder.bind(part) for part in tree.comparisons()]
+    return _logical("AND" if tree.negated else "OR", parts, span_of(tree))
 
 
 def _not(binder: ExpressionRules, tree: exp.Not) -> Expr:
@@ -318,6 +333,10 @@ def _in_constants(value: Expr, written: ConstantRows, binder: ExpressionRules, s
     items = constant_list(written, zone)
     if items is None or items.type.root is TypeRoot.NULL:
         return None
+    return _among(value, items, zone, span)
+
+
+def _among(value: Expr, items: ConstantColumn, zone: str, span: Span | None) -> Expr | None:
     common = common_type([value.type, items.type])
     if common is None or common.is_nested:
         return None
@@ -346,6 +365,7 @@ OPERATORS: dict[type[exp.Expr], Callable[..., Expr]] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     exp.And: _connected("AND"),
     exp.Or: _connected("OR"),
+    ComparedConstants: _compared_constants,
     exp.Not: _not,
     exp.Is: _is,
     IsJson: _is_json,

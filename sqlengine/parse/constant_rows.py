@@ -1,4 +1,5 @@
-"""Rows of plain constants, as VALUES and IN have them by the thousand: found in the text at once, not token by token.
+"""Plain constants, as VALUES, IN and chains of comparisons have them by the thousand: found in the text at once, not
+token by token.
 
 A constant is a number with or without a minus, a text, TRUE, FALSE, NULL, or DATE, TIME, TIMESTAMP or TIMESTAMP_LTZ
 with a text. Rows in which anything else stands (a comment, too) are read by the grammar like every expression.
@@ -17,7 +18,9 @@ from sqlengine.parse.nodes import TemporalLiteral
 
 __all__ = [
     "Cell",
+    "ComparedConstants",
     "ConstantRows",
+    "comparison_chain",
     "constant_list_end",
     "constant_rows_end",
     "only_constants",
@@ -45,6 +48,17 @@ _PARTS = re.compile(
 )
 
 
+_NAME = r"[^\W\d][\w$]*+(?:\.[^\W\d][\w$]*+)*+"
+_CHAINS = {
+    word: re.compile(
+        rf"\s++(?P<name>{_NAME})(?P<chain>\s*+{mark}\s*+(?:{_NUMBER}|{_TEXT})(?=\s++(?i:{word})\b)"
+        rf"(?:\s++(?i:{word})\s++(?P=name)\s*+{mark}\s*+(?:{_NUMBER}|{_TEXT})(?=\s++(?i:{word})\b)){{{_FEWEST_LISTED},}}+)"
+    )
+    for word, mark in (("OR", "="), ("AND", "(?:<>|!=)"))
+}
+_COMPARED = re.compile(rf"(?:=|<>|!=)\s*+(?:(?P<number>{_NUMBER})|(?P<text>{_TEXT}))")
+
+
 Cell = tuple[str, str, str, str, str, str]
 """One constant as written: (number, text, word, temporal, moment, end). One of number, text, word and temporal (with
 moment, its text) is not empty; end is the mark behind it, a comma or the parenthesis that closes the row."""
@@ -60,6 +74,43 @@ def constant_list_end(text: str, start: int) -> int | None:
     """Where a long list of constants in parentheses ends that begins at `start`; None when there is none."""
     found = _LIST.match(text, start)
     return None if found is None else found.end()
+
+
+def comparison_chain(text: str, start: int, word: str) -> tuple[int, int, int] | None:
+    """Where behind an OR (AND) stand many comparisons `name = constant` (`name <> constant`) of one name, with the same
+    word between them and behind the last: the places at which the first name begins and ends, and where they end."""
+    found = _CHAINS[word].match(text, start)
+    return None if found is None else (found.start("name"), found.end("name"), found.end())
+
+
+class ComparedConstants(exp.Expression):
+    """`x = 1 OR x = 2 OR ..`, or with `negated` `x <> 1 AND x <> 2 AND ..`: one of many operands.
+
+    `this` is x, `text` what is written behind the first x.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "text": True, "negated": True}
+
+    @property
+    def negated(self) -> bool:
+        return self.args["negated"]
+
+    def cells(self) -> list[Cell]:
+        """The constants."""
+        return [(number, text, "", "", "", ",") for number, text in _COMPARED.findall(self.args["text"])]
+
+    def comparisons(self) -> list[exp.Expr]:
+        """The same comparisons as the grammar would read them, each placed where its constant stands."""
+        kind = exp.NEQ if self.negated else exp.EQ
+        text = self.args["text"]
+        end = self.meta["end"] + 1
+        begin = max(end - len(text), self.meta["start"])
+        trees: list[exp.Expr] = []
+        for cell, found in zip(self.cells(), _COMPARED.finditer(text), strict=True):
+            start = found.start("number") if cell[0] else found.start("text")
+            span = Span(begin + start, min(begin + found.end(), end))
+            trees.append(_placed(kind(this=self.this.copy(), expression=_tree(cell, span)), span))
+        return trees
 
 
 class ConstantRows(exp.Expression):

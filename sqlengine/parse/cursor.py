@@ -118,6 +118,13 @@ class Cursor:
         self.index = index
         self.token = self.tokens[index]
 
+    def unfold(self) -> None:
+        """Read the token here, which stands for many, as those."""
+        token = self.token
+        self.tokens[self.index : self.index + 1] = scan(self.text, start=token.start, end=token.end)[:-1]
+        self.known_queries.clear()
+        self.back_to(self.index)
+
     def peek(self, by: int = 1) -> Token:
         """The token `by` places ahead."""
         return self.tokens[min(self.index + by, len(self.tokens) - 1)]

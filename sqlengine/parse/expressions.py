@@ -9,9 +9,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from runtime.core.errors import SqlSyntaxError
-from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.constant_rows import ComparedConstants, ConstantRows
 from sqlengine.parse.functions import FunctionGrammar
-from sqlengine.parse.lexer import CONSTANTS, END, NUMBER, OP, QUOTED, WORD, Token
+from sqlengine.parse.lexer import COMPARISONS, CONSTANTS, END, NUMBER, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
 from sqlengine.parse.nodes import Difference, FunctionCall, IsJson, MapConstructor, ParameterMark, UnaryPlus
 
@@ -123,6 +123,13 @@ class ExpressionGrammar(FunctionGrammar):
         return self.place(exp.Not(this=tree), start) if negated else tree
 
     def _comparison(self, left: exp.Expr, start: Token) -> exp.Expr:
+        if self.token.kind is COMPARISONS:
+            if isinstance(left, exp.Column):
+                token = self.advance()
+                negated = not token.text.lstrip().startswith("=")
+                return self.place(ComparedConstants(this=left, text=token.text, negated=negated), start)
+            # The AND before the name is that of BETWEEN.
+            self.unfold()
         while (kind := _COMPARISONS.get(self.token.upper)) is not None:
             self.advance()
             right_start = self.token

@@ -15,9 +15,22 @@ from __future__ import annotations
 import re
 
 from runtime.core.errors import Span, SqlSyntaxError
-from sqlengine.parse.constant_rows import constant_list_end, constant_rows_end
+from sqlengine.parse.constant_rows import comparison_chain, constant_list_end, constant_rows_end
 
-__all__ = ["BINARY", "CONSTANTS", "END", "NUMBER", "OP", "QUOTED", "STRING", "UNICODE", "WORD", "Token", "scan"]
+__all__ = [
+    "BINARY",
+    "COMPARISONS",
+    "CONSTANTS",
+    "END",
+    "NUMBER",
+    "OP",
+    "QUOTED",
+    "STRING",
+    "UNICODE",
+    "WORD",
+    "Token",
+    "scan",
+]
 
 WORD = "word"
 QUOTED = "quoted identifier"
@@ -27,6 +40,7 @@ NUMBER = "number"
 BINARY = "binary"
 OP = "operator"
 CONSTANTS = "rows of constants"
+COMPARISONS = "comparisons with constants"
 END = "end"
 
 
@@ -81,7 +95,8 @@ _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 def scan(text: str, *, fold: bool = False, start: int = 0, end: int | None = None) -> list[Token]:
     """All tokens of a text, or of its part from `start` to `end`; the last one is END.
 
-    `fold`: rows of constants behind VALUES, and long lists of them behind IN, are one token.
+    `fold`: rows of constants behind VALUES, long lists of them behind IN, and long chains of comparisons of one name
+    with them are one token.
 
     Raises:
         SqlSyntaxError: a text, identifier, comment or hint is not closed, or a character belongs to nothing.
@@ -133,7 +148,7 @@ def scan(text: str, *, fold: bool = False, start: int = 0, end: int | None = Non
     return tokens
 
 
-_FOLDED = {"VALUES": constant_rows_end, "IN": constant_list_end}
+_FOLDED = {"VALUES": constant_rows_end, "IN": constant_list_end, "OR": None, "AND": None}
 _BLANK = re.compile(r"\s*+")
 
 
@@ -144,10 +159,24 @@ def _fold(tokens: list[Token], text: str, position: int) -> int:
         return position
     blank = _BLANK.match(text, position)
     start = position if blank is None else blank.end()
-    end = _FOLDED[word.upper](text, start) if text.startswith("(", start) else None
+    rows_end = _FOLDED[word.upper]
+    if rows_end is None:
+        return _fold_comparisons(tokens, text, position)
+    end = rows_end(text, start) if text.startswith("(", start) else None
     if end is None:
         return position
     tokens.append(Token(CONSTANTS, text[start:end], "", "", start, end))
+    return end
+
+
+def _fold_comparisons(tokens: list[Token], text: str, position: int) -> int:
+    """Takes comparisons of one name with many constants, behind an OR or AND: the name, and one token for the rest."""
+    found = comparison_chain(text, position, tokens[-1].upper)
+    if found is None:
+        return position
+    name, chain, end = found
+    tokens += scan(text, start=name, end=chain)[:-1]
+    tokens.append(Token(COMPARISONS, text[chain:end], "", "", chain, end))
     return end
 
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.generator import Generator
 
 from sqlengine.parse import nodes
-from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.constant_rows import ComparedConstants, ConstantRows
 
 __all__ = ["FlinkGenerator"]
 
@@ -64,6 +64,10 @@ class FlinkGenerator(Generator):
         parent = tree.parent
         in_from = isinstance(parent, (exp.From, exp.Join, nodes.JoinTree, nodes.MatchRecognize))
         return f"({text}){_alias(self, tree)}" if in_from else text
+
+    def comparedconstants_sql(self, tree: ComparedConstants) -> str:
+        word = " AND " if tree.negated else " OR "
+        return word.join(self.sql(part) for part in tree.comparisons())
 
     def constantrows_sql(self, tree: ConstantRows) -> str:
         return tree.text_value[1:-1] if isinstance(tree.parent, exp.In) else tree.text_value
@@ -240,5 +244,6 @@ FlinkGenerator.TRANSFORMS = {
         if hasattr(FlinkGenerator, f"{kind.key}_sql") and kind is not nodes.MatchRecognize
     },
     nodes.MatchRecognize: _match_recognize,
+    ComparedConstants: FlinkGenerator.comparedconstants_sql,
     ConstantRows: FlinkGenerator.constantrows_sql,
 }
