@@ -299,8 +299,8 @@ class TableFactory(CatalogMethods):
         try:
             result = execute(statement, self.__session)
         except SqlEngineError as error:
-            if error.code == "E1201" and not (error.hint or "").startswith("did you mean"):
-                error.hint = _spelling.misread_keyword(text) or error.hint
+            if error.code in ("E1201", "E1203") and not (error.hint or "").startswith("did you mean"):
+                error.hint = _spelling.misread_keyword(text, error.span) or error.hint
             raise locate(error) from error.__cause__
         except Stopped:
             raise UnsupportedError(

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
+from runtime.core.likeness import edits
 from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
@@ -142,11 +143,12 @@ class RelationBinder(RelationRules):
                 span=span_of(call),
                 hint="the window functions TUMBLE, HOP, CUMULATE and SESSION are",
             )
+        constructs = [word for word in ("TABLE", "UNNEST") if edits(name, word, 1) == 1]
         raise BindError(
             f"unknown table function {name}",
             code="E1203",
             span=span_of(call),
-            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *_table_functions(env)]),
+            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *_table_functions(env), *constructs]),
         )
 
     def _argument(self, tree: exp.Expr, env: QueryEnv) -> tuple[LogicalNode, Source]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from runtime.core.errors import did_you_mean, position
+from runtime.core.likeness import edits
 from sqlengine.parse.lexer import END, NUMBER, QUOTED, STRING, WORD, Token
 
 __all__ = ["FOREIGN", "TYPES", "syntax_hint", "type_hint"]
@@ -296,6 +297,8 @@ def _statements(p: _Place) -> str | None:
             return f"write '{p.text[p.token.start : end]}', in single quotes"
         if p.word == "NOT" and p.after("IF") and p.near(1).kind is WORD:
             return "write IF NOT EXISTS"
+        if p.near(-2).upper == "USE" and edits(p.near(-1).upper, "DATABASE", 2) <= 2:
+            return f"write USE {name}"
     if p.expected == ("TO",) and p.after("SUBSCRIBE") and p.token.kind is WORD:
         return f"write SUBSCRIBE TO {p.token.text}"
     if p.expected == ("EPOCH",):

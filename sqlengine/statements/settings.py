@@ -134,6 +134,10 @@ def set_value(session: Session, key: str, value: str) -> None:
 
 
 def reset_option(statement: st.Reset, session: Session) -> Result:
-    """`RESET 'key'`, or all of them."""
-    session.options.reset(statement.key.text if statement.key is not None else None)
+    """`RESET 'key'`, or all of them. Raises OptionError E1503 for a misspelt key."""
+    key = statement.key
+    if key is not None and key.text not in SESSION_OPTIONS and key.text not in session.options:
+        with pointing_at(key.span):
+            _check_spelling(key.text)
+    session.options.reset(key.text if key is not None else None)
     return Result.ok()
