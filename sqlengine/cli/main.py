@@ -53,8 +53,8 @@ at the prompt:
 
 files:
   $XDG_CONFIG_HOME/sqlengine/init.sql (~/.config), or ~/.sqlenginerc   runs before the first prompt
-  $XDG_STATE_HOME/sqlengine/history (~/.local/state)                   remembers what was typed, but not lines that begin
-                                                                       with a space
+  $XDG_STATE_HOME/sqlengine/history (~/.local/state)                   remembers what was typed, but no lines that begin
+                                                                       with a space, and no secrets
 
 examples:
   sqlengine shell --catalog work.sql        tables and views that are defined are there the next time

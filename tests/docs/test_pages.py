@@ -12,6 +12,7 @@ from connectors.catalogue import standard_registry
 from runtime.expr.library import builtin_functions
 from sqlengine import TableEnvironment
 from tests.docs.api_reference import api_page
+from tests.docs.command_reference import command_page, options_of_commands
 from tests.docs.page_run import check_page
 from tests.docs.pages import ROOT, blocks_of, headings_of, links_of, matched, outside_of_blocks, pages
 from tests.docs.reference import connector_names, documented_functions, functions_page, with_option_tables
@@ -69,6 +70,40 @@ def test_pages_that_follow_from_declarations(rewrite: bool) -> None:
         registry = standard_registry()
         kind = registry.connectors if name in registry.connectors.names() else registry.formats
         assert not kind.get(name).options or f"<!-- options of {name} -->" in text
+
+
+OF_OTHER_PROGRAMS = {
+    "pip": {"--find-links"},
+    "tpchgen-cli": {"--output-dir"},
+    "python setup.py": {"--inplace"},
+    "spark-submit": {"--deploy-mode", "--master", "--packages", "--py-files"},
+    "pytest": {"--slt-matrix", "--slt-rewrite"},
+    "python -m tests.benchmarks": {
+        "--by",
+        "--check",
+        "--intervals",
+        "--memory",
+        "--query",
+        "--repeat",
+        "--under",
+        "--warm",
+    },
+    "python -m tests.oracle.fuzz_hunt": {"--seconds"},
+}
+
+
+def test_options_of_the_command_line(rewrite: bool) -> None:
+    """docs/command_line.md has every option, and no page has one that there is not."""
+    page = ROOT / "docs" / "command_line.md"
+    if rewrite:
+        page.write_text(command_page(), encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == command_page(), "pytest tests/docs --rewrite makes it anew"
+    named = {
+        option for p in pages() for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", p.read_text(encoding="utf-8"))
+    }
+    others = set().union(*OF_OTHER_PROGRAMS.values())
+    assert not named - options_of_commands() - others
+    assert others <= named
 
 
 def test_every_public_name_of_python_is_on_its_page(rewrite: bool) -> None:
