@@ -17,6 +17,7 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.options import int_option
 from runtime.core.schema import Schema
+from runtime.spi.positions import counts_of
 from runtime.spi.registry import ConnectorFactory, TableRequest, check_options
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
@@ -68,10 +69,10 @@ class DatagenSource:
 
     def position_after(self, split: Split, position: Any, rows: int) -> Any:
         seed = self.seed if position is None else position["seed"]
-        after = (0 if position is None else int(position["row"])) + rows
+        after = (0 if position is None else position["row"]) + rows
         if seed is None or (self.rows is not None and after > self.rows):
             return None
-        return {"row": after, "seed": int(seed)}
+        return {"row": after, "seed": seed}
 
     def open(self, split: Split, context: ReadContext) -> DatagenReader:
         return DatagenReader(self)
@@ -138,8 +139,10 @@ class DatagenReader:
         return {"row": self._next, "seed": self._seed}
 
     def seek(self, position: Any) -> None:
-        self._next = int(position["row"])
-        self._seed = int(position["seed"])
+        (self._next,) = counts_of(position, "row")
+        self._seed = position["seed"]
+        if type(self._seed) is not int:
+            raise ValueError(f"{str(self._seed)[:40]!r} is no seed")
         self._columns = self._source.generators(self._seed, self._now)
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
+from runtime.spi.positions import counts_of
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
@@ -179,13 +180,14 @@ class DuckdbReader:
         return {"rows": self._at, "file": self._stamp}
 
     def seek(self, position: Any) -> None:
+        (rows,) = counts_of(position, "rows")
         if position["file"] != self._stamp:
             raise ConnectorError(
                 f"{self._table.path} is not as it was when it was last read",
                 code="E3105",
                 hint="begin anew: a table that others write to cannot be gone on with",
             )
-        self._at = int(position["rows"])
+        self._at = rows
 
     def close(self) -> None:
         self._batches = None

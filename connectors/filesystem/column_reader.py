@@ -19,6 +19,7 @@ from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError, SqlEngineError
 from runtime.core.schema import Schema
+from runtime.spi.positions import counts_of
 
 __all__ = ["BATCH_ROWS", "ColumnFileReader", "damaged", "refusing_damage"]
 
@@ -181,7 +182,7 @@ class ColumnFileReader(ABC):
     def seek(self, position: Any) -> None:
         """Raises ConnectorError E3105 when the file is not what it was."""
         self._stamp.check(position)
-        group, rows = int(position["group"]), int(position["rows"])
+        group, rows = counts_of(position, "group", "rows")
         with refusing_damage(self._path):
             self._groups = [g for g in self._useful_groups() if g >= group]
         self._at = 0

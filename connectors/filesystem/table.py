@@ -31,6 +31,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
+from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
 
@@ -166,12 +167,13 @@ class FileSource:
         return [position["size"], position["modified"] // 1_000_000]
 
     def change(self, split: Split, mark: list[int]) -> tuple[str, list[int]] | None:
-        """See `TellsChanges`."""
+        """See `TellsChanges`. Raises ValueError for what is no mark."""
         entry: FileEntry = split.where
+        size, modified = map(as_count, mark)
         now = [entry.size, entry.modified]
-        if now == mark:
+        if now == [size, modified]:
             return None
-        path, size = shown_path(entry.path), mark[0]
+        path = shown_path(entry.path)
         if entry.size > size:
             what = f"has grown from {size} to {entry.size} bytes since it was read: what was added is not read"
         elif entry.size < size:

@@ -11,6 +11,7 @@ from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import open_plain, open_status, shown_path
 from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
 from runtime.core.errors import ConnectorError, FormatError
+from runtime.spi.positions import counts_of
 
 __all__ = ["FileStamp", "TextFile"]
 
@@ -33,14 +34,15 @@ class FileStamp:
         return {**place, "size": self.size, "modified": self._modified}
 
     def check(self, position: Mapping[str, Any]) -> None:
-        """Raise ConnectorError E3105 when a position is not of this content."""
-        if position["size"] == self.size and position["modified"] == self._modified:
+        """Raise ConnectorError E3105 when a position is not of this content, ValueError when it is none."""
+        size, modified = counts_of(position, "size", "modified")
+        if (size, modified) == (self.size, self._modified):
             return
         how = (
-            f"is shorter than when it was last read ({self.size} bytes instead of {position['size']})"
-            if self.size < position["size"]
-            else f"is longer than when it was last read ({self.size} bytes instead of {position['size']})"
-            if self.size > position["size"]
+            f"is shorter than when it was last read ({self.size} bytes instead of {size})"
+            if self.size < size
+            else f"is longer than when it was last read ({self.size} bytes instead of {size})"
+            if self.size > size
             else "has been written since it was last read"
         )
         raise ConnectorError(

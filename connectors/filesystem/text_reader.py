@@ -15,6 +15,7 @@ from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.spi.format import Decoder
+from runtime.spi.positions import counts_of
 from runtime.spi.table import RejectedRow
 
 __all__ = ["TextFileReader"]
@@ -91,7 +92,7 @@ class TextFileReader:
 
     def seek(self, position: Any) -> None:
         """Raises ConnectorError E3105 when the file is not what it was."""
-        offset, rows = int(position["offset"]), int(position["rows"])
+        offset, rows = counts_of(position, "offset", "rows")
         if self._closed:
             return
         self._file.stamp.check(position)

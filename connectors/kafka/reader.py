@@ -12,6 +12,7 @@ from connectors.kafka.options import Place
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
+from runtime.spi.positions import as_count, counts_of
 
 __all__ = ["KafkaReader"]
 
@@ -182,7 +183,8 @@ class KafkaReader:
 
     def seek(self, position: Any) -> None:
         if position is not None:
-            self._offset, self._end, self._skip = position["offset"], position["end"], int(position["rows"])
+            self._offset, self._skip = counts_of(position, "offset", "rows")
+            self._end = None if position["end"] is None else as_count(position["end"])
 
     def saved(self, position: Any) -> None:
         """A checkpoint holds a position: the group is told."""

@@ -20,6 +20,7 @@ from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import bool_option, duration_option, int_option, parse_memory, text_option
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType, TypeRoot
+from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
@@ -185,7 +186,7 @@ class NexmarkReader:
         return self._next
 
     def seek(self, position: Any) -> None:
-        self._next = int(position)
+        self._next = as_count(position)
 
     def close(self) -> None:
         self._rows = self._next

@@ -24,6 +24,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
+from runtime.spi.positions import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["PushReader", "PushedSource", "PushedTable", "TimedPushReader"]
@@ -300,7 +301,7 @@ class PushReader:
                 hint="create the input with keep=True, or start the job anew",
             )
         with self._changed:
-            for _ in range(min(int(position), len(self._steps))):
+            for _ in range(min(as_count(position), len(self._steps))):
                 batch, self._watermark, self._idle = self._steps.popleft()
                 self._taken += 1
                 self.rows_before -= 0 if batch is None else len(batch)

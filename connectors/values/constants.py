@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
+from runtime.spi.positions import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["ConstantReader", "ConstantTable"]
@@ -89,7 +90,7 @@ class ConstantReader:
         return self._at
 
     def seek(self, position: Any) -> None:
-        self._at = position
+        self._at = as_count(position)
 
     def close(self) -> None:
         self._at = self._rows.num_rows

@@ -21,6 +21,7 @@ from runtime.core.errors import FormatError, OptionError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.core.types import STRING
+from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
@@ -91,7 +92,7 @@ class ValuesReader:
         return self._at
 
     def seek(self, position: Any) -> None:
-        self._at = int(position)
+        self._at = as_count(position)
 
     def close(self) -> None:
         self._at = len(self._source.changes)

@@ -24,7 +24,7 @@ from typing import Any
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
 from runtime.checkpoint.keys import NO_KEYS, Keys
-from runtime.checkpoint.members import Members, as_integer, as_list
+from runtime.checkpoint.members import Members, as_integer, as_list, as_mapping
 from runtime.checkpoint.segments import Segment
 from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.table_chain import Piece
@@ -225,7 +225,7 @@ def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
         body.integer("written", least=0),
         plan,
         operators,
-        body.mapping("sources"),
+        {name: as_mapping(given, f"sources.{name}", where) for name, given in body.mapping("sources").items()},
         {name: as_list(given, f"sinks.{name}", where) for name, given in body.mapping("sinks").items()},
         segments.files,
         _counts(body.mapping("counts", {}), where),

@@ -7,7 +7,7 @@ from typing import Any
 
 from runtime.checkpoint.storage import Damage
 
-__all__ = ["Members", "as_integer", "as_list"]
+__all__ = ["Members", "as_integer", "as_list", "as_mapping"]
 
 _GREATEST = (1 << 63) - 1
 _SHOWN = 60
@@ -77,10 +77,7 @@ class Members:
             return self._value
         if default is not None and name not in self._value:
             return default
-        found = self.value(name)
-        if not isinstance(found, dict):
-            raise Damage(f"{self._where}: {name} is no object but {_shown(found)}")
-        return found
+        return as_mapping(self.value(name), name, self._where)
 
 
 def as_integer(value: Any, name: str, where: str, least: int = -_GREATEST - 1) -> int:
@@ -96,6 +93,13 @@ def as_list(value: Any, name: str, where: str) -> list[Any]:
     """A value that must be a list. Raises Damage."""
     if not isinstance(value, list):
         raise Damage(f"{where}: {name} is no list but {_shown(value)}")
+    return value
+
+
+def as_mapping(value: Any, name: str, where: str) -> dict[str, Any]:
+    """A value that must be an object. Raises Damage."""
+    if not isinstance(value, dict):
+        raise Damage(f"{where}: {name} is no object but {_shown(value)}")
     return value
 
 

@@ -199,7 +199,12 @@ def read_pieces(pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatc
             parts.append(batch if kept.all() else batch.filter(pa.array(kept)))
     if sum(part.num_rows for part in parts) != last.count:
         raise Damage(f"{pieces[0].segments[0].file} holds a row twice")
-    return single_batch(parts)
+    try:
+        return single_batch(parts)
+    except pa.ArrowException as error:
+        raise Damage(
+            f"{pieces[0].segments[0].file} has other columns than the files that it follows: {error}"
+        ) from error
 
 
 class _LastWord:

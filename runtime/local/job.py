@@ -240,7 +240,8 @@ class Job:
         limits = self._alignments.limits()
         moved = not self._sources and self.dataflow.epoch == 0
         for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
-            polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
+            with self._going_on.computing():
+                polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
             given[source.node] = polled
             moved |= self._movement.by(index, polled)
         if self._settings.cut is None and not waiting_only:

@@ -21,7 +21,10 @@ __all__ = ["Reached", "SplitProgress", "take_split"]
 
 _PACKED = 256
 """Names in a pack."""
-_PACK_BYTES = 64 << 20
+_PACK_BYTES = _PACKED * 16_384
+_ALL_BYTES = 256 << 20
+"""A pack, and all of a source, unpacked."""
+_PARTS = {"finished", "active", "waiting"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +42,21 @@ class SplitProgress:
 
     A position is `{"finished": names, "active": [[name, position], ...], "waiting": names}`, where names are
     `{"packs": [text, ...], "names": [...]}`. In place of a finished name may stand `[name, mark]` (`TellsChanges`).
+
+    Raises:
+        ValueError: `position` is none that `json` gave.
     """
 
     def __init__(self, position: Mapping[str, Any] | None = None) -> None:
-        ended = [] if position is None else _unpacked(position["finished"])
+        saved = _Saved(position)
+        ended = saved.names("finished", marked=True)
         self._finished: list[str] = [name if isinstance(name, str) else name[0] for name in ended]
         self.marks: dict[str, Any] = {name[0]: name[1] for name in ended if not isinstance(name, str)}
         """Of finished splits, where there is one."""
         self._packs: list[str] = []
-        self.active: Sequence[tuple[str, Any]] = [] if position is None else [(n, p) for n, p in position["active"]]
+        self.active: Sequence[tuple[str, Any]] = saved.active()
         """What was being read at the position that this began from."""
-        self.waiting: Sequence[str] = [] if position is None else _unpacked(position["waiting"])
+        self.waiting: Sequence[str] = saved.names("waiting")
         """What waited there."""
 
     @property
@@ -102,18 +109,48 @@ def _packed(names: Iterable[Any]) -> str:
     return base64.b64encode(zlib.compress(json.dumps(list(names)).encode())).decode()
 
 
-def _unpacked(names: Mapping[str, Any]) -> list[Any]:
-    """Raises ValueError when they are no names, or a pack is larger than one can be."""
-    found = [name for pack in names["packs"] for name in _pack(pack)]
-    found += names["names"]
-    if not all(isinstance(name, str | list) for name in found):
-        raise ValueError("splits have names that are no texts")
-    return found
+class _Saved:
+    """A position as it comes back; all raise ValueError for what `SplitProgress.json` does not give."""
+
+    def __init__(self, position: Any) -> None:
+        if position is not None and (not isinstance(position, dict) or set(position) != _PARTS):
+            raise ValueError("a position is no object of splits that are finished, active and waiting")
+        self._parts: dict[str, Any] = position or {}
+        self._room = _ALL_BYTES
+
+    def active(self) -> list[tuple[str, Any]]:
+        """Names of splits, each with the position of its reader."""
+        found = _list(self._parts.get("active", []))
+        if not all(_is_pair(entry) for entry in found):
+            raise ValueError("splits that are read are no names with positions")
+        return [(name, position) for name, position in found]
+
+    def names(self, part: str, *, marked: bool = False) -> list[Any]:
+        """Names of splits; `marked`: `[name, mark]` may stand for one."""
+        given = self._parts.get(part, {"packs": [], "names": []})
+        if not isinstance(given, dict) or set(given) != {"packs", "names"}:
+            raise ValueError("names of splits are no object of packs and names")
+        found = [name for pack in _list(given["packs"]) for name in self._pack(pack)] + _list(given["names"])
+        if not all(isinstance(name, str) or (marked and _is_pair(name)) for name in found):
+            raise ValueError("splits have names that are no texts")
+        return found
+
+    def _pack(self, text: Any) -> list[Any]:
+        if not isinstance(text, str):
+            raise ValueError("a pack of names is no text")
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.b64decode(text), min(_PACK_BYTES, self._room))
+        if not unpacking.eof:
+            raise ValueError("a pack of names that does not end")
+        self._room -= len(data)
+        return _list(read_json(data))
 
 
-def _pack(text: str) -> list[Any]:
-    unpacking = zlib.decompressobj()
-    data = unpacking.decompress(base64.b64decode(text), _PACK_BYTES)
-    if not unpacking.eof:
-        raise ValueError("a pack of names that does not end")
-    return list(read_json(data))
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("names of splits are no list")
+    return value
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)

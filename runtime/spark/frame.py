@@ -18,6 +18,7 @@ from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
 from runtime.spark.kept_stream import KeptStream
 from runtime.spark.session import reached, spark_session
+from runtime.spi.positions import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["FrameSource", "frame_of", "is_frame", "sample_of"]
@@ -171,7 +172,7 @@ class FrameReader:
         return self._at
 
     def seek(self, position: Any) -> None:
-        self._at = int(position)
+        self._at = as_count(position)
 
     def close(self) -> None:
         self._rows = None

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from runtime.checkpoint.manifest import MANIFEST
 
-__all__ = ["BREAKING", "CRAFTING", "files_of", "kind_of"]
+__all__ = ["BREAKING", "CRAFTING", "files_of", "kind_of", "places_of", "read_manifest", "sign"]
 
 Damage = Callable[[Path, list[Path], random.Random], str]
 """Of a file, all files of its kind and the folder to which nothing may be done: tells what was done, "" for nothing."""
@@ -119,8 +119,9 @@ BREAKING = (cut, flip, empty, remove, append, replace, become_folder, become_fif
 # --- what somebody writes, with a right checksum
 
 _HOSTILE: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 2**31, 2**63 - 1, -(2**63), 10**18, 1.5, "", "x", "..", "../../x", "/etc/hostname", "a\0b",
-    "../chk-1/../../../x", "\ud800", [], {}, [[]], [None], {"x": None}, "x" * 10_000, [0] * 1000, "E9100", "..=x/../../y",
+    None, True, False, 0, -1, 1, 2**31, 10**10, 10**13, 2**63 - 1, -(2**63), 10**18, 1.5, 1e300,
+    "", "x", "..", "../../x", "/etc/hostname", "a\0b", "../chk-1/../../../x", "\ud800",
+    [], {}, [[]], [None], {"x": None}, "x" * 10_000, [0] * 1000, "E9100", "..=x/../../y",
 )  # fmt: skip
 
 
@@ -128,7 +129,7 @@ def craft_manifest(path: Path, others: list[Path], rng: random.Random) -> None:
     """A member has another value."""
     if path.name != MANIFEST:
         path = rng.choice(list(path.parents[1].rglob(MANIFEST)) or [path])
-    body = _body(path)
+    body = read_manifest(path)
     for _ in range(rng.choice((1, 1, 1, 3))):
         _mutate(body, rng)
     sign(path, body)
@@ -136,7 +137,7 @@ def craft_manifest(path: Path, others: list[Path], rng: random.Random) -> None:
 
 def craft_manifest_text(path: Path, others: list[Path], rng: random.Random) -> None:
     """A text that is hardly JSON."""
-    text = json.dumps(_body(path), separators=(",", ":"))[:-1] if path.name == MANIFEST else "{"
+    text = json.dumps(read_manifest(path), separators=(",", ":"))[:-1] if path.name == MANIFEST else "{"
     way = rng.choice(("deep", "nan", "huge", "twice", "bytes", "list", "version", "long"))
     more = {
         "deep": ',"sources":' + "[" * 100_000 + "]" * 100_000,
@@ -159,7 +160,7 @@ def craft_manifest_text(path: Path, others: list[Path], rng: random.Random) -> N
 def craft_plan(path: Path, others: list[Path], rng: random.Random) -> None:
     """Another plan, of which the manifest knows."""
     manifest = _manifest_of(path, rng)
-    body = _body(manifest)
+    body = read_manifest(manifest)
     number, offset, length, _, _ = body["plan"]
     file = manifest.parent / body["files"][number][0]
     plan = json.loads(file.read_bytes()[offset : offset + length])
@@ -197,7 +198,7 @@ def _craft_segment(
     path: Path, rng: random.Random, craft: Callable[[bytes, random.Random], tuple[bytes, int | None]]
 ) -> None:
     manifest = _manifest_of(path, rng)
-    body = _body(manifest)
+    body = read_manifest(manifest)
     segments = [
         (pair, place)
         for operator in body["operators"]
@@ -251,7 +252,8 @@ def _other_rows(data: bytes, rng: random.Random) -> tuple[bytes, int | None]:
 def _other_value(type_: pa.DataType, rng: random.Random) -> Any:
     if pa.types.is_integer(type_):
         info = np.iinfo(type_.to_pandas_dtype())
-        return rng.choice((None, 0, -1, 1, int(info.min), int(info.max), int(info.max) // 2, 10**9 % int(info.max)))
+        numbers = (0, -1, 1, info.min, info.max, info.max // 2, 10**7, 10**9, 10**11, 10**13)
+        return rng.choice((None, *(int(number) for number in numbers if info.min <= number <= info.max)))
     if pa.types.is_boolean(type_):
         return rng.choice((None, True, False))
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
@@ -265,7 +267,7 @@ def _other_value(type_: pa.DataType, rng: random.Random) -> Any:
 
 def _mutate(value: Any, rng: random.Random) -> None:
     """Somewhere below a value something is another."""
-    places = list(_places(value))
+    places = [(holder, key) for _, holder, key in places_of(value)]
     holder, key = rng.choice(places)
     way = rng.random()
     if way < 0.15:
@@ -281,15 +283,12 @@ def _mutate(value: Any, rng: random.Random) -> None:
         holder[key] = rng.choice(_HOSTILE)
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    waiting = [value]
-    while waiting:
-        here = waiting.pop()
-        keys = here.keys() if isinstance(here, dict) else range(len(here))
-        for key in list(keys):
-            yield here, key
-            if isinstance(here[key], dict | list):
-                waiting.append(here[key])
+def places_of(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any, Any]]:
+    """All places in a value: the way to each, and the list or object that has it, with its index or key."""
+    for key in list(value.keys() if isinstance(value, dict) else range(len(value))):
+        yield (*way, key), value, key
+        if isinstance(value[key], dict | list):
+            yield from places_of(value[key], (*way, key))
 
 
 def _manifest_of(path: Path, rng: random.Random) -> Path:
@@ -298,7 +297,8 @@ def _manifest_of(path: Path, rng: random.Random) -> Path:
     return path.parent / MANIFEST if not found else found[-1]
 
 
-def _body(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The body of a manifest, without its checksum."""
     body: dict[str, Any] = json.loads(path.read_bytes())
     body.pop("checksum")
     return body

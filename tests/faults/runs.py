@@ -25,6 +25,7 @@ from runtime.local.checkpoints import _WRITING, RETAINED, Checkpoints
 from runtime.local.job import Job
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode, SourceExec
+from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment
 from tests.faults.disk import Disk, Killed, fault_from
 from tests.faults.jobs import FaultJob
@@ -126,15 +127,27 @@ class PlannedJob:
         inputs: the folder of its inputs.
         folder: its output and its checkpoints go there.
         rows: about so many rows of each source come in an epoch.
+        cluster: where its tasks run; in this process, embedded, when not given.
     """
 
-    def __init__(self, job: FaultJob, inputs: Path, folder: Path, rows: int, **options: str) -> None:
+    def __init__(
+        self,
+        job: FaultJob,
+        inputs: Path,
+        folder: Path,
+        rows: int,
+        cluster: SimulatedCluster | None = None,
+        **options: str,
+    ) -> None:
         self.job = job
         self.out = folder / "out"
         self.state = folder / "state"
         self._rows = rows
         self._objects = MemoryObjects(partial=False)
         self._environment = TableEnvironment.create({**job.options, **options})
+        if cluster is not None:
+            self._environment.get_config().set("execution.target", "spark")
+            self._environment.session.target.cluster = cluster
         self._environment.execute_script(job.ddl(inputs, self.out))
         self._roots = self._plans()
         self.rejected = RejectedRows()

@@ -23,6 +23,7 @@ import pytest
 from connectors.filesystem import staged_files
 from runtime.checkpoint.manifest import MANIFEST
 from runtime.local.job import Job
+from runtime.spark.simulated import SimulatedCluster
 from tests.faults.conftest import DAMAGES, FIRST_SEED
 from tests.faults.damage import BREAKING, CRAFTING, files_of, kind_of
 from tests.faults.disk import Killed
@@ -49,14 +50,23 @@ class Specimen:
     Args:
         folder: with a folder `canary` in it, which must stay as it is.
         key_file: authenticates the checkpoints; none when empty.
+        cluster: where its tasks run; None for the embedded runtime.
     """
 
-    def __init__(self, job: FaultJob, inputs: Path, folder: Path, key_file: str, rng: random.Random) -> None:
+    def __init__(
+        self,
+        job: FaultJob,
+        inputs: Path,
+        folder: Path,
+        key_file: str,
+        rng: random.Random,
+        cluster: SimulatedCluster | None = None,
+    ) -> None:
         folder.mkdir(parents=True)
         options = {"execution.checkpointing.key-file": key_file} if key_file else {}
         self.keyed = bool(key_file)
         self.folder = folder
-        self.planned = PlannedJob(job, inputs, folder, rows=6, **options)
+        self.planned = PlannedJob(job, inputs, folder, 6, cluster, **options)
         self.savepoint = folder / "savepoint"
         kill_at = rng.randrange(3, max(4, self.planned.epochs))
         published_before = rng.randrange(2, 6)
@@ -101,6 +111,11 @@ class Specimen:
     @property
     def checkpoints(self) -> int:
         return len(list(self.planned.state.glob(f"job/chk-*/{MANIFEST}")))
+
+    @property
+    def newest(self) -> Path:
+        """The manifest of the newest checkpoint."""
+        return max(self.planned.state.glob(f"job/chk-*/{MANIFEST}"), key=lambda path: int(path.parent.name[4:]))
 
     def outside(self) -> dict[str, Any]:
         """All that is not the job's."""
