@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.filesystem.files import visible_files
+from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.saved_names import check_path
 from connectors.filesystem.sink import FileSink, FileWriter
 from connectors.filesystem.staged_files import remove_file
@@ -82,13 +83,21 @@ class OverwritingFileWriter(FileWriter):
         elif self._replaced_partition is not None:
             folders.add(self._replaced_partition)
         root = self._sink.path
-        old = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+        for folder in folders:
+            refuse_links(root, folder)
+        seen = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+        # An earlier run may have shown some of these, when the job has gone back to an older checkpoint.
+        ours = {final for _, final in files}
+        old = [path for path in seen if path not in ours]
         return {"files": files, "replaced": old, "commit": sorted(folders - {""})} if files or old else None
 
     def publish(self, committable: Any) -> None:
-        """Raises ConnectorError E3112 when files cannot change places now, E3113 when a new one is gone."""
+        """Raises ConnectorError E3112 when files cannot change places now, E3113 when a new one is gone, FencedError E3413
+        when another run has taken over."""
         if committable.get("held"):
             return
+        # Before anything is hidden: the files that are there may be those of the other run.
+        self._files.check_owner()
         hidden: list[tuple[str, str]] = []
         try:
             for path in committable["replaced"]:

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
-from connectors.filesystem.partition_names import partition_values
+from connectors.filesystem.partition_names import partition_values, refuse_links
 from connectors.filesystem.saved_names import folders_of, waiting_partitions
 from connectors.filesystem.staged_files import sync_folder
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
@@ -35,6 +35,8 @@ from runtime.expr.zones import local_to_instant
 __all__ = ["PartitionCommit", "PartitionTime", "WaitingPartitions"]
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""What is no file, and a link to one elsewhere, is not written to, and not waited for."""
 _DEFAULT_TIME = re.compile(
     r"(\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII
 )
@@ -152,14 +154,18 @@ class WaitingPartitions:
         for folder in folders_of(folders, self._root):
             at = os.path.join(self._root, folder)
             if os.path.isdir(at):
+                refuse_links(self._root, folder)
                 self._mark(at)
             self._due.pop(folder, None)
 
     def _mark(self, at: str) -> None:
         path = os.path.join(at, self._policy.success_file)
         try:
-            with open(path, "ab") as file:
-                os.fsync(file.fileno())
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _SAFE, 0o666)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             sync_folder(at)
         except OSError as error:
             raise ConnectorError(f"cannot publish {path}: {error.strerror}", code="E3112") from error

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.filesystem.partition_commit import PartitionCommit, WaitingPartitions
-from connectors.filesystem.partition_names import partition_folder
+from connectors.filesystem.partition_names import partition_folder, refuse_links
 from connectors.filesystem.saved_names import with_content
 from connectors.filesystem.staged_files import RollingPolicy, StagedFiles
 from connectors.formats.row_kinds import written_mode
@@ -204,7 +204,7 @@ class FileTaskWriter:
     stem: str
 
     def write(self, batch: ChangelogBatch) -> list[list[str]]:
-        """Raises ConnectorError E3111 when a file cannot be written."""
+        """Raises ConnectorError E3110 when a folder is a link, E3111 when a file cannot be written."""
         written: list[list[str]] = []
         for folder, rows in self.sink.by_folder(batch):
             encoder = self.sink.encoder()
@@ -212,6 +212,7 @@ class FileTaskWriter:
             name = with_content(f"{self.stem}{uuid.uuid4().hex}", len(data), hashlib.sha256(data).hexdigest())
             staged = os.path.join(folder, name)
             path = os.path.join(self.sink.path, staged)
+            refuse_links(self.sink.path, folder)
             try:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 with open(path, "wb") as file:

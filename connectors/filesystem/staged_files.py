@@ -26,6 +26,7 @@ from io import BufferedWriter
 from typing import Any
 
 from connectors.filesystem.line_owner import LineOwner
+from connectors.filesystem.partition_names import refuse_links
 from connectors.filesystem.saved_names import check_content, staged_files, with_content, written_so_far
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FencedError
@@ -131,6 +132,11 @@ class StagedFiles:
         owner.claim(history, take_over)
         self._owner = owner
 
+    def check_owner(self) -> None:
+        """Raises FencedError E3413 when another run has taken over."""
+        if self._owner is not None:
+            self._owner.check()
+
     # --- writing
 
     def write(self, folder: str, batch: ChangelogBatch) -> None:
@@ -160,6 +166,7 @@ class StagedFiles:
     def _begin(self, folder: str) -> _OpenFile:
         at = os.path.join(self._root, folder)
         if folder:
+            refuse_links(self._root, folder)
             self._make_folder(at)
         staged = os.path.join(folder, f"{self._prefix}{self._run}-{self._count}")
         final = self._next_name(folder)
@@ -272,7 +279,7 @@ class StagedFiles:
         """
         checked = staged_files(files, self._root)
         if self._owner is not None and checked:
-            self._owner.check()
+            self.check_owner()
             self._owner.shown(max(self._shown_of_run, *(self._number_of(final) for _, final in checked)))
         folders: set[str] = set()
         shown_now: list[str] = []
