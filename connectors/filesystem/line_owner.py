@@ -9,20 +9,25 @@ the run were shown, so that a copy of the checkpoints can be told from the check
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from runtime.core.errors import CheckpointError, ConnectorError, FencedError
+from runtime.core.strict_json import read_json
 
 __all__ = ["LineOwner"]
 
 _ROOM = 4096
 """A token is written over in place by one call, so it has room."""
+_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""A link is not followed, and a FIFO that has taken a token's name is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +101,18 @@ class LineOwner:
             )
 
     def shown(self, files: int) -> None:
-        """So many files of the run have been shown, or are about to be."""
-        with suppress(FileNotFoundError):
-            descriptor = os.open(self._path, os.O_WRONLY)
+        """So many files of the run have been shown, or are about to be. Raises ConnectorError E3110 when the token cannot
+        be written."""
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | _SAFE)
             try:
                 os.pwrite(descriptor, self._content(files), 0)
             finally:
                 os.close(descriptor)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConnectorError(f"cannot write {self._path}: {error.strerror}", code="E3110") from error
 
     @property
     def _path(self) -> str:
@@ -145,7 +155,7 @@ class LineOwner:
         return True
 
     def _tokens(self) -> list[tuple[int, str]]:
-        pattern = re.compile(rf"\.owner-{re.escape(self._line)}-(\d+)")
+        pattern = re.compile(rf"\.owner-{re.escape(self._line)}-(\d{{1,18}})")
         with os.scandir(self._root) as entries:
             return sorted((int(m[1]), e.name) for e in entries if (m := pattern.fullmatch(e.name)))
 
@@ -157,20 +167,35 @@ class LineOwner:
     def _newest(self) -> _Token | None:
         try:
             for number, name in reversed(self._tokens()):
-                with suppress(FileNotFoundError), open(os.path.join(self._root, name), "rb") as file:
-                    return _read(number, file.read())
+                with suppress(FileNotFoundError):
+                    return _read(number, _content_of(os.path.join(self._root, name)))
         except OSError as error:
             raise ConnectorError(f"{self._root} cannot be read: {error.strerror}", code="E3110") from error
         return None
 
 
+def _content_of(path: str) -> bytes:
+    """What stands in a token; nothing when it is no file. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _SAFE)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return b""
+        raise
+    try:
+        return os.read(descriptor, _ROOM) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)
+
+
 def _read(number: int, data: bytes) -> _Token:
     """A token that is damaged is nobody's, so that only who takes over goes on."""
-    try:
-        said = json.loads(data)
-        return _Token(number, str(said["run"]), str(said["place"]), int(said["files"]))
-    except (ValueError, TypeError, KeyError):
-        return _Token(number, "", "a place that cannot be read", 0)
+    with suppress(ValueError):
+        said = read_json(data)
+        members = [said.get(name) for name in ("run", "place", "files")] if isinstance(said, dict) else []
+        if [type(member) for member in members] == [str, str, int]:
+            return _Token(number, *members)
+    return _Token(number, "", "a place that cannot be read", 0)
 
 
 def _folder(place: str) -> str:

@@ -180,6 +180,7 @@ JOBS: tuple[FaultJob, ...] = (
         "INSERT INTO other SELECT o.id, amount, price FROM orders AS o JOIN products AS p ON o.product = p.id; END",
     ),
     FaultJob("partitions", _PARTITIONED, "INSERT INTO sink SELECT id, n, page FROM clicks"),
+    FaultJob("overwrite", _PARTITIONED, "INSERT OVERWRITE sink SELECT id, n, page FROM clicks"),
     _changing(
         "ttl", "region STRING, c BIGINT",
         "SELECT /*+ STATE_TTL('o' = '2 h', 'c' = '1 h') */ region, COUNT(*) FROM orders AS o "

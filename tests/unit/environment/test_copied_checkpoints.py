@@ -1,9 +1,10 @@
-"""Of a folder of checkpoints and its copy one goes on: rows never come twice, and none is lost."""
+"""Of a folder of checkpoints and its copy one goes on: rows never come twice, and none is lost. On either runtime."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,27 @@ from test_recovery import INSERT, Stopped, environment, expected, published, sto
 
 from runtime.core.errors import CheckpointError, FencedError
 from runtime.local.job import Job
+from runtime.spark import task
+from runtime.spark.dataflow import SparkDataflow
+from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment
+from sqlengine.targets import JobTarget
 
 __all__ = ["expected"]
 DIR = "execution.checkpointing.dir"
 TAKE_OVER = {"sqlengine.restore.take-over": "true"}
+KEPT = """CREATE TABLE kept (auction BIGINT, price BIGINT)
+WITH ('connector' = 'filesystem', 'path' = '{out}', 'format' = 'csv')"""
+BIDS = "SELECT bid.auction, bid.price FROM nexmark WHERE event_type = {kind}"
+
+
+@pytest.fixture(params=["embedded", "spark"], autouse=True)
+def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the jobs run. On Spark tasks write some rows and the driver others."""
+    if request.param == "spark":
+        made = partial(SparkDataflow, cluster=SimulatedCluster(7))
+        monkeypatch.setattr(JobTarget, "dataflow", lambda *_: made)
+        monkeypatch.setattr(task, "WRITTEN_ROWS", 20)
 
 
 def stopped(folder: Path, epochs: int) -> None:
@@ -151,3 +168,57 @@ def test_two_jobs_of_a_process_cannot_share_a_folder(tmp_path: Path, expected: l
         t_env.execute_sql(INSERT)
     assert found == ["E3405"]
     assert published(tmp_path / "out") == expected
+
+
+# --- INSERT OVERWRITE
+
+
+def overwriting(folder: Path, kind: int, **more: str) -> tuple[TableEnvironment, str]:
+    """A session, and its statement: of events of this kind."""
+    t_env = environment(folder, **more)
+    t_env.execute_sql(KEPT.format(out=folder / "kept"))
+    return t_env, f"INSERT OVERWRITE kept {BIDS.format(kind=kind)}"
+
+
+def overwritten(folder: Path, kind: int = 2, **more: str) -> list[str]:
+    t_env, statement = overwriting(folder, kind, **more)
+    with t_env:
+        t_env.execute_sql(statement)
+    return published(folder / "kept")
+
+
+def test_a_copy_does_not_overwrite_again(tmp_path: Path) -> None:
+    whole = overwritten(tmp_path / "whole")
+    assert len(whole) > 1000
+    t_env, statement = overwriting(tmp_path, 2)
+    stop_after(t_env, 7)
+    with pytest.raises(Stopped):
+        t_env.execute_sql(statement)
+    t_env.close()
+    copy = copied(tmp_path)
+    assert overwritten(tmp_path) == whole
+    with pytest.raises(FencedError, match="take-over"):
+        overwritten(tmp_path, **copy)
+    assert published(tmp_path / "kept") == whole
+    assert overwritten(tmp_path, **copy, **TAKE_OVER) == whole
+
+
+@pytest.mark.parametrize("kind", [2, 99])
+def test_a_run_that_was_overtaken_overwrites_nothing(tmp_path: Path, kind: int) -> None:
+    """With rows of its own, and without: what came meanwhile stays."""
+    found: list[str] = []
+
+    def overtake() -> None:
+        overwritten(tmp_path, kind, **copied(tmp_path))
+        with environment(tmp_path, **{DIR: ""}) as other:
+            other.execute_sql(KEPT.format(out=tmp_path / "kept"))
+            other.execute_sql("INSERT INTO kept VALUES (1, 2)")
+        found.extend(published(tmp_path / "kept"))
+
+    t_env, statement = overwriting(tmp_path, kind)
+    with t_env:
+        at_epoch(t_env, 9, overtake)
+        with pytest.raises(FencedError, match="belongs to another run now"):
+            t_env.execute_sql(statement)
+    assert "1,2" in found and published(tmp_path / "kept") == found
+    assert len(found) > 1000 or kind == 99
