@@ -73,7 +73,7 @@ class TableFunction(ScalarFunction):
 class AggregateFunction:
     """Base of aggregate functions.
 
-    An accumulator is a Python object that pickle can save: of values of the standard library and numpy, of classes of the
+    An accumulator is a Python object that pickle can save: of values of the standard library, arrays of numpy, classes of the
     function's own module, and of those that `state_classes` lists; a method that gives back something other than None puts
     it in the accumulator's place, so that numbers and tuples will do.
     """
