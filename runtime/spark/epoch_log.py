@@ -2,7 +2,11 @@
 
     <folder>/log            the name of the log, made once
     <folder>/forgotten      the last epoch whose reader is done with it
-    <folder>/<epoch>.arrow  the changes of an epoch: `op`, the row kind, before the other columns
+    <folder>/<epoch>-<size>-<SHA-256>.arrow
+                            the changes of an epoch: `op`, the row kind, before the other columns
+
+A name says what is in the file, so that a checkpoint that names it does, and damage is told. (An older version wrote
+`<epoch>.arrow`.)
 
 A job writes an epoch under a hidden name and shows it when its checkpoint is complete, so that an epoch which a reader
 has seen is never computed again. Epochs count from 1. Reading them again gives the same rows, until they are forgotten.
@@ -10,6 +14,8 @@ has seen is never computed again. Epochs count from 1. Reading them again gives 
 
 from __future__ import annotations
 
+import hashlib
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,10 +37,19 @@ __all__ = ["EpochLog", "EpochLogSink", "below"]
 _NAME = "log"
 _FORGOTTEN = "forgotten"
 _SUFFIX = ".arrow"
+_EPOCH = re.compile(r"([0-9]{12,18})(?:-([0-9]{1,18})-([0-9a-f]{64}))?\.arrow")
+_MOST_BYTES = 1 << 31
+"""Of a file whose name does not tell."""
+_NUMBER = re.compile(rb"[0-9]{1,18}")
+_LOG = re.compile(rb"[0-9a-f]{32}")
 
 
-def _file(epoch: int) -> str:
-    return f"{epoch:012d}{_SUFFIX}"
+def _epoch_of(name: str) -> int:
+    """Raises ValueError for what is no file of an epoch."""
+    found = _EPOCH.fullmatch(name)
+    if found is None or int(found[1]) < 1:
+        raise ValueError(f"{name[:80]!r} is no file of an epoch")
+    return int(found[1])
 
 
 def below(folder: str, name: str) -> str:
@@ -58,6 +73,7 @@ class EpochLog:
         above, mark, options = folder.partition("?") if "://" in folder else (folder, "", "")
         above, _, last = above.rstrip("/").rpartition("/")
         place = f"{above or '/'}{mark}{options}"
+        self._names: dict[int, str] = {}
         self._storage = storage_at("s3://" + place[6:] if place.startswith("s3a://") else place, last)
         try:
             if _NAME not in self._storage.files():
@@ -73,7 +89,7 @@ class EpochLog:
     def name(self) -> str:
         """Tells this log from any other, one made anew at the same place included."""
         with _damaged(self.folder, _NAME):
-            return self._storage.read(_NAME, 0, 64).to_pybytes().decode()
+            return _text(self._storage.read(_NAME, 0, 64), _LOG)
 
     def latest(self) -> int:
         """The last epoch that is shown; 0 when there is none yet."""
@@ -90,46 +106,72 @@ class EpochLog:
             ConnectorError: E3113 they are gone.
             CheckpointError: E3402 the file holds something else.
         """
+        if epoch not in self._names:
+            self._names = self._shown()
         try:
-            with _damaged(self.folder, _file(epoch)):
-                (rows,) = read_streams(self._storage.read(_file(epoch)))
-                return rows
-        except FileNotFoundError as error:
+            return self._rows(self._names[epoch])[0]
+        except (FileNotFoundError, KeyError) as error:
             raise ConnectorError(
                 f"the changes of epoch {epoch} are not in {self.folder}",
                 code="E3113",
                 hint="executors must see the folder of the option 'checkpoint' under the same name as the driver",
             ) from error
 
+    def _rows(self, name: str) -> tuple[pa.RecordBatch, pa.Buffer]:
+        """What a file holds, hidden or not, as rows and as bytes.
+
+        Raises:
+            CheckpointError: E3402 that is not what was written.
+            FileNotFoundError: it is not there.
+        """
+        found = _EPOCH.fullmatch(name.removeprefix("."))
+        with _damaged(self.folder, name):
+            assert found is not None
+            # Not more than it can be, whatever has taken its place.
+            data = self._storage.read(name, 0, int(found[2]) + 1 if found[2] else _MOST_BYTES)
+            if found[2] and (data.size != int(found[2]) or hashlib.sha256(data).hexdigest() != found[3]):
+                raise ValueError("its size or SHA-256 differs")
+            (rows,) = read_streams(data)
+            return rows, data
+
     def forget(self, epoch: int) -> None:
         """Nobody will read the epochs up to this one again."""
         if epoch > self.forgotten():
             self._storage.publish(_FORGOTTEN, str(epoch).encode())
-        for old in self.epochs(0, epoch):
-            self._storage.delete(_file(old))
+        for shown, name in self._shown().items():
+            if shown <= epoch:
+                self._storage.delete(name)
 
     def forgotten(self) -> int:
         """The last epoch that was forgotten; 0 when none was."""
         try:
             with _damaged(self.folder, _FORGOTTEN):
-                return int(self._storage.read(_FORGOTTEN, 0, 20).to_pybytes())
+                return int(_text(self._storage.read(_FORGOTTEN, 0, 20), _NUMBER))
         except FileNotFoundError:
             return 0
 
     # --- for the job that writes it
 
-    def stage(self, epoch: int, rows: pa.RecordBatch) -> None:
-        """Write an epoch, hidden."""
+    def stage(self, epoch: int, rows: pa.RecordBatch) -> str:
+        """Write an epoch, hidden. Gives its name for `show`."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_batch(rows)
-        self._storage.publish("." + _file(epoch), sink.getvalue().to_pybytes())
+        data = sink.getvalue().to_pybytes()
+        name = f"{epoch:012d}-{len(data)}-{hashlib.sha256(data).hexdigest()}{_SUFFIX}"
+        self._storage.publish("." + name, data)
+        return name
 
-    def show(self, epoch: int) -> None:
-        """Show an epoch that is staged, unless that is done. Raises ConnectorError E3113 when it is gone."""
+    def show(self, name: str) -> None:
+        """Show an epoch that is staged, unless that is done.
+
+        Raises:
+            ConnectorError: E3113 it is gone.
+            CheckpointError: E3402 it is not what was staged.
+        """
+        epoch = _epoch_of(name)
         try:
-            with _damaged(self.folder, "." + _file(epoch)):
-                staged = self._storage.read("." + _file(epoch))
+            _, staged = self._rows("." + name)
         except FileNotFoundError as error:
             if epoch > self.forgotten() and epoch not in self._shown():
                 raise ConnectorError(
@@ -139,8 +181,8 @@ class EpochLog:
                 ) from error
             return
         # Copied and not renamed: not every store renames at once.
-        self._storage.publish(_file(epoch), staged.to_pybytes())
-        self._storage.delete("." + _file(epoch))
+        self._storage.publish(name, staged.to_pybytes())
+        self._storage.delete("." + name)
 
     def remove_staged(self) -> None:
         """Remove what was staged and never shown."""
@@ -154,9 +196,30 @@ class EpochLog:
             self._storage.delete(name)
         return EpochLog(self.folder)
 
-    def _shown(self) -> list[int]:
-        names = (n.removesuffix(_SUFFIX) for n in self._storage.files() if n.endswith(_SUFFIX) and n[0].isdigit())
-        return [int(name) for name in names]
+    def _shown(self) -> dict[int, str]:
+        """The files of the epochs that are shown. Raises CheckpointError E3402 when there are two of one."""
+        names = [name for name in self._storage.files() if _EPOCH.fullmatch(name)]
+        found = {_epoch_of(name): name for name in names}
+        with _damaged(self.folder, max(names, default="")):
+            if len(found) < len(names):
+                raise ValueError("there are two files of an epoch")
+        return found
+
+
+def _text(data: pa.Buffer, pattern: re.Pattern[bytes]) -> str:
+    """Raises ValueError when it is no such text."""
+    if pattern.fullmatch(data.to_pybytes()) is None:
+        raise ValueError(f"it is {data.to_pybytes()!r}")
+    return data.to_pybytes().decode()
+
+
+def _name_of(prepared: Any) -> str:
+    """Raises ValueError for what is no epoch that was prepared."""
+    if type(prepared) is int:
+        return f"{prepared:012d}{_SUFFIX}"
+    if not isinstance(prepared, str):
+        raise ValueError(f"{str(prepared)[:80]!r} is no epoch")
+    return prepared
 
 
 @contextmanager
@@ -199,13 +262,13 @@ class EpochLogSink:
 
 
 class _LogWriter:
-    """A committable is a list of epochs."""
+    """A committable is a list of names of epochs; in an older version of their numbers."""
 
     def __init__(self, log: EpochLog, names: Sequence[str]) -> None:
         self._log = log
         self._names = ["op", *names]
         self._rows: list[ChangelogBatch] = []
-        self._staged: list[int] = []
+        self._staged: list[str] = []
 
     def write(self, batch: ChangelogBatch) -> None:
         self._rows.append(batch)
@@ -215,23 +278,23 @@ class _LogWriter:
             return
         changes, self._rows = ChangelogBatch.concat(self._rows), []
         op = pa.array(KIND_NAMES).take(pa.array(changes.kinds_or_inserts()))
-        self._log.stage(epoch + 1, pa.RecordBatch.from_arrays([op, *changes.columns], names=self._names))
-        self._staged.append(epoch + 1)
+        rows = pa.RecordBatch.from_arrays([op, *changes.columns], names=self._names)
+        self._staged.append(self._log.stage(epoch + 1, rows))
 
     def prepare(self) -> Any:
         return list(self._staged) or None
 
     def publish(self, committable: Any) -> None:
-        for epoch in committable:
-            self._log.show(epoch)
-            if epoch in self._staged:
-                self._staged.remove(epoch)
+        for name in committable:
+            self._log.show(name)
+            if name in self._staged:
+                self._staged.remove(name)
 
     def recover(self, committables: Sequence[Any]) -> None:
-        if any(type(epoch) is not int or epoch < 1 for epochs in committables for epoch in epochs):
-            raise ValueError("what is prepared are no epochs")
-        for committable in committables:
-            self.publish(committable)
+        """Raises ValueError, before anything is done, when these are no epochs."""
+        for name in (names := [_name_of(given) for committable in committables for given in committable]):
+            _epoch_of(name)
+        self.publish(names)
         self._log.remove_staged()
 
     def discard(self, committable: Any) -> None:

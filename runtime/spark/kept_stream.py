@@ -19,6 +19,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.spark.epoch_log import EpochLog, below
 from runtime.spark.session import reached
+from runtime.spi.positions import counts_of
 
 __all__ = ["KeptStream"]
 
@@ -46,6 +47,7 @@ class KeptStream:
         self._closed = False
 
     def seek(self, position: Any) -> None:
+        self._epoch, self._row = counts_of(position, "epoch", "row")
         log = EpochLog(below(self._folder, "rows"))
         if log.name != position["log"]:
             raise ConnectorError(
@@ -53,7 +55,7 @@ class KeptStream:
                 code="E3108",
                 hint="declare it with the folder that it had before, or start anew with --fresh",
             )
-        self._log, self._epoch, self._row = log, int(position["epoch"]), int(position["row"])
+        self._log = log
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         if max_rows <= 0:
@@ -94,8 +96,7 @@ class KeptStream:
         if number + 1 > log.latest():
             rows = frame.toArrow().combine_chunks().to_batches()
             if rows and rows[0].num_rows:
-                log.stage(number + 1, rows[0])
-                log.show(number + 1)
+                log.show(log.stage(number + 1, rows[0]))
 
     def saved(self, position: Any) -> None:
         """A checkpoint holds a position. What lies before the one of the checkpoint before is not needed again."""

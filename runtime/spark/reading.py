@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import SqlEngineError
@@ -143,7 +144,8 @@ def _read(place: str, file: str, part: Part) -> Taken:
         context = _Context(reading.time_zone)
         opened = _Opened(reading.table.open(part.split, context), context)
         if part.position is not None:
-            opened.reader.seek(part.position)
+            with taking(f"the position of {part.split.id}"):
+                opened.reader.seek(part.position)
     reader = opened.reader
     batches: list[ChangelogBatch] = []
     room, over = part.rows, False

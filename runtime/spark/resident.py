@@ -83,6 +83,13 @@ def _address(partition: int) -> str:
     return os.path.join(folder, f"{code}-{number}")
 
 
+def _require_own(address: str) -> None:
+    """Raises PermissionError when a socket is another user's, made while the folder was open to all: what comes from it
+    is unpickled."""
+    if os.lstat(address).st_uid != os.getuid():
+        raise PermissionError(f"{address} belongs to somebody else")
+
+
 def _connected(address: str) -> Connection | None:
     """A connection to the resident, started if need be; None when that does not work."""
     known = _connections.get(address)
@@ -92,6 +99,7 @@ def _connected(address: str) -> Connection | None:
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
         with suppress(OSError):
+            _require_own(address)
             connection = Client(address, "AF_UNIX")
             _connections[address] = connection
             return connection
@@ -99,14 +107,17 @@ def _connected(address: str) -> Connection | None:
             with suppress(OSError):
                 os.unlink(address)
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-            process = subprocess.Popen(
-                [sys.executable, "-m", f"{__package__}.resident", address, str(os.getppid())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", f"{__package__}.resident", address, str(os.getppid())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=environment,
+                    start_new_session=True,
+                )
+            except OSError:
+                return None
         elif process.poll() is not None:
             return None
         time.sleep(0.02)

@@ -153,6 +153,13 @@ def forget(place: str, program: str) -> None:
 
 def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:
     """What a task does. An error of ours is a record, so that nothing is tried again that can only fail again."""
+    try:
+        return _run_stage(order, stage, partition, records)
+    except SqlEngineError as error:
+        return [(partition, Record("error", stage, partition, pickle.dumps(plain(error))))]
+
+
+def _run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:
     program = _cache.program(order)
     into = set(program.layout.edges_into(order.phase, stage))
     passed: list[tuple[int, Record]] = []
@@ -175,11 +182,8 @@ def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[R
         edge: ChangelogBatch.concat([decode(r.payload) for r in sorted(found, key=lambda r: r.partition)])
         for edge, found in arrived.items()
     } | filed
-    try:
-        with np.errstate(all="ignore"):
-            return passed + _run(program, order, stage, partition, given)
-    except SqlEngineError as error:
-        return [*passed, (partition, Record("error", stage, partition, pickle.dumps(plain(error))))]
+    with np.errstate(all="ignore"):
+        return passed + _run(program, order, stage, partition, given)
 
 
 def _run(

@@ -1,6 +1,6 @@
 """Versions of state as tasks write and open them: immutable files, and the list of those that make up a version.
 
-    <folder>/<epoch>-<stage>-<partition>-<attempt>.state.<SHA-256>
+    <folder>/<epoch>-<stage>-<partition>-<attempt>.state.<size>.<SHA-256>
 
 A file holds what one task's operators changed in one epoch, or all that they keep. A task writes it under a name that
 nobody else writes; the driver takes the file of one attempt and forgets the others. So a task that is retried, that runs
@@ -24,6 +24,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
+from runtime.checkpoint.storage import Damage
+from runtime.checkpoint.store import storage_at
 from runtime.core.errors import SparkError
 from runtime.spark.wire import decode_rows, encode_rows
 from runtime.state.snapshot import TaskState, merge_changes, single_batch
@@ -65,56 +67,54 @@ class StateFolder:
 
     def __init__(self, place: str) -> None:
         self.place = place
+        self._storage = storage_at(place, "")
         self._system: fs.FileSystem | None = None
         self._root = place
         if "://" in place:
-            self._system, self._root = fs.FileSystem.from_uri(place)
+            system, self._root = fs.FileSystem.from_uri(place)
+            self._system = None if isinstance(system, fs.LocalFileSystem) else system
 
     def make(self) -> None:
         """Make the folder."""
         if self._system is None:
-            os.makedirs(self._root, exist_ok=True)
+            os.makedirs(self._root, 0o700, exist_ok=True)
             os.chmod(self._root, 0o700)
         else:
             self._system.create_dir(self._root, recursive=True)
 
     def write(self, name: str, data: bytes) -> str:
         """A whole file, which appears at once and nobody else can read; `name` is new. Gives the name for `read`."""
-        name = f"{name}.{hashlib.sha256(data).hexdigest()}"
+        name = f"{name}.{len(data)}.{hashlib.sha256(data).hexdigest()}"
         if self._system is not None:
             with self._system.open_output_stream(f"{self._root}/{name}", compression=None) as stream:
                 stream.write(data)
             return name
         path = os.path.join(self._root, name)
-        with open(os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with open(os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)
         os.rename(path + ".part", path)
         return name
 
     def read(self, name: str) -> bytes:
         """What `write` has written. Raises SparkError E3607 when it is not there, or is something else."""
-        data = self._read(name)
-        if hashlib.sha256(data).hexdigest() != name.rpartition(".")[2]:
-            raise SparkError(
-                f"{name} in {self.place} holds other bytes than were written",
-                code="E3607",
-                hint="the folder of 'sqlengine.spark.state-dir' is for the job alone; run the job again",
-            )
-        return data
-
-    def _read(self, name: str) -> bytes:
+        _, size, digest = name.rsplit(".", 2)
         try:
-            if self._system is not None:
-                with self._system.open_input_file(f"{self._root}/{name}") as file:
-                    return file.readall()
-            with open(os.path.join(self._root, name), "rb") as file:
-                return file.read()
+            # Not more than it can be, whatever has taken its place.
+            data = self._storage.read(name, 0, int(size) + 1).to_pybytes()
         except FileNotFoundError as error:
             raise SparkError(
                 f"{name} is not in {self.place}",
                 code="E3607",
-                hint="all machines of the cluster must see that folder: set 'sqlengine.spark.state-dir' to one they share",
+                hint="all machines of the cluster must see that folder: set 'sqlengine.spark.state-dir' to one they share;"
+                " where they do, run the job again: it goes on from its checkpoint",
             ) from error
+        except Damage as damage:
+            raise _damaged(str(damage), self.place) from damage
+        except OSError as error:
+            raise SparkError(f"{name} in {self.place} cannot be read: {error}", code="E3607") from error
+        if len(data) != int(size) or hashlib.sha256(data).hexdigest() != digest:
+            raise _damaged(f"{name} holds other bytes than were written", self.place)
+        return data
 
     def exists(self, name: str) -> bool:
         if self._system is not None:
@@ -140,6 +140,14 @@ class StateFolder:
                 shutil.rmtree(self._root, ignore_errors=True)
         except OSError:
             pass
+
+
+def _damaged(what: str, place: str) -> SparkError:
+    return SparkError(
+        f"in {place} a file of the job's state is not what was written: {what}",
+        code="E3607",
+        hint="the folder of 'sqlengine.spark.state-dir' is for jobs alone; run the job again: it goes on from its checkpoint",
+    )
 
 
 def encode_changes(changes: TaskChanges) -> bytes:
