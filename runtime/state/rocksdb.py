@@ -12,6 +12,8 @@ import itertools
 import os
 import re
 import shutil
+import struct
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator
@@ -32,6 +34,12 @@ _SCANNED = 65_536
 _BITS_OF_FILTER = 10
 _DELETES_OF = 65_536
 """Of so many entries in order half must be deletes for a file to be compacted for their sake."""
+
+
+_OWNER_ALONE = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, rights, 0xFFFFFFFF) for tag, rights in ((0x01, 7), (0x04, 0), (0x20, 0))
+)
+"""An access list as Linux keeps it (posix_acl_xattr.h, version 2): all for the owner, nothing for group and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,7 @@ class RocksStore:
         parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(parent)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
+        _make_private(self._folder)
         self._database = self._library.Rdict(str(self._folder), self._options())
         writing = self._library.WriteOptions()
         writing.disable_wal = True
@@ -205,6 +214,14 @@ class RocksStore:
             f"state cannot be {done} in {where}: {error}",
             hint="see that the disk has room, or name another folder with 'state.backend.rocksdb.localdir'",
         )
+
+
+def _make_private(folder: Path) -> None:
+    """Has all files that are made in a folder be this user's alone, whatever the umask. The library makes them, so it is
+    said by the folder's default access list; where a file system has none, it is the folder that nobody else can enter."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setxattr(folder, "system.posix_acl_default", _OWNER_ALONE)
 
 
 def _as_bytes(strings: pa.Array) -> list[bytes]:
