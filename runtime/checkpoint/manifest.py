@@ -53,6 +53,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEAD = ("format", "version", "kind", "id", "job", "epoch", "processing_time", "finished", "created", "duration")
 _MEMBERS = (*_HEAD, "written", "sources", "sinks", "counts", "files", "plan", "operators", "digests", "mac", "checksum")
 _MOST_TASKS = 1 << 15
+_MOST = 1 << 50
+"""Of epochs, milliseconds and bytes: what a job adds to them, and their sums, are 64-bit numbers."""
+_TIMES = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999, in milliseconds."""
 _RATIO = 256
 """So many times as large as its compressed bytes may be what lz4 makes of them."""
 
@@ -217,12 +221,12 @@ def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
         body.integer("id", least=0),
         folder,
         body.text("job"),
-        body.integer("epoch", least=0),
-        body.integer("processing_time"),
+        body.integer("epoch", 0, _MOST),
+        body.integer("processing_time", *_TIMES),
         body.flag("finished"),
-        body.integer("created", least=0),
-        body.integer("duration", least=0),
-        body.integer("written", least=0),
+        body.integer("created", 0, _TIMES[1]),
+        body.integer("duration", 0, _MOST),
+        body.integer("written", 0, _MOST),
         plan,
         operators,
         {name: as_mapping(given, f"sources.{name}", where) for name, given in body.mapping("sources").items()},
@@ -284,7 +288,7 @@ class _Segments:
             path = posixpath.normpath(posixpath.join(folder, name))
             if path in self.files:
                 raise Damage(f"{where} names {path} twice")
-            self.files[path] = as_integer(entry[1], f"the size of {path}", where, 0)
+            self.files[path] = as_integer(entry[1], f"the size of {path}", where, 0, _MOST)
         self._paths = list(self.files)
 
     def piece(self, given: Any) -> Piece:

@@ -57,8 +57,8 @@ class Members:
             raise Damage(f"{self._where}: {name} is {found[:_SHOWN]!r}")
         return found
 
-    def integer(self, name: str, least: int = -_GREATEST - 1) -> int:
-        return as_integer(self.value(name), name, self._where, least)
+    def integer(self, name: str, least: int = -_GREATEST - 1, most: int = _GREATEST) -> int:
+        return as_integer(self.value(name), name, self._where, least, most)
 
     def flag(self, name: str) -> bool:
         found = self.value(name)
@@ -80,11 +80,11 @@ class Members:
         return as_mapping(self.value(name), name, self._where)
 
 
-def as_integer(value: Any, name: str, where: str, least: int = -_GREATEST - 1) -> int:
-    """A value that must be a 64-bit integer from `least` on. Raises Damage."""
+def as_integer(value: Any, name: str, where: str, least: int = -_GREATEST - 1, most: int = _GREATEST) -> int:
+    """A value that must be a 64-bit integer from `least` to `most`. Raises Damage."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Damage(f"{where}: {name} is no integer but {_shown(value)}")
-    if not least <= value <= _GREATEST:
+    if not least <= value <= most:
         raise Damage(f"{where}: {name} is {value}, which cannot be")
     return value
 

@@ -23,11 +23,13 @@ Damage = Callable[[Path, list[Path], random.Random], str]
 
 
 def kind_of(path: Path) -> str:
-    """What a file is: `manifest`, `plan`, `state`, `copy` or `staged`."""
+    """What a file is: `manifest`, `plan`, `state`, `copy`, `staged`, or `owner` (the token of a sink)."""
     if path.name == MANIFEST:
         return "manifest"
     if path.name.startswith(".staged-"):
         return "staged"
+    if path.name.startswith(".owner-"):
+        return "owner"
     if path.name.endswith(".plan.json"):
         return "plan"
     return "copy" if path.parent.name.startswith("copy-") else "state"
@@ -36,7 +38,7 @@ def kind_of(path: Path) -> str:
 def files_of(*folders: Path) -> list[Path]:
     """The files of checkpoints and hidden output below folders, in order."""
     found = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
-    return [p for p in found if p.name.startswith(("state-", ".staged-")) or p.name == MANIFEST]
+    return [p for p in found if p.name.startswith(("state-", ".staged-", ".owner-")) or p.name == MANIFEST]
 
 
 # --- files that break
@@ -236,7 +238,11 @@ def _other_rows(data: bytes, rng: random.Random) -> tuple[bytes, int | None]:
     elif way == "value":
         values = columns[name].to_pylist()
         if values:
-            values[rng.randrange(len(values))] = _other_value(columns[name].type, rng)
+            # How often a row is there is nothing that bytes could back: a job would write it so often.
+            often = name == "$count"
+            values[rng.randrange(len(values))] = (
+                rng.choice((None, -1, 0, 7)) if often else _other_value(columns[name].type, rng)
+            )
         columns[name] = pa.chunked_array([pa.array(values, columns[name].type)])
     made = pa.table(columns)
     if way == "twice":

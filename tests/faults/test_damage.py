@@ -145,7 +145,7 @@ def damaged_run(specimen: Specimen, seed: int) -> str:
     chosen = rng.choice(kinds)
     same = [path for path in files if kind_of(path) == chosen]
     path = rng.choice(same)
-    crafts = rng.random() < 0.5 and chosen != "staged"
+    crafts = rng.random() < 0.5 and chosen not in ("staged", "owner")
     damage = rng.choice(CRAFTING if crafts else BREAKING)
     story = f"{planned.job.name}, seed {seed}: {damage.__name__} of {path.relative_to(specimen.folder)}"
     before_count = specimen.checkpoints
