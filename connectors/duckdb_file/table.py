@@ -19,7 +19,7 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
-from runtime.spi.positions import counts_of
+from runtime.core.strict_json import counts_of
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 

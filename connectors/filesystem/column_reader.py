@@ -19,7 +19,7 @@ from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError, SqlEngineError
 from runtime.core.schema import Schema
-from runtime.spi.positions import counts_of
+from runtime.core.strict_json import counts_of
 
 __all__ = ["BATCH_ROWS", "ColumnFileReader", "damaged", "refusing_damage"]
 

@@ -28,10 +28,10 @@ from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, SqlEngineError
 from runtime.core.options import duration_option, int_option, text_option
 from runtime.core.schema import Schema
+from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
-from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
 

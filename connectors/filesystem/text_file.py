@@ -11,7 +11,7 @@ from connectors.filesystem.limits import ReadLimits
 from connectors.filesystem.opening import open_plain, open_status, shown_path
 from connectors.filesystem.unpacking import UNPACKING_FAILURES, Unpacking, is_packed
 from runtime.core.errors import ConnectorError, FormatError
-from runtime.spi.positions import counts_of
+from runtime.core.strict_json import counts_of
 
 __all__ = ["FileStamp", "TextFile"]
 

@@ -14,8 +14,8 @@ from connectors.formats.records import MalformedRecord, malformed_error, shown_b
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
+from runtime.core.strict_json import counts_of
 from runtime.spi.format import Decoder
-from runtime.spi.positions import counts_of
 from runtime.spi.table import RejectedRow
 
 __all__ = ["TextFileReader"]

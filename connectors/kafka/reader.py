@@ -12,7 +12,7 @@ from connectors.kafka.options import Place
 from connectors.pending_rows import PendingRows
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
-from runtime.spi.positions import as_count, counts_of
+from runtime.core.strict_json import as_count, counts_of
 
 __all__ = ["KafkaReader"]
 

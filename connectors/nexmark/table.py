@@ -19,8 +19,8 @@ from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import OptionError, did_you_mean
 from runtime.core.options import bool_option, duration_option, int_option, parse_memory, text_option
 from runtime.core.schema import Field, Schema
+from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
-from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 

@@ -24,7 +24,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
-from runtime.spi.positions import as_count
+from runtime.core.strict_json import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["PushReader", "PushedSource", "PushedTable", "TimedPushReader"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
-from runtime.spi.positions import as_count
+from runtime.core.strict_json import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["ConstantReader", "ConstantTable"]

@@ -20,8 +20,8 @@ from runtime.core.changelog import APPEND, KIND_NAMES, RETRACT, UPSERT, Changelo
 from runtime.core.errors import FormatError, OptionError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
+from runtime.core.strict_json import as_count
 from runtime.core.types import STRING
-from runtime.spi.positions import as_count
 from runtime.spi.registry import ConnectorFactory, TableRequest
 from runtime.spi.table import ReadContext, Split, TableStatistics
 

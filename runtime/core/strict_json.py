@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["read_json"]
+__all__ = ["as_count", "counts_of", "read_json"]
 
+_GREATEST = 2**63 - 1
 _DIGITS = 20
 """What a 64-bit number has at most, its sign included."""
 
@@ -34,6 +35,20 @@ def read_json(data: bytes | str, *, depth: int = 64) -> Any:
         raise ValueError(f"no JSON: {error.msg} at character {error.pos}") from error
     _check_depth(value, depth)
     return value
+
+
+def as_count(value: Any) -> int:
+    """A value, such as the position of a reader, that counts something: 64 bits, not below zero. Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= _GREATEST:
+        raise ValueError(f"{str(value)[:40]!r} is no position")
+    return value
+
+
+def counts_of(value: Any, *names: str) -> tuple[int, ...]:
+    """Members of an object that count something, by name. Raises ValueError when one is missing or no count."""
+    if not isinstance(value, dict) or not all(name in value for name in names):
+        raise ValueError(f"{str(value)[:40]!r} is no position: it has {' and '.join(names)}")
+    return tuple(as_count(value[name]) for name in names)
 
 
 def _refuse_constant(name: str) -> Any:

@@ -14,11 +14,11 @@ import pyarrow as pa
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError, SqlEngineError
 from runtime.core.schema import Schema
+from runtime.core.strict_json import as_count
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
 from runtime.spark.kept_stream import KeptStream
 from runtime.spark.session import reached, spark_session
-from runtime.spi.positions import as_count
 from runtime.spi.table import ReadContext, Split, TableStatistics
 
 __all__ = ["FrameSource", "frame_of", "is_frame", "sample_of"]

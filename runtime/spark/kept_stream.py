@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
+from runtime.core.strict_json import counts_of
 from runtime.spark.epoch_log import EpochLog, below
 from runtime.spark.session import reached
-from runtime.spi.positions import counts_of
 
 __all__ = ["KeptStream"]
 
