@@ -239,15 +239,14 @@ class Job:
         given: dict[SourceExec, SourceInput] = {}
         limits = self._alignments.limits()
         moved = not self._sources and self.dataflow.epoch == 0
-        for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
-            with self._going_on.computing():
-                polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
-            given[source.node] = polled
-            moved |= self._movement.by(index, polled)
-        if self._settings.cut is None and not waiting_only:
-            self._read_ahead(allowed)
-        now = self._settings.clock.now()
         with self._going_on.computing():
+            for index, (source, rows) in enumerate(zip(self._sources, allowed, strict=True)):
+                polled = source.poll(rows, limits.get(id(source), MAX_WATERMARK))
+                given[source.node] = polled
+                moved |= self._movement.by(index, polled)
+            if self._settings.cut is None and not waiting_only:
+                self._read_ahead(allowed)
+            now = self._settings.clock.now()
             outputs = self.dataflow.step(given, now)
         if self.watch is not None:
             self.watch({node: replace(g, batch=g.batch and g.batch.decoded()) for node, g in given.items()}, now, self)
