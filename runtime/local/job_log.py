@@ -38,9 +38,11 @@ class JobLog:
     def failed(self, error: BaseException, epoch: int | None = None) -> None:
         """The job has ended because of an error, or cannot begin (`epoch` is None); it was interrupted by what is no
         Exception."""
+        if not isinstance(error, Exception):
+            _jobs.info("%s was interrupted", self._job, job=self._job, status="FAILED", epoch=epoch)
+            return
         what = f"{self._job} cannot begin" if epoch is None else f"{self._job} has failed"
-        level = self._failures if isinstance(error, Exception) else logging.INFO
-        _jobs.failure(what, error, level, job=self._job, status="FAILED", epoch=epoch)
+        _jobs.failure(what, error, self._failures, job=self._job, status="FAILED", epoch=epoch)
 
     def starts_again(self, error: Exception, note: str, epoch: int) -> None:
         """The job has failed, and starts again."""

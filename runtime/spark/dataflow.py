@@ -7,6 +7,7 @@ takes, for each task, the file of state of the attempt whose changes it got: tha
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class SparkDataflow(Dataflow):
         self._parts: dict[tuple[int, int, int], _Part] = {}
         self._base: Mapping[str, SavedState] = {}
         self._ran: set[int] = set()
+        self._seen: set[tuple[int, int, int]] = set()
+        """Tasks that have run: phase, stage, partition."""
         self._held: dict[int, list[ChangelogBatch]] = {}
         self._clock_at: dict[int, int] = {}
         self.partitions = cluster.partitions(options)
@@ -301,10 +304,15 @@ class SparkDataflow(Dataflow):
             vertex.operator.reported(report.partition, size, figures.complete)
         for rejected in report.rejected:
             self._rejections.reject(*rejected)
+        task = phase, report.stage, report.partition
         if not report.warm:
             self.cold_starts += 1
-            facts = {"epoch": self._epoch, "operator": f"stage {report.stage}"}
-            _log.debug("partition %d opens its state from files", report.partition, job=self._job, **facts)
+            # One that has run before has gone with its process; without residents Spark takes any worker.
+            lost = " was lost and" if task in self._seen else ""
+            level = logging.WARNING if lost and self._cluster.resident(self._options) else logging.DEBUG
+            facts = {"job": self._job, "epoch": self._epoch}
+            _log.write(level, f"partition %d of stage %d{lost} opens its state from files", task[2], task[1], **facts)
+        self._seen.add(task)
         if not report.file:
             return
         part = self._part(phase, report.stage, report.partition)

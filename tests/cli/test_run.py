@@ -271,3 +271,8 @@ def test_a_log_on_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 
 def test_a_log_that_cannot_be_written_is_wrong_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "cannot be written" in usage_error(capsys, "run", "--log-file", str(tmp_path), "-e", "SELECT 1")
+
+
+def test_a_log_at_a_prompt_needs_a_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert "give --log-file" in usage_error(capsys, "shell", "--log-level", "info")

@@ -11,6 +11,8 @@ import pytest
 from runtime.core.clock import VirtualClock
 from runtime.local.dataflow import Vertex
 from runtime.local.job import Job
+from runtime.local.job_metrics import job_samples
+from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SinkExec, SourceExec
 from runtime.spark import dataflow, task, task_inputs
 from runtime.spark.dataflow import SparkDataflow
@@ -115,13 +117,21 @@ def test_either_runtime_goes_on_where_the_other_stopped(
     assert {table: published(tmp_path, table) for table in expected} == expected
 
 
-def test_a_task_that_runs_again_does_not_change_state(tmp_path: Path, expected: dict[str, list[str]]) -> None:
+def test_a_task_that_runs_again_does_not_change_state(
+    tmp_path: Path, expected: dict[str, list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "sqlengine.spark")
     cluster = SimulatedCluster(7)
     job = run(tmp_path, cluster, **{"parallelism.default": 4})
     assert job is not None
     assert isinstance(job.dataflow, SparkDataflow)
     assert cluster.repeated > 20
     assert job.dataflow.cold_starts > 20
+    opened = [r.getMessage() for r in caplog.records if r.name == "sqlengine.spark"]
+    assert len(opened) == job.dataflow.cold_starts > sum(" was lost and " in text for text in opened) > 0
+    figures = {s.metric.name: s.value for s in job_samples(job, RejectedRows(), 0)}
+    assert figures["sqlengine_spark_cold_starts_total"] == job.dataflow.cold_starts
+    assert figures["sqlengine_spark_partitions"] == 4
     assert {table: published(tmp_path, table) for table in expected} == expected
 
 
