@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.oracle.differences import order_item
+from tests.oracle.differences import group_of_all, order_item
 from tests.oracle.generate_aggregates import Aggregates
 from tests.oracle.generate_choices import Choices
 from tests.oracle.generate_expressions import Expressions
@@ -103,7 +104,10 @@ class Relations(ABC):
             calls = Aggregates(choose, Expressions(choose, inner.columns)).of_all()
             items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(calls)])
             given = tuple(Expr(same(f"{alias}.l{i}"), c.kind) for i, c in enumerate(calls))
-            query = text("SELECT {} FROM {}{}", items, inner.sql, where)
+            # About no row of the left side it is a query of its own, whose group of all rows has at least one.
+            about = any(re.search(rf"\b{re.escape(c.sql.ours)}\b", where.ours) for c in left.columns)
+            having = same("") if about else group_of_all(None)
+            query = text("SELECT {} FROM {}{}{}", items, inner.sql, where, having)
             return From(text("{} " + choose.pick(_LATERAL), left.sql, query, alias), left.columns + given)
         items = joined(", ", [text("{} AS {}", c.sql, f"l{i}") for i, c in enumerate(columns)])
         order = joined(", ", [order_item(c.sql, choose.chance(30), None) for c in columns])
