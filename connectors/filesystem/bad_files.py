@@ -9,12 +9,12 @@ from connectors.filesystem.files import FileEntry
 from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError
-from runtime.core.logs import Log
+from runtime.core.logs import connector_log
 from runtime.spi.table import GivesCodes, ReadContext, RejectedRow, SourceReader
 
 __all__ = ["lenient_reader"]
 
-_log = Log("connectors.filesystem")
+_log = connector_log(__name__)
 
 _REASON = "a file that cannot be read, or not from there on"
 

@@ -96,9 +96,10 @@ class Log:
             self.write(logging.DEBUG, "%s", "".join(traceback.format_exception(error)), code=code, **facts)
 
 
-def connector_log(table: object) -> Log:
-    """The logger of a table's connector: `sqlengine.connectors.<its folder>`, of others the package that it is from."""
-    parts = type(table).__module__.split(".")
+def connector_log(module: str) -> Log:
+    """The logger of a connector, by the module of its table: `sqlengine.connectors.<its folder>`, of others the package
+    that it is from."""
+    parts = module.split(".")
     return Log(f"connectors.{parts[parts.index('connectors') + 1] if 'connectors' in parts[:-1] else parts[0]}")
 
 

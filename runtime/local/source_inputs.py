@@ -103,7 +103,7 @@ class SourceInputs:
         coded: bool = False,
     ) -> None:
         self.node = node
-        self._log = connector_log(node.table)
+        self._log = connector_log(type(node.table).__module__)
         self._context = context
         self._clock = clock
         self._coded = coded

@@ -34,7 +34,7 @@ class SinkOperator(Operator):
         self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
         self._complete = False
         self._takes_codes = isinstance(self._writer, TakesCodes)
-        self._log = connector_log(node.table)
+        self._log = connector_log(type(node.table).__module__)
         self.rows_written = 0
         self.commits = 0
         """How often it has made visible what it had prepared."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.core.errors import ConnectorError
-from runtime.core.logs import FACTS, LOGGERS, Log
+from runtime.core.logs import FACTS, LOGGERS, Log, connector_log
 from runtime.local.job import Job
 from sqlengine import SqlEngineError, TableEnvironment
 
@@ -201,7 +201,7 @@ def test_loggers_and_facts_are_those_that_are_described() -> None:
     """`Log("x")` of the sources is in `LOGGERS`, names of facts in `FACTS`."""
     sources = [p.read_text() for name in ("sqlengine", "runtime", "connectors") for p in (ROOT / name).rglob("*.py")]
     used = {found for text in sources for found in re.findall(r'^_\w+ = Log\("(\w+)', text, re.MULTILINE)}
-    assert used == set(LOGGERS)
+    assert used | {"connectors"} == set(LOGGERS)
     calls = re.findall(r"_?log\.(?:debug|info|warning|error)\(([^\n]*)\)$", "\n".join(sources), re.MULTILINE)
     facts = {fact for call in calls for fact in re.findall(r"(?<![\w%])(\w+)=", call)}
     assert len(facts) > 5 and facts <= set(FACTS)
@@ -213,3 +213,33 @@ def test_the_page_names_all_loggers_and_facts() -> None:
     assert sorted(named) == sorted(LOGGERS)
     (facts,) = re.findall(r"\(`extra`\), for formatters that write JSON: (.*)\.$", page, re.MULTILINE)
     assert re.findall(r"`(\w+)`", facts) and set(re.findall(r"`(\w+)`", facts)) == set(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("module", "logger"),
+    [
+        ("connectors.filesystem.table", "connectors.filesystem"),
+        ("sqlengine.connectors.kafka.reader", "connectors.kafka"),
+        ("redis_for_sql.tables", "connectors.redis_for_sql"),
+        ("connectors", "connectors.connectors"),
+    ],
+)
+def test_the_logger_of_a_connector_is_its_folder_whatever_the_package(
+    module: str, logger: str, log: pytest.LogCaptureFixture
+) -> None:
+    connector_log(module).info("here")
+    assert told(log, logger) == [("INFO", "here")]
+
+
+def test_a_file_that_cannot_be_read_is_a_warning(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.parquet").write_bytes(b"PAR1 no")
+    with TableEnvironment.create() as env:
+        env.execute_script(
+            f"""CREATE TABLE source (n INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/in',
+                  'format' = 'parquet', 'source.bad-files' = 'skip');
+                CREATE TABLE b (n INT) WITH ('connector' = 'blackhole')"""
+        )
+        env.execute_sql("INSERT INTO b SELECT * FROM source").wait()
+    (record,) = [r for r in log.records if r.name == "sqlengine.connectors.filesystem" and r.levelname == "WARNING"]
+    assert "a.parquet" in record.path and record.code.startswith("E3")  # type: ignore[attr-defined]
