@@ -41,7 +41,7 @@ def ranked_rows(
         found = rank_entries(rows, index, slots, function)
     elif function is RankFunction.ROW_NUMBER:
         index, slots = rows.first(partitions, end)
-        found = rank_entries(rows, index, slots, function)
+        found = rank_entries(rows, index, slots, function, end)
     else:
         found = _with_ties(rows, partitions, function, end)
     keep = found.rank >= start
@@ -65,9 +65,14 @@ def _with_ties(rows: OrderedRows, partitions: np.ndarray, function: RankFunction
         limits = np.where(unfinished, limits * 2, limits)
 
 
-def rank_entries(rows: OrderedRows, index: np.ndarray, slots: np.ndarray, function: RankFunction) -> Ranked:
-    """Ranks of entries that stand in order within each request, beginning with the first of the partition."""
+def rank_entries(
+    rows: OrderedRows, index: np.ndarray, slots: np.ndarray, function: RankFunction, most: int | None = None
+) -> Ranked:
+    """Ranks of entries that stand in order within each request, beginning with the first of the partition. `most`: of a
+    row that is there more often, so many copies are enough."""
     counts = rows.count[slots]
+    if most is not None:
+        counts = np.minimum(counts, most)
     if len(counts) and (counts != 1).any():
         index, slots = np.repeat(index, counts), np.repeat(slots, counts)
     positions = np.arange(len(slots))

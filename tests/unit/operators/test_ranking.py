@@ -6,6 +6,7 @@ import datetime as dt
 import random
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from runtime.expr.library import builtin_functions
 from runtime.local.rejected import RejectedRows
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, OperatorContext
+from runtime.operators.ranking import rank_entries
 from runtime.plan import nodes as plan
 from runtime.plan.nodes import RankFunction, SortSpec
 
@@ -277,3 +279,12 @@ def test_keep_first_by_time_waits_for_the_watermark_and_rejects_late_rows() -> N
     assert changes_of(out) == [("+I", ("a", 2, seconds(4)))]
     assert kept.total == 1
     assert operator.step([batch_of([("+I", ("a", 4, seconds(9)))], TIMED)], at(2, mark(20), mark(4))) is None
+
+
+def test_copies_beyond_the_last_rank_are_not_made() -> None:
+    """A row that is there very often takes as much room as ranks are asked for."""
+    rows: Any = SimpleNamespace(count=np.array([1, 10**12, 1]))
+    found = rank_entries(rows, np.zeros(3, np.int64), np.arange(3), RankFunction.ROW_NUMBER, 3)
+    kept = found.filter(found.rank <= 3)
+    assert kept.slot.tolist() == [0, 1, 1] and kept.rank.tolist() == [1, 2, 3]
+    assert len(found.slot) < 10
