@@ -116,9 +116,11 @@ class TableEnvironment(TableFactory):
         """
         self._check_open()
         try:
-            prepared = _parameters.Prepared(parse_statement(statement), self._session)
+            parsed = parse_statement(statement)
+            prepared = _parameters.Prepared(parsed, self._session)
         except SqlEngineError as error:
             raise located(error, statement) from error.__cause__
+        self._advise(parsed, statement)
         return _parameters.PreparedStatement(
             prepared, statement, lambda inner, values: self._execute(inner, statement, values), self._session
         )

@@ -55,11 +55,10 @@ from sqlengine.views import Views
 from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
 
 if TYPE_CHECKING:
-    from sqlengine.information_schema import InformationSchema
-
-if TYPE_CHECKING:
     from connectors.absent import AbsentTable
+    from sqlengine.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
+    from sqlengine.parameters.statement import Prepared
 
 _absent_tables = Room("connectors.absent")
 _open_views = Room("sqlengine.open_views")
@@ -150,6 +149,8 @@ class Session:
         self.target = JobTarget()
         self.parameters: Parameters | None = None
         """The values of the statement at hand."""
+        self.prepared: dict[str, Prepared] = {}
+        """What PREPARE has made, by name."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 

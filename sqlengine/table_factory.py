@@ -316,7 +316,9 @@ class TableFactory(CatalogMethods):
         finally:
             self.__session.parameters = None
         unused = self.__session.noted_options
-        notes = [*advice(statement, text), *self.__session.notes, *((note, None) for note in unused.values() if note)]
+        # What is prepared was looked at then.
+        advised = advice(statement, text) if parameters is None or parameters.plans is None else ()
+        notes = [*advised, *self.__session.notes, *((note, None) for note in unused.values() if note)]
         unused.update(dict.fromkeys(unused, ""))
         result.warnings = (*result.warnings, *dict.fromkeys(noted(note, span, text) for note, span in notes))
         for message in result.warnings:
@@ -327,6 +329,11 @@ class TableFactory(CatalogMethods):
         if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):
             result.wait()
         return result
+
+    def _advise(self, statement: st.Statement, text: str) -> None:
+        """Warn of what a statement may have got wrong."""
+        for note, span in advice(statement, text):
+            warnings.warn(noted(note, span, text), SqlEngineWarning, stacklevel=3)
 
     def _check_open(self) -> None:
         """Raise PlanningError E1629 in an environment that is closed: its jobs have stopped, its views follow nothing."""

@@ -6,10 +6,14 @@ import logging
 from collections.abc import Sequence
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
+from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log
+from runtime.core.rooms import Room
 from runtime.plan.nodes import PhysicalNode, SinkExec
 
 __all__ = ["JobLog", "facts_of"]
+
+_given = Room("runtime.core.given_values")
 
 _jobs = Log("jobs")
 _checkpoints = Log("checkpoint")
@@ -21,6 +25,7 @@ class JobLog:
 
     def __init__(self, job: str, roots: Sequence[PhysicalNode]) -> None:
         self._job = job
+        self._roots = tuple(roots)
         writes = any(isinstance(root, SinkExec) for root in roots)
         self._level = logging.INFO if writes else logging.DEBUG
         self._failures = logging.ERROR if writes else logging.INFO
@@ -37,16 +42,20 @@ class JobLog:
 
     def failed(self, error: BaseException, epoch: int | None = None) -> None:
         """The job has ended because of an error, or cannot begin (`epoch` is None); it was interrupted by what is no
-        Exception."""
+        Exception. Values that were given as parameters are told by their names, in the error itself, too."""
         if not isinstance(error, Exception):
             _jobs.info("%s was interrupted", self._job, job=self._job, status="FAILED", epoch=epoch)
             return
+        if isinstance(error, SqlEngineError):
+            _given.hide_given(error, _given.given_texts(self._roots))
         what = f"{self._job} cannot begin" if epoch is None else f"{self._job} has failed"
         _jobs.failure(what, error, self._failures, job=self._job, status="FAILED", epoch=epoch)
 
     def starts_again(self, error: Exception, note: str, epoch: int) -> None:
         """The job has failed, and starts again."""
         code = getattr(error, "code", None)
+        for text, name in _given.given_texts(self._roots):
+            note = note.replace(f"'{text}'", name)
         _jobs.warning("%s", note, job=self._job, status="RESTARTING", code=code, epoch=epoch)
 
     def goes_on(self, restored: Restored | None) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from planner.logical.nodes import LogicalNode
 from runtime.core.errors import BindError, Span, SqlEngineError, TypeMismatchError
+from runtime.core.given_values import hide_given
 from runtime.core.node import Node, node_fields
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
@@ -42,6 +43,9 @@ _P = TypeVar("_P", bound=LogicalNode)
 
 Key = int | str
 """The number of a parameter, from 1, or its name."""
+
+_SEARCHED = 1000
+"""Of so many values of a parameter the texts are looked for in messages."""
 
 Slot = tuple[Key, DataType]
 """A parameter in a place of a type."""
@@ -70,6 +74,7 @@ class Parameters:
     read: list[tuple[ObjectPath, CatalogObject]] = field(default_factory=list)
     _asks: bool = True
     _bound: dict[Key, set[int]] = field(default_factory=dict)
+    _columns: dict[Slot, Any] = field(default_factory=dict)
     _own: dict[Key, DataType] = field(default_factory=dict)
 
     # --- for the binder
@@ -158,14 +163,20 @@ class Parameters:
         return (
             all(type_ == self.type_of(key) for key, type_ in given.items())
             and all(type(c := self.columns[key][0]) is type(count) and c == count for key, count in counts.items())
-            and all(as_column(self.columns[key], type_) is not None for key, type_ in slots)
+            and all(self._column(slot) is not None for slot in slots)
         )
 
     def column(self, slot: Slot) -> pa.Array:
         """The values of a parameter in a type that they are of."""
-        assert self.columns is not None
-        found = as_column(self.columns[slot[0]], slot[1])
+        found = self._column(slot)
         assert found is not None
+        return found
+
+    def _column(self, slot: Slot) -> pa.Array | None:
+        assert self.columns is not None
+        found = self._columns.get(slot, self)
+        if found is self:
+            found = self._columns[slot] = as_column(self.columns[slot[0]], slot[1])
         return found
 
     def type_of(self, key: Key) -> DataType:
@@ -205,7 +216,7 @@ class Parameters:
         return found
 
     def _is_of(self, key: Key, type_: DataType) -> bool:
-        return self.columns is None or as_column(self.columns[key], type_) is not None
+        return self.columns is None or self._column((key, type_)) is not None
 
     def _tell(self, keys: Mapping[Key, DataType | None]) -> bool:
         """Give these parameters a type, those of their values where none is said; whether that changes anything."""
@@ -234,15 +245,9 @@ class Parameters:
 
     def masked(self, error: SqlEngineError) -> SqlEngineError:
         """The error with the names of parameters in the places of their texts."""
-        for key, values in (self.columns or {}).items():
-            for text in {v for v in values[:1000] if isinstance(v, str) and v}:
-                for written in (repr(text), f"'{text}'", f'"{text}"'):
-                    if written in error.message:
-                        error.message = error.message.replace(written, shown(key))
-                        error.args = (error.message,)
-                    if error.hint and written in error.hint:
-                        error.hint = error.hint.replace(written, shown(key))
-        return error
+        columns = (self.columns or {}).items()
+        texts = {(v, shown(key)) for key, values in columns for v in values[:_SEARCHED] if isinstance(v, str)}
+        return hide_given(error, texts)
 
 
 def told_at(error: SqlEngineError, key: Key, place: Span | None) -> SqlEngineError:

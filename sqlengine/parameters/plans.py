@@ -1,7 +1,7 @@
 """Plans of a prepared statement, to be used again with other values.
 
 A plan may be used again when it reads nothing but tables and views in memory, of which it gets the rows of the moment,
-and when all that it was made from is the same: the objects that its names stand for, options, time zone and functions.
+and when all that it was made from is the same: the objects that its names stand for, options and functions.
 Any other plan is made anew with the values in it, so that connectors see conditions and not parameters.
 """
 
@@ -71,7 +71,6 @@ def _surroundings(session: Session) -> tuple[Any, ...]:
     return (
         session.catalogs.current_catalog,
         session.catalogs.current_database,
-        session.time_zone,
         session.options.as_dict(),
         dict(session.user_functions),
     )

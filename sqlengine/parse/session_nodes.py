@@ -18,6 +18,9 @@ __all__ = [
     "CreateSavepoint",
     "ExecutePlan",
     "AnalyzeTable",
+    "Deallocate",
+    "ExecutePrepared",
+    "Prepare",
     "Call",
     "AddJar",
     "RemoveJar",
@@ -75,6 +78,29 @@ class Reset(Statement):
     """`RESET 'key'`, or `RESET` alone (`key` None)."""
 
     key: Name | None = None
+
+
+@node
+class Prepare(Statement):
+    """`PREPARE name AS statement`."""
+
+    name: Name
+    statement: Statement
+
+
+@node
+class ExecutePrepared(Statement):
+    """`EXECUTE name [(value, ..)]`."""
+
+    name: Name
+    values: tuple[ExpressionText, ...] = ()
+
+
+@node
+class Deallocate(Statement):
+    """`DEALLOCATE [PREPARE] {name | ALL}`; `name` None means all."""
+
+    name: Name | None = None
 
 
 # Jobs, plans, and the rest

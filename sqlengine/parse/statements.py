@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _parameters = Room("sqlengine.parse.parameters")
+_prepared = Room("sqlengine.parse.prepared_statements")
 
 _S = TypeVar("_S", bound=Statement)
 
@@ -59,6 +60,8 @@ STARTERS = (
     "EXPLAIN",
     "COMPILE",
     "CALL",
+    "DEALLOCATE",
+    "PREPARE",
     *sorted(UTILITY_WORDS),
 )
 _BEFORE_TABLE = ("FROM", "JOIN", "INTO", "TABLE", "UPDATE")
@@ -137,6 +140,10 @@ class StatementGrammar(TableGrammar):
                 return self._compile()
             case "CALL":
                 return self._call()
+            case "PREPARE":
+                return _prepared.read_prepare(self, self.statement)
+            case "DEALLOCATE":
+                return _prepared.read_deallocate(self)
             case word if word in UTILITY_WORDS:
                 return read_utility(self)
         if self.at_query() or self.at("("):
@@ -158,7 +165,9 @@ class StatementGrammar(TableGrammar):
             return self._insert()
         if self.at_query():
             return QueryStatement(self.query_text())
-        self.fail("STATEMENT SET", "PLAN", "INSERT", "SELECT")
+        if self.at_name():
+            return _prepared.read_execute(self)
+        self.fail("STATEMENT SET", "PLAN", "INSERT", "SELECT", "the name of a prepared statement")
 
     def _set_body(self) -> StatementSet:
         """The statements of a set, from after its BEGIN up to its END."""

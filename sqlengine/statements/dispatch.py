@@ -18,6 +18,7 @@ __all__ = ["execute"]
 
 _databases = Room("sqlengine.statements.databases")
 _jobs = Room("sqlengine.statements.jobs")
+_prepared = Room("sqlengine.statements.prepared")
 _file_catalog = Room("sqlengine.statements.file_catalog")
 
 
@@ -45,8 +46,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
     with session.views.lock:
         if defines and not isinstance(statement, st.DropCatalog):
             _file_catalog.check_files(session)
-        run = _create_catalog if isinstance(statement, st.CreateCatalog) else _named(name)
-        result = run(statement, session)
+        result = _with_others.get(type(statement), _named(name))(statement, session)
         if defines:
             _file_catalog.save_files(session)
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
@@ -56,6 +56,17 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
 def _create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
     return _databases.create_catalog(statement, session, lambda inner, _: _named(_RUN[type(inner)])(inner, session))
+
+
+def _execute_prepared(statement: st.ExecutePrepared, session: Session) -> Result:
+    return _prepared.execute_prepared(statement, session, lambda inner, _: _named(_RUN[type(inner)])(inner, session))
+
+
+_with_others: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
+    st.CreateCatalog: _create_catalog,
+    st.ExecutePrepared: _execute_prepared,
+}
+"""Statements that carry out others."""
 
 
 @functools.cache
@@ -121,6 +132,9 @@ _RUN: dict[type[st.Statement], str] = {
     st.CreateFunction: "functions:create_function",
     st.AlterFunction: "functions:alter_function",
     st.DropFunction: "functions:drop_function",
+    st.Prepare: "prepared:prepare",
+    st.ExecutePrepared: "prepared:execute_prepared",
+    st.Deallocate: "prepared:deallocate",
     st.Show: "show:show",
     st.Describe: "describe:describe",
     st.Explain: "explain:explain",

@@ -117,12 +117,37 @@ def _many_views(t_env: TableEnvironment) -> Iterator[Figure]:
     yield "INSERT of 100 rows with 200 views behind it", seconds * 1e3, 100, "ms"
 
 
+def _prepared(t_env: TableEnvironment) -> Iterator[Figure]:
+    t_env.execute_sql("CREATE TABLE t (id INT, name STRING, amount DOUBLE)")
+    numbers = iter(range(1_000_000))
+    ms, micros = 1e3, 1e6
+
+    def text() -> None:
+        i = next(numbers)
+        t_env.execute_sql(f"INSERT INTO t VALUES ({i}, 'n{i}', {i}.5)")
+
+    yield "INSERT of one row as text", _least(text, 300) * ms, 1, "ms"
+    insert = t_env.prepare("INSERT INTO t VALUES (?, ?, ?)")
+    yield "INSERT of one row, prepared", _least(lambda: insert.execute([next(numbers), "n", 0.5]), 300) * ms, 0.5, "ms"
+    rows = [(i, f"n{i}", i + 0.5) for i in range(20_000)]
+    seconds = _least(lambda: insert.execute_many(rows), 3)
+    yield "INSERT of 20,000 rows of 3 values, prepared, a row", seconds * micros / len(rows), 20, "µs"
+    t_env.execute_sql("DELETE FROM t WHERE id >= 1000")
+    query = "SELECT name, amount FROM t WHERE id = {} AND amount > {} ORDER BY name"
+    seconds = _least(lambda: t_env.execute_sql(query.format(next(numbers) % 1000, 0.5)).to_arrow(), 100)
+    yield "SELECT with two conditions as text", seconds * ms, 5, "ms"
+    select = t_env.prepare(query.format("?", "?"))
+    seconds = _least(lambda: select.execute([next(numbers) % 1000, 0.5]).to_arrow(), 100)
+    yield "SELECT with two conditions, prepared", seconds * ms, 3, "ms"
+
+
 GROUPS: dict[str, Callable[[TableEnvironment], Iterator[Figure]]] = {
     "values": _values,
     "in": _in_list,
     "create": _create,
     "one-row": _one_row,
     "many-views": _many_views,
+    "prepared": _prepared,
 }
 
 

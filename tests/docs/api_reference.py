@@ -11,6 +11,7 @@ import sqlengine
 from sqlengine.async_items import AsyncItems
 from sqlengine.environment import Config
 from sqlengine.following import Listener
+from sqlengine.parameters.statement import PreparedStatement
 from sqlengine.python_input import Input
 from sqlengine.result import AsyncRows, RowIterator
 from sqlengine.table_api.grouped import GroupedTable
@@ -39,6 +40,7 @@ _CLASSES: tuple[type, ...] = (
     sqlengine.Table,
     GroupedTable,
     TablePipeline,
+    PreparedStatement,
     sqlengine.StatementSet,
 )
 
