@@ -196,7 +196,11 @@ def _latency() -> list[str]:
 
 def _startup() -> list[str]:
     middle = medians(read(RESULTS / "startup.jsonl"), ["command"])
-    return [f"    {command:<30} {r['seconds']:6.2f} s" for (command,), r in middle.items()]
+    return [
+        f"    {command:<30} {r['seconds']:6.2f} s"
+        + (f"  {r['processor']:6.2f} s of the processor" if "processor" in r else "")
+        for (command,), r in sorted(middle.items(), key=lambda found: found[1].get("processor", found[1]["seconds"]))
+    ]
 
 
 def _runs() -> list[str]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import resource
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ COMMANDS = {
     "import sqlengine": [sys.executable, "-c", "import sqlengine"],
     "sqlengine --help": [sys.executable, "-m", "sqlengine", "--help"],
     "sqlengine run -e 'SELECT 1'": [sys.executable, "-m", "sqlengine", "run", "-e", "SELECT 1"],
+    "sqlengine shell -e 'SELECT 1'": [sys.executable, "-m", "sqlengine", "shell", "-e", "SELECT 1"],
 }
 QUESTION = {"settings": {"parallelism.default": "2"}, "declared": [], "question": "SELECT 1"}
 
@@ -36,19 +38,26 @@ def main(words: list[str] | None = None) -> int:
     commands = dict(COMMANDS)
     if FLINK_PYTHON.exists():
         commands["Flink, SELECT 1"] = flink_command(QUESTION)
-    results.forget(Path(options.out), lambda record: True)
+    results.forget(Path(options.out), lambda record: record["command"] in commands)
     failed = 0
     for number in range(options.repeat + 1):
         for name, command in commands.items():
-            started = time.perf_counter()
+            started, used = time.perf_counter(), _processor_seconds()
             done = subprocess.run([*shlex.split(options.under), *command], cwd=ROOT, capture_output=True, check=False)
-            seconds = time.perf_counter() - started
+            seconds, used = time.perf_counter() - started, _processor_seconds() - used
             failed += done.returncode != 0
             if number:
-                results.append(Path(options.out), {"command": name, "round": number, "seconds": seconds})
+                record = {"command": name, "round": number, "seconds": seconds, "processor": used}
+                results.append(Path(options.out), record)
     for (name,), record in results.medians(results.read(Path(options.out)), ["command"]).items():
-        print(f"{name:<30} {record['seconds']:.3f} s")
+        print(f"{name:<32} {record['seconds']:.3f} s  processor {record.get('processor', 0):.3f} s")
     return int(failed > 0)
+
+
+def _processor_seconds() -> float:
+    """What the processes that have ended took of the processor."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":
