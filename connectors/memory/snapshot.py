@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from connectors.fixed_rows import FixedRows, FixedRowsReader
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.table import ReadContext, Split
 
 __all__ = ["SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
 
@@ -26,7 +26,7 @@ def cannot_be_read_again(name: str) -> PlanningError:
 
 
 @dataclass(frozen=True, eq=False)
-class TableSnapshot:
+class TableSnapshot(FixedRows):
     """Rows that do not change: what a SELECT over a table in memory reads. Equal to one of the same columns of the very
     same rows, so that a plan reads them once.
 
@@ -48,17 +48,6 @@ class TableSnapshot:
     def __hash__(self) -> int:
         return hash(self._identity)
 
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(self.rows.num_rows), counted=True)
-
     def splits(self) -> list[Split]:
         return [Split("all")]
 
@@ -74,32 +63,14 @@ class TableSnapshot:
         return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}
 
 
-class SnapshotReader:
-    """Reads an Arrow table. A position is the number of rows given."""
+class SnapshotReader(FixedRowsReader):
+    """Begins at the start, and nowhere else."""
 
     def __init__(self, name: str, rows: pa.Table) -> None:
+        super().__init__(rows.combine_chunks())
         self._name = name
-        self._rows = rows.combine_chunks()
-        self._at = 0
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        if self.finished or max_rows <= 0:
-            return None
-        part = self._rows.slice(self._at, max_rows)
-        self._at += part.num_rows
-        return ChangelogBatch(part.combine_chunks().to_batches()[0])
-
-    @property
-    def finished(self) -> bool:
-        return self._at >= self._rows.num_rows
-
-    def position(self) -> int:
-        return self._at
 
     def seek(self, position: Any) -> None:
         """Only to the start. Raises PlanningError E1711: whether the table still has the rows it had cannot be told."""
         if position:
             raise cannot_be_read_again(self._name)
-
-    def close(self) -> None:
-        self._at = self._rows.num_rows

@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
+from connectors.fixed_rows import FixedRows, FixedRowsReader
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.table import ReadContext, Split
 
 __all__ = ["ConstantReader", "ConstantTable"]
 
 
 @dataclass(frozen=True, eq=False)
-class ConstantTable:
+class ConstantTable(FixedRows):
     """Constant rows. Equal to one with the very same rows."""
 
     schema: Schema
@@ -31,22 +31,11 @@ class ConstantTable:
     def __hash__(self) -> int:
         return hash((self.schema, id(self.rows)))
 
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return APPEND
-
-    @property
-    def bounded(self) -> bool:
-        return True
-
-    def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(self.rows.num_rows), counted=True)
-
     def splits(self) -> list[Split]:
         return [Split("rows")]
 
     def open(self, split: Split, context: ReadContext) -> ConstantReader:
-        return ConstantReader(self.rows)
+        return ConstantReader(pa.Table.from_batches([self.rows]))
 
     def with_columns(self, names: Sequence[str]) -> ConstantTable:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
@@ -63,34 +52,13 @@ class ConstantTable:
         return hashlib.blake2b(sink.getvalue(), digest_size=12).hexdigest()
 
 
-class ConstantReader:
-    """A position is the number of rows given."""
-
-    def __init__(self, rows: pa.RecordBatch) -> None:
-        self._rows = rows
-        self._at = 0
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        if self.finished or max_rows <= 0:
-            return None
-        part = self._rows.slice(self._at, max_rows)
-        self._at += part.num_rows
-        return ChangelogBatch(part)
-
-    @property
-    def finished(self) -> bool:
-        return self._at >= self._rows.num_rows
+class ConstantReader(FixedRowsReader):
+    """Goes on from any position."""
 
     @property
     def waiting(self) -> bool:
         """Whether there is more: a view takes all of it at once."""
         return not self.finished
 
-    def position(self) -> int:
-        return self._at
-
     def seek(self, position: Any) -> None:
         self._at = as_count(position)
-
-    def close(self) -> None:
-        self._at = self._rows.num_rows
