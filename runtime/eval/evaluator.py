@@ -10,7 +10,8 @@ the projection sees the surviving rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from runtime.core.cancellation import look
 from runtime.core.changelog import plain_column
-from runtime.core.errors import ExpressionError, InternalError
+from runtime.core.errors import ExpressionError, InternalError, SqlSyntaxError
 from runtime.eval import guarded
 from runtime.eval.coded import few_values, spread, text_parts
 from runtime.eval.context import BatchContext
@@ -313,7 +314,9 @@ class Stage:
         frame = Frame.of(rows, context)
         kept = None
         if self._condition is not None:
-            mask = guarded.true_rows(self._compiled.values((self._condition,), frame)[0], frame.num_rows)
+            with _deep_expressions():
+                found = self._compiled.values((self._condition,), frame)[0]
+            mask = guarded.true_rows(found, frame.num_rows)
             count = int(np.count_nonzero(mask))
             if count < frame.num_rows:
                 kept = np.flatnonzero(mask)
@@ -327,8 +330,20 @@ def _sized(value: Value, call: Call, rows: int) -> pa.Array:
 
 
 def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -> list[pa.Array]:
-    compiled.prepare(expressions, frame)
-    return [_exact(compiled.given(e, frame), e, frame.num_rows) for e in expressions]
+    with _deep_expressions():
+        compiled.prepare(expressions, frame)
+        return [_exact(compiled.given(e, frame), e, frame.num_rows) for e in expressions]
+
+
+@contextmanager
+def _deep_expressions() -> Iterator[None]:
+    """What is nested too deeply to be computed is told as what is nested too deeply to be planned."""
+    try:
+        yield
+    except RecursionError:
+        raise SqlSyntaxError(
+            "the statement is nested too deeply", hint="name parts of it with WITH or CREATE VIEW"
+        ) from None
 
 
 def _exact(value: Value, expr: Expr, length: int) -> pa.Array:

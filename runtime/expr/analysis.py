@@ -40,6 +40,7 @@ __all__ = [
     "disjuncts",
     "input_refs",
     "is_constant",
+    "is_constant_itself",
     "is_deterministic",
     "is_dynamic",
     "is_false",
@@ -113,6 +114,15 @@ def is_constant(expr: Expr, functions: FunctionRegistry | None = None) -> bool:
     if contains(expr, _NOT_CONSTANT) or (isinstance(expr, LambdaVariable)):
         return False
     return functions is None or (is_deterministic(expr, functions) and not is_dynamic(expr, functions))
+
+
+def is_constant_itself(expr: Expr, functions: FunctionRegistry) -> bool:
+    """Whether an expression is the same for all rows and epochs if its parts are. Lambdas and their variables are not:
+    they have no value of their own."""
+    if isinstance(expr, (*_NOT_CONSTANT, Lambda, LambdaVariable)):
+        return False
+    function = functions.find(expr.function) if isinstance(expr, Call) else None
+    return not isinstance(function, ScalarFunction) or (function.deterministic and not function.dynamic)
 
 
 def is_deterministic(expr: Expr, functions: FunctionRegistry) -> bool:

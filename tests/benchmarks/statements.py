@@ -71,6 +71,20 @@ def _in_list(t_env: TableEnvironment) -> Iterator[Figure]:
         yield f"{column} IN of 10,000 values", seconds * 1e3, 50, "ms"
 
 
+def _expressions(t_env: TableEnvironment) -> Iterator[Figure]:
+    t_env.execute_sql("CREATE TABLE t (id INT, name STRING)")
+    t_env.execute_sql("INSERT INTO t VALUES (1, 'n1'), (-2, 'b')")
+    cases = {
+        "OR of 10,000 equalities": "WHERE " + " OR ".join(f"id = {i}" for i in range(10_000)),
+        "AND of 10,000 <> texts": "WHERE " + " AND ".join(f"name <> 'n{i}'" for i in range(10_000)),
+        "1,000 operands of +": "WHERE 0 < " + " + ".join(["id"] * 1_000),
+        "1,000 operands of ||": "WHERE '' < " + " || ".join(["name"] * 1_000),
+    }
+    for what, clause in cases.items():
+        seconds = _least(lambda clause=clause: t_env.execute_sql(f"SELECT * FROM t {clause}").to_arrow(), 3)  # type: ignore[misc]
+        yield what, seconds * 1e3, 100 if "10,000" in what else 600, "ms"
+
+
 def _create(t_env: TableEnvironment) -> Iterator[Figure]:
     t_env.execute_sql("CREATE TABLE t (k INT, v INT)")
     numbers = iter(range(1_000))
@@ -144,6 +158,7 @@ def _prepared(t_env: TableEnvironment) -> Iterator[Figure]:
 GROUPS: dict[str, Callable[[TableEnvironment], Iterator[Figure]]] = {
     "values": _values,
     "in": _in_list,
+    "expressions": _expressions,
     "create": _create,
     "one-row": _one_row,
     "many-views": _many_views,
