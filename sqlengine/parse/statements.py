@@ -165,9 +165,10 @@ class StatementGrammar(TableGrammar):
             return self._insert()
         if self.at_query():
             return QueryStatement(self.query_text())
-        if self.at_name():
+        # Behind another word stands what was meant by it: STATMENT SET.
+        if self.at_name() and (self.peek().kind is END or self.peek().upper in ("(", ";")):
             return _prepared.read_execute(self)
-        self.fail("STATEMENT SET", "PLAN", "INSERT", "SELECT", "the name of a prepared statement")
+        self.fail("STATEMENT SET", "PLAN", "INSERT", "SELECT")
 
     def _set_body(self) -> StatementSet:
         """The statements of a set, from after its BEGIN up to its END."""
