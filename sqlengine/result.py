@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from runtime.core.attended import attended, attended_items
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import SqlEngineError, SqlEngineWarning, UnsupportedError
 from runtime.core.rooms import Room
@@ -97,6 +98,8 @@ class Result:
         """What else has happened that somebody should know, as sentences: a view that can no longer be kept."""
         self.locate: Callable[[SqlEngineError], SqlEngineError] = _as_it_is
         """Gives an error the text that its place points into."""
+        self.attends: Callable[[], bool] = bool
+        """Tells whether another thread may do the work while the main thread waits."""
         self.keeps: object = None
         """What must live as long as the result: rows of Python that it reads."""
         self.time_zone = "UTC"
@@ -140,7 +143,10 @@ class Result:
         if self.is_query:
             self._reader = reader or object()
         try:
-            yield from self._batches
+            if isinstance(self._batches, Iterator) and self.attends():
+                yield from attended_items(self._batches)
+            else:
+                yield from self._batches
         except SqlEngineError as error:
             raise self.locate(error) from error.__cause__
         finally:
@@ -257,6 +263,9 @@ class Result:
                 code="E1620",
                 hint="collect() and changes() give rows as they come",
             )
+        return attended(lambda: self._whole(batches)) if self.attends() else self._whole(batches)
+
+    def _whole(self, batches: Sequence[ChangelogBatch]) -> pa.RecordBatch:
         rows = fold(batches, self._full_schema)
         if self.order:
             rows = rows.take(pa.array(_sorted_positions(rows, self.order)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 import weakref
@@ -16,6 +17,7 @@ from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxEr
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.spi.table import SourceTable
+from sqlengine.attending import attend, attends
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
@@ -297,7 +299,8 @@ class TableFactory(CatalogMethods):
         self.__session.notes.clear()
         self.__session.parameters = parameters
         try:
-            result = execute(statement, self.__session)
+            session = self.__session
+            result = attend(session, lambda: execute(statement, session))
         except SqlEngineError as error:
             if error.code in ("E1201", "E1203") and not (error.hint or "").startswith("did you mean"):
                 error.hint = _spelling.misread_keyword(text, error.span) or error.hint
@@ -324,6 +327,7 @@ class TableFactory(CatalogMethods):
         for message in result.warnings:
             warnings.warn(message, SqlEngineWarning, stacklevel=4)
         result.locate = locate
+        result.attends = functools.partial(attends, self.__session)
         result.time_zone = self.__session.time_zone
         result.savepoint_folder = lambda: self.__session.options.get(SAVEPOINT_DIR)
         if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):

@@ -23,6 +23,11 @@ class TurnLock:
         self._depth = 0
         self._waiting: deque[tuple[int, threading.Event]] = deque()
 
+    @property
+    def held(self) -> bool:
+        """Whether this thread has it."""
+        return self._owner == threading.get_ident()
+
     def acquire(self) -> None:
         me = threading.get_ident()
         with self._guard:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from connectors.memory import MemoryTable
-from runtime.core.cancellation import Stopped, whole
+from runtime.core.cancellation import Cancellation, Stopped, look, whole
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.local.job import Job
@@ -66,8 +66,8 @@ class MaintainedView:
         """Take one epoch of what the inputs have now, or only of what statements have changed; tells whether there was
         any.
 
-        A view that fails does so alone: what its epoch has done by halves cannot be gone on with. Ctrl-C in the middle
-        of an epoch is such a failure, too.
+        A view that fails does so alone: what its epoch has done by halves cannot be gone on with. So nobody interrupts
+        one that is kept.
         """
         if self.ended:
             return False
@@ -90,10 +90,10 @@ class MaintainedView:
         return moved
 
     def catch_up(self) -> None:
-        """Take all that statements have changed. What has gathered is little: nobody can stop it in the middle."""
+        """Take all that statements have changed."""
         if self._stepping:
             return
-        with whole() if self.gathers and self._backlog < MOST_GATHERED else nullcontext():
+        with whole():
             while self.job.waiting and self.advance(waiting_only=True):
                 pass
 
@@ -121,10 +121,13 @@ class Views:
         changed.
         """
         with self.lock:
-            # With an empty input the first epoch gives the answer over nothing.
+            # With an empty input the first epoch gives the answer over nothing. It may be interrupted: the view is not
+            # there yet.
             view.advance()
             if view.failure is not None:
                 raise view.failure
+            # Who was told of the job may ask it to stop until here, and no longer.
+            view.job.cancellation = Cancellation()
             # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
             before = self._views.pop(view.path, None)
             self._views[view.path] = view
@@ -175,7 +178,10 @@ class Views:
 
     def propagate(self) -> None:
         """Bring all views up to date with the tables in memory, but for those whose changes may gather. Called with the
-        lock held."""
+        lock held.
+
+        What has changed the tables counts, and is not taken back: the views take it in, whoever interrupts.
+        """
         views = list(self._views.values())
         wanted: set[ObjectPath] = set()
         for view in reversed(views):
@@ -194,7 +200,8 @@ class Views:
     def _follow(self, view: MaintainedView) -> None:
         if view.outside or view.gathers:
             view.catch_up()
-        else:
+            return
+        with whole():
             while (view.follows_time or view.job.waiting) and view.advance():
                 pass
 
@@ -212,22 +219,26 @@ class Views:
     def tick(self) -> None:
         """Let time pass in every view: an epoch without input, for windows of processing time."""
         with self.lock:
-            for view in list(self._views.values()):
-                view.advance()
+            with whole():
+                for view in list(self._views.values()):
+                    view.advance()
             self.propagate()
 
     def flush(self) -> None:
         """Until every view has taken the input that is there now: each split of a source that is known now is read to
         its end, or until it has nothing more at the moment; of one that always has more (a generator without limits) a
-        number of epochs is taken. What comes meanwhile is left for later."""
+        number of epochs is taken. What comes meanwhile is left for later. It may be interrupted between epochs."""
         with self.lock:
             for view in self._views.values():
                 if not view.ended:
                     view.job.begin_flush()
             # In order of creation: a view that reads another one comes after it.
             for view in list(self._views.values()):
-                while view.advance() and not (view.outside and view.job.flushed):
-                    pass
+                moved = True
+                while moved:
+                    look()
+                    with whole():
+                        moved = view.advance() and not (view.outside and view.job.flushed)
             self.propagate()
         for path in list(self._views):
             self.check(path)

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
-__all__ = ["Cancellation", "Stopped", "governed", "look", "watching", "whole"]
+__all__ = ["Cancellation", "Stopped", "at_hand", "governed", "look", "watching", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,6 +51,8 @@ class Cancellation:
         self.patience = patience
         self.work: object = None
         """What it governs, for whoever shows how far that has come."""
+        self.asked_by_main = False
+        """Whether the main thread has asked: in most cases, Ctrl-C."""
         self._clock = clock
         self._requested = False
         self._requested_at = 0.0
@@ -67,6 +69,7 @@ class Cancellation:
         if not self._requested:
             self._requested_at = self._clock()
             self._requested = True
+            self.asked_by_main = threading.get_ident() == threading.main_thread().ident
         self._open()
 
     def wait(self, seconds: float) -> bool:
@@ -83,12 +86,14 @@ class Cancellation:
 
     @contextmanager
     def governing(self) -> Generator[None]:
-        """Within the block `look` in this thread looks here."""
-        before, _at_hand.cancellation = _at_hand.cancellation, self
+        """Within the block `look` in this thread looks here, and then at what governs the block itself."""
+        before, at_hand.chain = at_hand.chain, (self, *at_hand.chain)
+        _tell_call()
         try:
             yield
         finally:
-            _at_hand.cancellation = before
+            at_hand.chain = before
+            _tell_call()
 
     def _open(self) -> None:
         # Open already: asked before, or by a handler just now.
@@ -96,63 +101,82 @@ class Cancellation:
             self._closed.release()
 
 
+class _Governed(Protocol):
+    """A call that another thread waits for."""
+
+    governed_by: Cancellation | None
+
+
 class _AtHand(threading.local):
-    """What governs the work of a thread."""
+    """What governs the work of a thread, the innermost first; who is told of each look; for which call it works."""
 
-    cancellation: Cancellation | None = None
+    chain: tuple[Cancellation, ...] = ()
     watcher: Callable[[object], object] | None = None
+    call: _Governed | None = None
 
 
-_at_hand = _AtHand()
+at_hand = _AtHand()
+
+
+def _tell_call() -> None:
+    if at_hand.call is not None:
+        at_hand.call.governed_by = at_hand.chain[0] if at_hand.chain else None
 
 
 def look() -> None:
     """Between two pieces of work: raises `Stopped` when it is to end. Costs a tenth of a microsecond."""
-    cancellation = _at_hand.cancellation
-    if _at_hand.watcher is not None and cancellation is not None:
-        _at_hand.watcher(cancellation.work)
-    if cancellation is not None:
+    chain = at_hand.chain
+    if not chain:
+        return
+    if at_hand.watcher is not None:
+        at_hand.watcher(chain[0].work)
+    for cancellation in chain:
         cancellation.look()
 
 
 @contextmanager
 def watching(watcher: Callable[[object], object]) -> Generator[None]:
     """Within the block each `look` in this thread calls the watcher with what is at work."""
-    before, _at_hand.watcher = _at_hand.watcher, watcher
+    before, at_hand.watcher = at_hand.watcher, watcher
     try:
         yield
     finally:
-        _at_hand.watcher = before
+        at_hand.watcher = before
 
 
 def governed(call: Callable[P, T]) -> Callable[P, T]:
     """A call for another thread, governed there by what governs this one."""
-    cancellation = _at_hand.cancellation
-    if cancellation is None:
+    chain = at_hand.chain
+    if not chain:
         return call
 
     @functools.wraps(call)
     def governed_call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with cancellation.governing():
+        before, at_hand.chain = at_hand.chain, chain
+        try:
             return call(*args, **kwargs)
+        finally:
+            at_hand.chain = before
 
     return governed_call
 
 
 @contextmanager
 def whole() -> Generator[None]:
-    """A short block that is carried out to its end, because what it changes cannot be left in between: `look` lets it go
-    on, and Ctrl-C counts when the block is over."""
-    governing, _at_hand.cancellation = _at_hand.cancellation, None
+    """A block that is carried out to its end, because what it changes cannot be left in between: `look` lets it go on,
+    whatever governs within it, and Ctrl-C counts when the block is over."""
     in_main = threading.get_ident() == threading.main_thread().ident
     handler = _handler_of(signal.SIGINT) if in_main else None
     waiting: list[tuple[int, FrameType | None]] = []
     if callable(handler):
         _handle(signal.SIGINT, lambda number, frame: waiting.append((number, frame)))
+    before, at_hand.chain = at_hand.chain, ()
+    _tell_call()
     try:
         yield
     finally:
-        _at_hand.cancellation = governing
+        at_hand.chain = before
+        _tell_call()
         if callable(handler):
             _handle(signal.SIGINT, handler)
             if waiting:

@@ -45,6 +45,7 @@ __all__ = [
     "WindowFunction",
     "family",
     "adopt",
+    "any_made_by_program",
     "made_by_program",
     "made_by_program_in",
     "null_scalar",
@@ -318,6 +319,11 @@ def register_everywhere(name: str, declare: Callable[[str], AnyFunction]) -> Any
         key = f"${name.upper()}${number}"
     function = _EVERYWHERE[key] = declare(key)
     return function
+
+
+def any_made_by_program() -> bool:
+    """Whether a program has made a function in this process."""
+    return bool(_EVERYWHERE)
 
 
 def made_by_program(name: str) -> AnyFunction | None:

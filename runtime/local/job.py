@@ -329,7 +329,9 @@ class Job:
             return
         self._ended = True
         over = not self.gave_up and (self.resumed_finished or self.finished or self.dataflow.complete)
-        if over and not self.resumed_finished and not self.cancellation.requested:
+        # From here on a request to stop comes too late, unless a sink still looks at it.
+        whole = over and not self.cancellation.requested
+        if whole and not self.resumed_finished:
             self.dataflow.all_written()
         try:
             if self.gave_up:
@@ -348,7 +350,7 @@ class Job:
             self._requests.refuse()
             if self.checkpoints is not None:
                 self.checkpoints.close()
-        self.status = "FINISHED" if over and not self.cancellation.requested else "CANCELED"
+        self.status = "FINISHED" if whole and not self.gave_up else "CANCELED"
         if self._profile is not None:
             say = self.on_note or partial(print, file=sys.stderr)
             say(self._profile.report(self.name, self.dataflow.vertices))

@@ -8,6 +8,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from runtime.core.cancellation import Cancellation
 from runtime.local.job import Job
 from sqlengine.cli.progress import ERASE_LINE
 from sqlengine.result import Result
@@ -28,7 +29,7 @@ class Interrupt:
     def __init__(self) -> None:
         self.signal: int | None = None
         self.at_hand: Result | None = None
-        self._jobs: list[Job] = []
+        self._jobs: list[tuple[Job, Cancellation]] = []
         self._before: dict[int, Any] = {}
 
     @property
@@ -41,8 +42,8 @@ class Interrupt:
 
     def watch(self, job: Job) -> None:
         """Stop this job, too."""
-        self._jobs = [j for j in self._jobs if _runs(j)]
-        self._jobs.append(job)
+        self._jobs = [known for known in self._jobs if _runs(*known)]
+        self._jobs.append((job, job.cancellation))
 
     def __enter__(self) -> Interrupt:
         self._before = {number: signal.signal(number, self._handle) for number in SIGNALS}
@@ -57,15 +58,16 @@ class Interrupt:
         if sys.stderr.isatty():
             # The terminal has shown ^C. Past the streams of Python: what was interrupted may be writing to them.
             os.write(sys.stderr.fileno(), ERASE_LINE.encode())
-        running = [job for job in self._jobs if _runs(job)]
+        running = [cancellation for job, cancellation in self._jobs if _runs(job, cancellation)]
         result = self.at_hand if self.at_hand is not None and self.at_hand.is_running else None
         if not first or (self.at_hand is not None and result is None) or not (running or result):
             raise KeyboardInterrupt
-        for job in running:
-            job.cancel()
+        for cancellation in running:
+            cancellation.request()
         if result is not None:
             result.cancel()
 
 
-def _runs(job: Job) -> bool:
-    return job.status in ("CREATED", "RUNNING")
+def _runs(job: Job, cancellation: Cancellation) -> bool:
+    """Whether a job would stop; a view that is kept has another cancellation, so that nobody stops it."""
+    return job.status in ("CREATED", "RUNNING") and job.cancellation is cancellation

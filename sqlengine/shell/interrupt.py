@@ -8,6 +8,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from runtime.core.cancellation import Cancellation
 from runtime.local.job import Job
 from sqlengine.cli.progress import ERASE_LINE
 from sqlengine.result import Result
@@ -24,12 +25,15 @@ class StatementInterrupt:
     def __init__(self) -> None:
         self.seen = False
         self.job: Job | None = None
+        self._cancellation: Cancellation | None = None
         self.result: Result | None = None
         self._before: Any = None
 
     def watch(self, job: Job) -> None:
         """The job of the statement at hand."""
         self.job = job
+        # A view that is kept has another one, so that nobody stops it.
+        self._cancellation = job.cancellation
 
     def __enter__(self) -> StatementInterrupt:
         self.seen, self.job, self.result = False, None, None
@@ -46,6 +50,8 @@ class StatementInterrupt:
             os.write(sys.stdout.fileno(), ERASE_LINE.encode())
         running = self.result is not None and self.result.is_running
         job = self.job if self.job is not None and self.job.status in ("CREATED", "RUNNING") else None
+        if job is not None and job.cancellation is not self._cancellation:
+            job = None
         if not first or (job is None and not running):
             raise KeyboardInterrupt
         if job is not None:
