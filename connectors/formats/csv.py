@@ -29,6 +29,13 @@ ELEMENTS = text_option("array-element-delimiter", ";", "what stands between elem
 ESCAPE = text_option("escape-character", "", "the character that takes away the meaning of the next one")
 NULL_LITERAL = text_option("null-literal", "", "the text that means NULL")
 HEADER = bool_option("header", False, "true or false: the first line names the columns, and columns are found by name")
+LINE_BREAKS = text_option(
+    "line-breaks-in-values",
+    "auto",
+    "whether values in quotes may go over several lines; 'auto' refuses those over more than 100 lines, and over lines that "
+    "are records themselves: a quote was forgotten then",
+    ("auto", "always", "never"),
+)
 SCIENTIFIC = bool_option(
     "write-bigdecimal-in-scientific-notation", True, "accepted for compatibility; decimals are written plainly"
 )
@@ -43,6 +50,7 @@ _OPTIONS = (
     ESCAPE,
     NULL_LITERAL,
     HEADER,
+    LINE_BREAKS,
     SCIENTIFIC,
     TRIM,
 )
@@ -110,7 +118,16 @@ def _create(options: Mapping[str, str]) -> CsvFormat:
     if not elements:
         raise OptionError("option 'csv.array-element-delimiter' cannot be empty")
     literal = read.get(NULL_LITERAL) if read.has(NULL_LITERAL) else None
-    dialect = CsvDialect(delimiter, quote, escape or None, read.get(COMMENTS), literal, elements, read.get(HEADER))
+    dialect = CsvDialect(
+        delimiter,
+        quote,
+        escape or None,
+        read.get(COMMENTS),
+        literal,
+        elements,
+        read.get(HEADER),
+        read.get(LINE_BREAKS).lower(),
+    )
     return CsvFormat(dialect, read.get(IGNORE))
 
 

@@ -38,6 +38,13 @@ _DIRECT = frozenset(
         TypeRoot.BOOLEAN,
     }
 )
+_NUMBER, _TIME = rb"[-+0-9.eE \t]*+", rb"[-+0-9:.TZ \t]*+"
+_LOOKS = {
+    **dict.fromkeys((TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DECIMAL), _NUMBER),
+    **dict.fromkeys((TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ), _TIME),
+    TypeRoot.BOOLEAN: rb"(?:[Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])?",
+}
+"""By type what a value looks like, roughly; others may be any text."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _SHOWN_NAMES = 50
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -59,6 +66,7 @@ class CsvDecoder:
         self._dialect = dialect
         self._rules = TextRules(time_zone, ANY)
         self._names: list[str] | None = None if dialect.header else list(schema.names)
+        self._looks = self._looks_of(self._names or ())
         self._most: int | None = None
 
     def limit_records(self, most: int) -> None:
@@ -86,7 +94,7 @@ class CsvDecoder:
         if self._names is None:
             return Decoded(ChangelogBatch(self._empty()), (), len(data) if final else 0)
         block = data[used:] if used else data
-        records = split_records(block, self._dialect, len(self._names), final, self._most, by_line)
+        records = split_records(block, self._dialect, self._looks, final, self._most, by_line)
         rows, malformed = self._rows(records)
         rejected = [*records.rejected, *malformed]
         if records.rejected and malformed:
@@ -96,6 +104,12 @@ class CsvDecoder:
         if skipped:
             rejected = [MalformedRecord(r.reason, r.raw, skipped + r.line) for r in rejected]
         return Decoded(ChangelogBatch(rows), tuple(rejected), used + records.used, whole)
+
+    def _looks_of(self, names: Sequence[str]) -> list[bytes]:
+        """What the values of a record look like. Of all columns that are declared, so that it does not depend on the query
+        which lines are records."""
+        known = {f.name: _LOOKS.get(f.type.root, b"") for f in self._schema}
+        return [known.get(name, b"") for name in names]
 
     def _empty(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
@@ -129,6 +143,7 @@ class CsvDecoder:
                     f'the header has {how} column "{field.name}"', code="E3202", hint=f"the file has: {there}"
                 )
         # Columns that nobody wants may have any name, also the same one.
+        self._looks = self._looks_of(names)
         known = set(self._wanted.names)
         self._names = [name if name in known else f"\0{place}" for place, name in enumerate(names)]
         return behind

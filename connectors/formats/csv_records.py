@@ -5,11 +5,16 @@ closed before more text of the same value, or beyond the limit, or with another 
 spoils the line on which its record begins and no other: reading goes on at the next line. The lines that the spoilt
 record had reached across are then read each for itself, so that every byte is looked at no more than a few times,
 whatever stands in the text.
+
+Two quotes that were never meant to belong together may look like one value over all the lines between. So, unless the
+dialect says that such values are meant, a value that goes over many lines, or over lines that are records themselves, is
+malformed, too: a record that is refused can be seen, rows that are swallowed cannot.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,11 +30,20 @@ _UNCLOSED = "a quote is not closed"
 _TEXT_BEHIND = "text behind a closing quote"
 _NOTHING_BEHIND = "nothing behind an escape character"
 _NOT_WHOLE = "a value over several lines, and another number of values than columns"
+LINE_BREAKS = "csv.line-breaks-in-values"
+MOST_LINES = 100
+"""Of a record, where it is not said that values may have any number of lines."""
+_UNCLOSED_LONG = f"a quote is not closed within {MOST_LINES} lines ('{LINE_BREAKS}')"
+_LONG = f"a record over more than {MOST_LINES} lines ('{LINE_BREAKS}')"
+_OF_RECORDS = f"a quoted value over lines that are records themselves ('{LINE_BREAKS}')"
+_LEAST_SIGNS = 2
+"""So many signs tell records from texts that happen to have as many delimiters."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """The options of the format: see `connectors/formats/csv.py`. `quote` and `escape` are None when there is none."""
+    """The options of the format: see `connectors/formats/csv.py`. `quote` and `escape` are None when there is none.
+    `line_breaks`: whether values in quotes may hold line ends: 'never', 'always', or 'auto' (see above)."""
 
     delimiter: str = ","
     quote: str | None = '"'
@@ -38,6 +52,7 @@ class CsvDialect:
     null_literal: str | None = None
     element_delimiter: str = ";"
     header: bool = False
+    line_breaks: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +102,12 @@ class CsvRecords:
 
 
 def split_records(
-    data: bytes, dialect: CsvDialect, columns: int, final: bool, most: int | None, by_line: bool = False
+    data: bytes, dialect: CsvDialect, columns: Sequence[bytes], final: bool, most: int | None, by_line: bool = False
 ) -> CsvRecords:
     """The whole records of a text that begins with one.
 
     Args:
-        columns: the values of a record.
+        columns: a pattern for each value of a record, which its texts match; empty where it may be any text.
         final: nothing comes behind the text, so that its last record needs no line end.
         most: the most bytes of a record; None is without limit.
         by_line: no record spans lines.
@@ -101,6 +116,7 @@ def split_records(
     if not len(lines.starts):
         return _nothing(data)
     octets = np.frombuffer(data, np.uint8)
+    by_line = by_line or dialect.line_breaks == "never"
     marks = _marks(octets, lines, dialect)
     if len(marks):
         parity = dialect.escape is None and not by_line and not _begins_comment(octets, lines, dialect)
@@ -110,6 +126,9 @@ def split_records(
         if not outside[-1] and (final or (most is not None and len(data) > most)):
             return _one_by_one(data, lines, marks, dialect, columns, final, most, by_line)
         last = np.flatnonzero(outside)
+        behind = len(outside) - 1 - int(last[-1]) if len(last) else len(outside)
+        if dialect.line_breaks == "auto" and behind > MOST_LINES:
+            return _one_by_one(data, lines, marks, dialect, columns, final, most, by_line)
         if not len(last):
             return _nothing(data)
         if not outside[: last[-1]].all():
@@ -244,12 +263,24 @@ def _patterns(dialect: CsvDialect, columns: int) -> tuple[re.Pattern[bytes], ...
     return tuple(re.compile(pattern, re.DOTALL) for pattern in (record, whole, field))
 
 
+@lru_cache(maxsize=64)
+def _likeness(dialect: CsvDialect, columns: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Of a line that is a record if its quotes mean nothing."""
+    delimiter, literal = re.escape(dialect.delimiter.encode()), re.escape((dialect.null_literal or "").encode())
+    text, mark = b"[^" + delimiter + b"]*+", b""
+    if dialect.quote is not None:
+        quote = re.escape(dialect.quote.encode())
+        text, mark = b"(?:" + quote + b"[^" + quote + b"]*+" + quote + b"|" + text + b")", quote + b"?"
+    values = [mark + b"(?:" + c + b"|" + literal + b")" + mark if c else text for c in columns]
+    return re.compile(delimiter.join(values), re.DOTALL)
+
+
 def _one_by_one(
     data: bytes,
     lines: _Lines,
     marks: npt.NDArray[np.int64],
     dialect: CsvDialect,
-    columns: int,
+    columns: Sequence[bytes],
     final: bool,
     most: int | None,
     by_line: bool,
@@ -272,7 +303,7 @@ class _Walk:
         data: bytes,
         lines: _Lines,
         dialect: CsvDialect,
-        columns: int,
+        columns: Sequence[bytes],
         final: bool,
         most: int | None,
         alone: int,
@@ -285,7 +316,8 @@ class _Walk:
         self._dialect = dialect
         self._final = final
         self._most = most
-        self._record, self._whole, _ = _patterns(dialect, columns)
+        self._record, self._whole, _ = _patterns(dialect, len(columns))
+        self._columns = tuple(columns)
         self._borders = (b"\n", b"\r", b"")
         self._joined = np.zeros(len(lines.starts), dtype=bool)
         """Lines that belong to the record of the line before."""
@@ -304,6 +336,10 @@ class _Walk:
         far = end if alone else len(self._data)
         if self._most is not None:
             far = min(far, max(end, start + self._most + 1))
+        too_far = ""
+        if self._dialect.line_breaks == "auto" and line + MOST_LINES < len(lines.ends):
+            near = int(lines.ends[line + MOST_LINES])
+            far, too_far = (near, _UNCLOSED_LONG) if near < far else (far, too_far)
         found = self._record.match(self._data, start, far)
         reached = start if found is None else found.end()
         rest = self._data[reached : reached + 1]
@@ -318,13 +354,20 @@ class _Walk:
                 # Maybe the quote was meant to be closed earlier.
                 self._spoil(line, _NOT_WHOLE, reached)
                 return
+            if self._dialect.line_breaks == "auto" and last - line >= MOST_LINES:
+                self._spoil(line, _LONG, reached)
+                return
+            if self._dialect.line_breaks == "auto" and self._of_records(line, last):
+                self._spoil(line, _OF_RECORDS, reached)
+                return
             self._joined[line + 1 : last + 1] = True
             self.at = last + 1
         elif rest and rest == (self._dialect.quote or "").encode():
             if not alone and not self._final and far == len(self._data):
                 self._stop(line)
                 return
-            self._spoil(line, _UNCLOSED if far in (end, len(self._data)) else too_long(self._most or 0), far)
+            over = too_far or too_long(self._most or 0)
+            self._spoil(line, _UNCLOSED if far in (end, len(self._data)) else over, far)
         elif rest == self._dialect.delimiter.encode():
             if reached < end:
                 self.at = line + 1  # Too many values: told where they are counted.
@@ -334,6 +377,25 @@ class _Walk:
             self._spoil(line, _NOTHING_BEHIND, reached)
         else:
             self._spoil(line, _TEXT_BEHIND, reached)
+
+    def _of_records(self, line: int, last: int) -> bool:
+        """Whether the lines of a record look like records, each for itself: as many values, of the right kind.
+
+        One line in ten may be otherwise. Each line has a sign for each delimiter and for each value that is no text, so
+        that a text of two lines with a comma in each is no row of two texts.
+        """
+        signs = len(self._columns) - 1 + sum(1 for pattern in self._columns if pattern)
+        count = last - line + 1
+        if signs * (count - 1) < _LEAST_SIGNS:
+            return False
+        alike = _likeness(self._dialect, self._columns)
+        others = count // 10
+        for at in range(line, last + 1):
+            if alike.fullmatch(self._data, int(self._lines.starts[at]), int(self._lines.ends[at])) is None:
+                others -= 1
+                if others < 0:
+                    return False
+        return True
 
     def _stop(self, line: int) -> None:
         """Nobody can tell yet where the record of this line ends."""

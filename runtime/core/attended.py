@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 TICK_SECONDS = 0.1
 """How often the main thread looks whether a job was asked to stop, and shows how far the work is."""
-LEAVE_SECONDS = 0.7
+LEAVE_SECONDS = 0.6
 """So long the main thread waits, once somebody has asked, for the work to end."""
 _END = object()
 
@@ -98,7 +98,8 @@ def attended(call: Callable[[], T]) -> T:
     except BaseException:
         work.interruption.request()
         _Thread.left = work
-        work.over(LEAVE_SECONDS)
+        if asked is None:
+            work.over(LEAVE_SECONDS)
         raise
     if work.error is not None:
         try:

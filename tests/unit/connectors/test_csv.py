@@ -113,6 +113,72 @@ def test_header_without_a_column(tmp_path: Path) -> None:
         rows_of(source("filesystem", SCHEMA, {"path": str(path), "format": "csv", "csv.header": "true"}))
 
 
+def good_line(number: int, columns: int) -> str:
+    return ",".join([str(number), f"n{number}", "1.5"][:columns])
+
+
+@pytest.mark.parametrize("apart", [1, 2, 7, 99, 100, 101, 1000])
+@pytest.mark.parametrize("block", [64, 1 << 20])
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ('3,"abc,1', '4,def",2'),
+        ('3,"abc,1', '4,12",2'),
+        ('"3,abc,1', '4,def,2"'),
+        ('3,abc,"1', '"4,def",2'),
+        ('3,"abc,1', '4,"'),
+        ('3,"abc,1', '4,"def,2'),
+        ('3,"abc,1', '4,""",2'),
+    ],
+)
+def test_two_lone_quotes_swallow_nothing(first: str, last: str, apart: int, block: int, tmp_path: Path) -> None:
+    lines = [good_line(n, 3) for n in range(1200)]
+    lines[30], lines[30 + apart] = first, last
+    for header in (False, True):
+        path = tmp_path / "x.csv"
+        path.write_text("\n".join(["a,b,c"] * header + lines))
+        for names in (("a", "b", "c"), ("b",)):
+            format_ = REGISTRY.formats.get("csv").create({"ignore-parse-errors": "true", "header": str(header).lower()})
+            rejected: list[Any] = []
+            decoder = format_.projecting_decoder(SCHEMA, names, "UTC")  # type: ignore[attr-defined]
+            rows = drain(TextFileReader(str(path), decoder, "csv", rejected.extend, block))
+            assert len(rows) + len(rejected) == len(lines)
+            assert rejected[0].raw == first and len(rejected) <= 2
+            assert {r.raw for r in rejected} <= {first, last}
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_quote_far_away_swallows_nothing_where_all_is_text(columns: int) -> None:
+    schema = Schema(tuple(Schema.of(("a", STRING), ("b", STRING)).fields[:columns]))
+    lines = [good_line(n, columns) for n in range(1000)]
+    lines[3], lines[300] = good_line(3, columns - 1) + ",\"x" if columns > 1 else '"x', good_line(300, columns) + '"'
+    rows, rejected = decode("\n".join(lines), schema)
+    assert len(rows) + len(rejected) == len(lines) and [line for line, _, _ in rejected] == [3]
+    assert "csv.line-breaks-in-values" in rejected[0][1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["two\nlines", "Main St 5\nBern, CH", "a, b\nc, d, e\nf", "\n" * 90, "\n".join(["Dear Sir, and so on"] * 100)[:1500], "a\r\nb"],
+)
+def test_values_over_lines_are_read(value: str) -> None:
+    text = f'1,"{value}",2\n3,x,4\n'
+    expected = value.replace("\r\n", "\r\n")
+    assert decode(text) == ([(1, expected, Decimal(2)), (3, "x", Decimal(4))], [])
+
+
+def test_line_breaks_always_and_never() -> None:
+    swallowing = '1,"a,1\n' + "".join(good_line(n, 3) + "\n" for n in range(500)) + '2,b",2\n3,c,3\n'
+    rows, rejected = decode(swallowing, line_breaks_in_values="always")
+    assert len(rows) == 2 and rejected == []
+    rows, rejected = decode('1,"a\nb",1\n2,"c,d",2\n', line_breaks_in_values="never")
+    assert rows == [(2, "c,d", Decimal(2))]
+    assert [(line, raw) for line, _, raw in rejected] == [(0, '1,"a'), (1, 'b",1')]
+    for wrong in ("maybe", ""):
+        with pytest.raises(OptionError):
+            decode("", line_breaks_in_values=wrong)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"header": "true"}, {"escape-character": "\\"}, {"field-delimiter": ";", "array-element-delimiter": "|"}],
