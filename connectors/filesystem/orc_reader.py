@@ -10,9 +10,13 @@ import pyarrow.orc as orc
 
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader
 from connectors.filesystem.opening import is_text, open_plain, shown_path
+from connectors.filesystem.orc_footer import stripes
 from runtime.core.errors import ConnectorError, FormatError
 
 __all__ = ["OrcFileReader", "open_orc"]
+
+_FREE = 128 << 20
+"""A stripe holds whole columns at once; so many bytes of one are read, however few it takes in the file."""
 
 
 def open_orc(path: str) -> orc.ORCFile:
@@ -35,6 +39,16 @@ def open_orc(path: str) -> orc.ORCFile:
         ) from error
 
 
+def _width(type_: pa.DataType) -> int:
+    """The bytes that a value takes at the least."""
+    if pa.types.is_struct(type_):
+        return 1 + sum(_width(field.type) for field in type_)
+    try:
+        return max(1, type_.bit_width // 8)
+    except ValueError:
+        return 4
+
+
 class OrcFileReader(ColumnFileReader):
     """Rows of one file, stripe by stripe (`ColumnFileReader`). The rows of a stripe are known when it is read; all
     stripes are read, because Arrow tells nothing of their statistics.
@@ -45,6 +59,11 @@ class OrcFileReader(ColumnFileReader):
 
     def _open(self) -> None:
         self._file = open_orc(self._path)
+        with open_plain(self._path) as file:
+            self._stripes = stripes(file, self._stamp.size)
+        if len(self._stripes) != self._file.nstripes:
+            raise ValueError("it has another number of stripes than it says")
+        self._limits.check_rows(shown_path(self._path), self._stamp.size, sum(s.rows for s in self._stripes))
 
     def _names(self) -> Sequence[str]:
         return self._file.schema.names
@@ -56,9 +75,13 @@ class OrcFileReader(ColumnFileReader):
         return list(range(self._count()))
 
     def _rows_of(self, group: int) -> int:
-        return int(self._file.read_stripe(group, self._file.schema.names[:1]).num_rows)
+        return self._stripes[group].rows
 
     def _begin_group(self, group: int, columns: list[str]) -> tuple[int, Iterator[pa.RecordBatch]]:
+        path, stripe = shown_path(self._path), self._stripes[group]
+        width = sum(_width(self._file.schema.field(name).type) for name in columns)
+        self._limits.check(path, max(stripe.packed, _FREE // self._limits.ratio), stripe.rows * width)
+        self._limits.check_page(path, f"stripe {group + 1}", stripe.rows * width)
         try:
             rows = self._file.read_stripe(group, columns)
         except pa.ArrowInvalid as error:

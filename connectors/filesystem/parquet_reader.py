@@ -6,17 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from connectors.filesystem.column_filters import may_hold
 from connectors.filesystem.column_reader import BATCH_ROWS, ColumnFileReader, refusing_damage
 from connectors.filesystem.opening import is_text, open_plain, plain_status, shown_path
+from connectors.filesystem.parquet_pages import pages
 from runtime.core.errors import ConnectorError, FormatError
 
 __all__ = ["ParquetFileReader", "chunk_of", "open_parquet"]
 
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 """How writers note texts: other libraries have other favourites than Arrow's `string`."""
+_TEXT_BYTES = 128 << 20
+"""So much the texts of a batch may take, about."""
 _BYTES_PER_CODE = 12
 """A text column that takes no more bytes than this for each value, and has a dictionary, has few values."""
 
@@ -57,6 +61,8 @@ class ParquetFileReader(ColumnFileReader):
         metadata = self._file.metadata
         if sum(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)) != metadata.num_rows:
             raise ValueError("its row groups have another number of rows than it says")
+        self._coded: frozenset[str] = frozenset()
+        self._limits.check_rows(shown_path(self._path), self._stamp.size, metadata.num_rows)
 
     def _names(self) -> Sequence[str]:
         return self._file.schema_arrow.names
@@ -76,7 +82,48 @@ class ParquetFileReader(ColumnFileReader):
                 if flat and chunk.num_values != self._rows_of(group):
                     raise ValueError(f"column {leaf + 1} has another number of values than there are rows")
                 self._limits.check(shown_path(self._path), chunk.total_compressed_size, chunk.total_uncompressed_size)
-        return self._rows_of(group), self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns)
+                self._check_pages(chunk)
+        rows = self._batch_rows(group, columns)
+        return self._rows_of(group), self._file.iter_batches(rows, row_groups=[group], columns=columns)
+
+    def _check_pages(self, chunk: pq.ColumnChunkMetaData) -> None:
+        """Raises FormatError E3207 when the pages of a column hold more than they may, whatever the footer says of them,
+        ValueError when they are none."""
+        begin = chunk.data_page_offset
+        if chunk.dictionary_page_offset is not None and 0 < chunk.dictionary_page_offset < begin:
+            begin = chunk.dictionary_page_offset
+        path, unpacked = shown_path(self._path), 0
+        with open_plain(self._path) as file:
+            for page in pages(file, begin, chunk.total_compressed_size):
+                unpacked += page.unpacked
+                self._limits.check(path, chunk.total_compressed_size, unpacked)
+                self._limits.check_page(path, "a page", page.unpacked)
+                if page.dictionary_values > page.unpacked:
+                    raise ValueError("a dictionary has more values than bytes")
+
+    def _batch_rows(self, group: int, columns: list[str]) -> int:
+        """How many rows are read at once: few where texts are so long that many would take much memory, because a row
+        takes a byte where its text is in a dictionary."""
+        metadata = self._file.metadata
+        longest = 0
+        for leaf in range(metadata.num_columns):
+            path, name = metadata.schema.column(leaf).path, metadata.schema.column(leaf).name
+            if path not in columns or metadata.schema.column(leaf).physical_type != "BYTE_ARRAY" or name in self._coded:
+                continue
+            chunk = chunk_of(self._file, group, leaf)
+            if chunk.has_dictionary_page and min(BATCH_ROWS, chunk.num_values) * chunk.total_uncompressed_size > _TEXT_BYTES:
+                longest = max(longest, self._longest(group, path))
+        return BATCH_ROWS if longest * BATCH_ROWS <= _TEXT_BYTES else max(1, _TEXT_BYTES // longest)
+
+    def _longest(self, group: int, column: str) -> int:
+        """The bytes of the longest text in the dictionary of a column."""
+        file = open_parquet(self._path, read_dictionary=[column], metadata=self._file.metadata)
+        with file:
+            first = next(file.iter_batches(1, row_groups=[group], columns=[column]), None)
+        texts = None if first is None else first.column(0)
+        if not isinstance(texts, pa.DictionaryArray) or not len(texts.dictionary):
+            return 0
+        return pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
 
     def give_codes(self) -> None:
         """Texts of few values come as they are stored: as Arrow dictionaries."""
@@ -86,6 +133,7 @@ class ParquetFileReader(ColumnFileReader):
                 metadata = self._file.metadata
                 self._file.close()
                 self._file = open_parquet(self._path, read_dictionary=coded, metadata=metadata)
+                self._coded = frozenset(coded)
 
     def _coded_columns(self) -> list[str]:
         texts = {f.name for f in self._wanted if f.type.arrow == pa.string()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import column_bombs
 import malformed_lines as lines
 import pytest
 from connector_tables import REGISTRY, Context, rows_of, source
@@ -200,10 +201,10 @@ def test_the_error_of_line_one_does_not_wait_for_the_others(tmp_path: Path, monk
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-def _apart(what: str, folder: Path) -> dict[str, dict[str, Any]]:
+def _apart(*what: str | Path, script: str = "malformed_files.py") -> dict[str, dict[str, Any]]:
     """In a process of its own, which may not take 500 MB."""
-    script = Path(__file__).with_name("malformed_files.py")
-    done = subprocess.run([sys.executable, str(script), what, str(folder)], capture_output=True, text=True, check=False)
+    command = [sys.executable, Path(__file__).with_name(script), *what]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert found["megabytes"] < 500, found["megabytes"]
@@ -307,3 +308,29 @@ def test_limits_are_options(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionError, match="E1500 option 'source.max"):
             source("filesystem", schema, {"path": str(small), "format": "json", **wrong})
+
+
+def test_crafted_files_of_columns_take_little_memory(tmp_path: Path) -> None:
+    expected = column_bombs.craft(tmp_path)
+    found = _apart(tmp_path, script="column_bombs.py")
+    assert {name: one["code"] for name, one in found.items()} == expected
+    assert found["texts.parquet"]["rows"] == 300
+    limits = {"page": "page-size", "lying-page": "page-size", "stripe": "page-size", "rows": "decompression-ratio"}
+    for name, one in found.items():
+        assert not one["rows"] or not one["code"], name
+        if one["code"] == "E3207":
+            assert f"'source.max-{limits[name.partition('.')[0]]}'" in one["message"] or "ratio" in one["message"], one
+
+
+def test_what_is_meant_is_read_by_option(tmp_path: Path) -> None:
+    column_bombs.craft(tmp_path)
+    more = {"source.max-page-size": "1 gb", "source.max-decompression-ratio": "1000000"}
+    for name, rows in (("page.parquet", 1), ("stripe.orc", 20_000_000)):
+        given = {"path": str(tmp_path / name), "format": name.rpartition(".")[2], **more}
+        table = source("filesystem", column_bombs.SCHEMA, given)
+        reader = table.open(table.splits()[0], Context())
+        count = 0
+        while not reader.finished:
+            batch = reader.poll(1 << 20)
+            count += 0 if batch is None else len(batch)
+        assert count == rows
