@@ -6,17 +6,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from runtime.core.errors import OptionError
-from runtime.core.options import Option, Options, text_option
+from runtime.core.options import Option, Options, parse_memory, text_option
 from runtime.core.schema import Schema
 from runtime.spi.format import Format
 from runtime.spi.registry import TableRequest, check_options
 
-__all__ = ["FORMAT", "PATH", "TableOptions", "table_format"]
+__all__ = ["FORMAT", "MAX_RECORD", "PATH", "TableOptions", "memory_limit", "table_format"]
 
 T = TypeVar("T")
 
 FORMAT = text_option("format", "", "the format of the records, such as 'json' or 'csv'")
 PATH = text_option("path", "", "a file, a folder or a pattern such as '/data/*.jsonl'")
+
+MAX_RECORD = text_option(
+    "source.max-record-size", "16 mb", "a longer record of a text format is malformed, such as '64 mb'"
+)
 
 
 class TableOptions:
@@ -64,6 +68,18 @@ class TableOptions:
                 f"{self._where} needs the option '{option.key}'", code="E1504", hint=f"set it to {option.description}"
             )
         return self._options.get(option)
+
+
+def memory_limit(options: TableOptions, option: Option[str]) -> int:
+    """The bytes that an option says; raises OptionError for those under which nothing could be read."""
+    text = options.get(option)
+    try:
+        size = parse_memory(text)
+    except OptionError as error:
+        raise OptionError(f"option '{option.key}' cannot be '{text}'", hint=error.hint) from error
+    if size <= 0:
+        raise OptionError(f"option '{option.key}' must be more than 0", hint=option.description)
+    return size
 
 
 def table_format(request: TableRequest, name: str) -> Format:

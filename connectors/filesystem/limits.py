@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connectors.options import TableOptions
+from connectors.options import MAX_RECORD, TableOptions, memory_limit
 from runtime.core.errors import FormatError, OptionError
-from runtime.core.options import Option, int_option, parse_memory, text_option
+from runtime.core.options import int_option, text_option
 
 __all__ = ["LIMIT_OPTIONS", "ReadLimits", "read_limits"]
 
-MAX_RECORD = text_option(
-    "source.max-record-size", "16 mb", "a longer record of a text format is malformed, such as '64 mb'"
-)
 MAX_RATIO = int_option(
     "source.max-decompression-ratio",
     250,
@@ -79,16 +76,5 @@ def read_limits(options: TableOptions) -> ReadLimits:
     ratio = options.get(MAX_RATIO)
     if ratio <= 0:
         raise OptionError(f"option '{MAX_RATIO.key}' must be more than 0", hint=MAX_RATIO.description)
-    unpacked = _bytes(options, MAX_UNPACKED) if options.has(MAX_UNPACKED) else 0
-    return ReadLimits(_bytes(options, MAX_RECORD), ratio, unpacked, _bytes(options, MAX_PAGE))
-
-
-def _bytes(options: TableOptions, option: Option[str]) -> int:
-    text = options.get(option)
-    try:
-        size = parse_memory(text)
-    except OptionError as error:
-        raise OptionError(f"option '{option.key}' cannot be '{text}'", hint=error.hint) from error
-    if size <= 0:
-        raise OptionError(f"option '{option.key}' must be more than 0", hint=option.description)
-    return size
+    unpacked = memory_limit(options, MAX_UNPACKED) if options.has(MAX_UNPACKED) else 0
+    return ReadLimits(memory_limit(options, MAX_RECORD), ratio, unpacked, memory_limit(options, MAX_PAGE))

@@ -111,7 +111,10 @@ class ParquetFileReader(ColumnFileReader):
             if path not in columns or metadata.schema.column(leaf).physical_type != "BYTE_ARRAY" or name in self._coded:
                 continue
             chunk = chunk_of(self._file, group, leaf)
-            if chunk.has_dictionary_page and min(BATCH_ROWS, chunk.num_values) * chunk.total_uncompressed_size > _TEXT_BYTES:
+            if (
+                chunk.has_dictionary_page
+                and min(BATCH_ROWS, chunk.num_values) * chunk.total_uncompressed_size > _TEXT_BYTES
+            ):
                 longest = max(longest, self._longest(group, path))
         return BATCH_ROWS if longest * BATCH_ROWS <= _TEXT_BYTES else max(1, _TEXT_BYTES // longest)
 

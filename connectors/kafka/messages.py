@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.formats.projecting import DecodesLines, projected_decoder
-from connectors.formats.records import MalformedRecord
+from connectors.formats.records import MalformedRecord, shown_bytes, too_long
 from runtime.core.changelog import UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.core.schema import Field, Schema
@@ -80,12 +80,22 @@ class MessageDecoder:
 
     Messages without a value are no rows. What is malformed is rejected where the format ignores errors, and ends the
     query otherwise.
+
+    Args:
+        most: a value or key of more bytes is malformed.
     """
 
     def __init__(
-        self, columns: MessageColumns, value: Format, key: Format | None, time_zone: str, context: ReadContext
+        self,
+        columns: MessageColumns,
+        value: Format,
+        key: Format | None,
+        time_zone: str,
+        context: ReadContext,
+        most: int,
     ) -> None:
         self._columns = columns
+        self._most = most
         self._format = value
         self._context = context
         self._value = projected_decoder(value, columns.value, columns.wanted_of_value, time_zone)
@@ -104,7 +114,7 @@ class MessageDecoder:
         kept = [m for m in messages if m.value() is not None]
         if not kept:
             return None
-        batch, of_row, rejected = _rows(self._value, self._format, [m.value() for m in kept])
+        batch, of_row, rejected = _rows(self._value, self._format, [m.value() for m in kept], self._most)
         self._refuse(rejected, kept, self._format)
         if not len(batch):
             return None
@@ -120,8 +130,9 @@ class MessageDecoder:
         """The columns of keys; NULL where a message has none."""
         assert self._key_format is not None
         there = np.array([m.key() is not None for m in messages])
-        keys, of_key, rejected = _rows(decoder, self._key_format, [m.key() for m in messages if m.key() is not None])
-        self._refuse(rejected, [m for m in messages if m.key() is not None], self._key_format)
+        with_key = [m for m in messages if m.key() is not None]
+        keys, of_key, rejected = _rows(decoder, self._key_format, [m.key() for m in with_key], self._most)
+        self._refuse(rejected, with_key, self._key_format)
         place = np.full(len(messages), -1, np.int64)
         place[np.flatnonzero(there)[of_key]] = np.arange(len(keys))
         index = place[of_row]
@@ -146,7 +157,7 @@ class MessageDecoder:
 
 
 def _rows(
-    decoder: Decoder, format_: Format, values: Sequence[bytes]
+    decoder: Decoder, format_: Format, values: Sequence[bytes], most: int
 ) -> tuple[ChangelogBatch, np.ndarray, list[tuple[int, RejectedRow]]]:
     """The rows of values, for each the number of its value, and what is malformed with the number of its value.
 
@@ -157,10 +168,13 @@ def _rows(
     if json:
         # A line end in JSON is a blank: within texts it is written otherwise.
         values = [v.replace(b"\n", b" ") if b"\n" in v else v for v in values]
+    short = np.array([len(v) for v in values]) <= most
     single = np.array([_is_line(v, json) for v in values], dtype=bool)
     parts: list[tuple[ChangelogBatch, np.ndarray]] = []
-    rejected: list[tuple[int, RejectedRow]] = []
-    together, alone = np.flatnonzero(single), np.flatnonzero(~single)
+    rejected: list[tuple[int, RejectedRow]] = [
+        (i, MalformedRecord(too_long(most), shown_bytes(values[i]))) for i in np.flatnonzero(~short).tolist()
+    ]
+    together, alone = np.flatnonzero(short & single), np.flatnonzero(short & ~single)
     if len(together):
         block = b"\n".join([values[i] for i in together.tolist()]) + b"\n"
         decoded = decoder.decode_lines(block) if isinstance(decoder, DecodesLines) else decoder.decode(block, True)
@@ -171,11 +185,13 @@ def _rows(
             parts.append((decoded.batch, good[np.cumsum(starts) - 1]))
             rejected += bad
         else:
-            alone = np.arange(len(values))
+            alone = np.flatnonzero(short)
     for number in alone.tolist():
         decoded = decoder.decode(values[number] + b"\n", True)
         parts.append((decoded.batch, np.full(len(decoded.batch), number)))
         rejected += [(number, r) for r in decoded.rejected]
+    if not parts:
+        parts.append((decoder.decode(b"", True).batch, np.zeros(0, np.int64)))
     batch, of_row = ChangelogBatch.concat([b for b, _ in parts]), np.concatenate([n for _, n in parts])
     if len(parts) > 1 and (np.diff(of_row) < 0).any():
         order = np.argsort(of_row, kind="stable")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.options import FORMAT, TableOptions
+from connectors.options import FORMAT, MAX_RECORD, TableOptions
 from runtime.core.errors import OptionError, UnsupportedError
 from runtime.core.options import Option, duration_option, int_option, text_option
 
@@ -92,6 +92,7 @@ KAFKA_OPTIONS: tuple[Option[object], ...] = (
     BOUNDED_OFFSETS,
     BOUNDED_MILLIS,
     DISCOVERY,
+    MAX_RECORD,
     SCAN_PARALLELISM,
     PARTITIONER,
     GUARANTEE,

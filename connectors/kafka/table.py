@@ -29,7 +29,7 @@ from connectors.kafka.options import (
 from connectors.kafka.reader import KafkaReader
 from connectors.kafka.sink import WRITABLE, KafkaSink
 from connectors.listing import Listing
-from connectors.options import FORMAT, TableOptions, physical_part
+from connectors.options import FORMAT, MAX_RECORD, TableOptions, memory_limit, physical_part
 from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import ConnectorError, OptionError, UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
@@ -60,6 +60,7 @@ class KafkaSource:
         topics: their names; `pattern` instead of these is a regular expression.
         discovery: milliseconds after which new partitions are looked for; 0 is never.
         begin, end: places in partitions.
+        most: the bytes of a value or key.
     """
 
     name: str
@@ -71,6 +72,7 @@ class KafkaSource:
     end: Place
     discovery: int
     notes: bool
+    most: int
     time_zone: str
     format_options: tuple[tuple[str, str], ...]
     format: Format = field(compare=False)
@@ -135,7 +137,7 @@ class KafkaSource:
             dict(self.properties),
             _EARLIEST if where.late else self.begin,
             self.end,
-            MessageDecoder(self.columns, self.format, self.key_format, self.time_zone, context),
+            MessageDecoder(self.columns, self.format, self.key_format, self.time_zone, context, self.most),
             notes=self.notes,
         )
 
@@ -263,6 +265,7 @@ def _source(request: TableRequest) -> KafkaSource:
         read_end(options),
         options.get(DISCOVERY),
         "properties.group.id" in request.options,
+        memory_limit(options, MAX_RECORD),
         request.time_zone,
         _format_options(request),
         format_,

@@ -82,6 +82,8 @@ def craft(folder: Path) -> dict[str, str]:
 
 if __name__ == "__main__":
     found = {
-        path.name: outcome(path, path.suffix[1:], SCHEMA) for path in sorted(Path(sys.argv[1]).iterdir()) if path.is_file()
+        path.name: outcome(path, path.suffix[1:], SCHEMA)
+        for path in sorted(Path(sys.argv[1]).iterdir())
+        if path.is_file()
     }
     print(json.dumps({"outcomes": found, "megabytes": _peak_megabytes()}))

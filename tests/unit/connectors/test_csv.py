@@ -151,7 +151,7 @@ def test_two_lone_quotes_swallow_nothing(first: str, last: str, apart: int, bloc
 def test_a_quote_far_away_swallows_nothing_where_all_is_text(columns: int) -> None:
     schema = Schema(tuple(Schema.of(("a", STRING), ("b", STRING)).fields[:columns]))
     lines = [good_line(n, columns) for n in range(1000)]
-    lines[3], lines[300] = good_line(3, columns - 1) + ",\"x" if columns > 1 else '"x', good_line(300, columns) + '"'
+    lines[3], lines[300] = good_line(3, columns - 1) + ',"x' if columns > 1 else '"x', good_line(300, columns) + '"'
     rows, rejected = decode("\n".join(lines), schema)
     assert len(rows) + len(rejected) == len(lines) and [line for line, _, _ in rejected] == [3]
     assert "csv.line-breaks-in-values" in rejected[0][1]
@@ -159,7 +159,14 @@ def test_a_quote_far_away_swallows_nothing_where_all_is_text(columns: int) -> No
 
 @pytest.mark.parametrize(
     "value",
-    ["two\nlines", "Main St 5\nBern, CH", "a, b\nc, d, e\nf", "\n" * 90, "\n".join(["Dear Sir, and so on"] * 100)[:1500], "a\r\nb"],
+    [
+        "two\nlines",
+        "Main St 5\nBern, CH",
+        "a, b\nc, d, e\nf",
+        "\n" * 90,
+        "\n".join(["Dear Sir, and so on"] * 100)[:1500],
+        "a\r\nb",
+    ],
 )
 def test_values_over_lines_are_read(value: str) -> None:
     text = f'1,"{value}",2\n3,x,4\n'

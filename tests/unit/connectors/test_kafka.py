@@ -116,6 +116,66 @@ def test_malformed_messages(broker: Broker) -> None:
     assert [row.raw for row in context.rejected] == ["{"]
 
 
+def test_long_messages_are_malformed(broker: Broker) -> None:
+    topic = broker.topic()
+    long = json.dumps({"id": 7, "name": "x" * 2000})
+    broker.send(topic, *numbered(0, 2), long, *numbered(2, 3))
+    broker.send(topic, "{", long, partition=1)
+    schema = Schema.of(("id", INT), ("offset", BIGINT))
+    metadata = (("offset", "offset"),)
+    options = {**broker.options(topic, format="json"), "source.max-record-size": "1 kb"}
+    reason = r"longer than 1024 bytes \('source.max-record-size'\)"
+    with pytest.raises(FormatError, match=rf"E3201 {topic}, partition 0, offset 2: {reason}: {{\"id\": 7"):
+        rows_of(source("kafka", schema, options, metadata=metadata))
+    context = Context()
+    options["json.ignore-parse-errors"] = "true"
+    read = rows_of(source("kafka", schema, options, metadata=metadata), context=context)
+    assert read == [(0, 0), (1, 1), (2, 3)] and len(context.rejected) == 3
+    assert all(len(row.raw) < 2100 for row in context.rejected)
+    for wrong in ("0", "x"):
+        with pytest.raises(OptionError, match="source.max-record-size"):
+            source("kafka", schema, {**broker.options(topic, format="json"), "source.max-record-size": wrong})
+    keyed = broker.topic()
+    broker.send(keyed, '{"name": "a"}', key=long)
+    broker.send(keyed, '{"name": "b"}', key='{"id": 1}')
+    options = {
+        **broker.options(keyed), "key.format": "json", "key.fields": "id", "value.format": "json",
+        "value.fields-include": "EXCEPT_KEY", "source.max-record-size": "1 kb",
+    }  # fmt: skip
+    with pytest.raises(FormatError, match=rf"E3201 {keyed}, partition 0, offset 0: longer than 1024 bytes"):
+        rows_of(source("kafka", SCHEMA, options))
+
+
+@pytest.mark.parametrize("way", ["ignore", "limit"])
+def test_a_job_that_a_message_has_ended_goes_on(broker: Broker, tmp_path: Path, way: str) -> None:
+    topic = broker.topic()
+    bad = "{" if way == "ignore" else json.dumps({"id": 9, "name": "x" * 2000})
+    broker.send(topic, *numbered(0, 50), bad, *numbered(50, 60))
+    given = broker.options(topic, format="json")
+
+    def insert(more: dict[str, str]) -> TableEnvironment:
+        options = ", ".join(f"'{k}' = '{v}'" for k, v in {**given, **more}.items())
+        settings = {"execution.checkpointing.dir": str(tmp_path / "state"), "sqlengine.epoch.max-rows": "10",
+                    "execution.checkpointing.interval": "1 ms"}  # fmt: skip
+        env = TableEnvironment.create(settings)
+        env.execute_script(
+            f"CREATE TABLE orders (id INT, name STRING) WITH ('connector' = 'kafka', {options});"
+            f"CREATE TABLE o (id INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/o', 'format' = 'csv')"
+        )
+        try:
+            env.execute_sql("INSERT INTO o SELECT id FROM orders")
+        finally:
+            env.close()
+        return env
+
+    small = {"source.max-record-size": "1 kb"}
+    with pytest.raises(FormatError, match=f"E3201 {topic}, partition 0, offset 50: "):
+        insert(small)
+    insert({"json.ignore-parse-errors": "true", **small} if way == "ignore" else {"source.max-record-size": "1 mb"})
+    ids = sorted(int(line) for file in (tmp_path / "o").glob("[!.]*") for line in file.read_text().split())
+    assert ids == sorted([*range(60), *([9] if way == "limit" else [])])
+
+
 def test_where_reading_begins_and_ends(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, *numbered(0, 6))
