@@ -329,8 +329,7 @@ class Job:
             return
         self._ended = True
         over = not self.gave_up and (self.resumed_finished or self.finished or self.dataflow.complete)
-        # From here on a request to stop comes too late, unless a sink still looks at it.
-        whole = over and not self.cancellation.requested
+        whole = over and not self.cancellation.requested  # Later requests come too late, but for sinks that look.
         if whole and not self.resumed_finished:
             self.dataflow.all_written()
         try:
@@ -352,8 +351,7 @@ class Job:
                 self.checkpoints.close()
         self.status = "FINISHED" if whole and not self.gave_up else "CANCELED"
         if self._profile is not None:
-            say = self.on_note or partial(print, file=sys.stderr)
-            say(self._profile.report(self.name, self.dataflow.vertices))
+            (self.on_note or partial(print, file=sys.stderr))(self._profile.report(self.name, self.dataflow.vertices))
 
     def _leave_epoch(self) -> None:
         """After an epoch that was given up: operators and sources stand somewhere within it, so nothing is saved. With
