@@ -11,7 +11,6 @@ from runtime.core.clock import Clock
 from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
-from sqlengine.attending import attend
 from sqlengine.information_schema import InformationSchema
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -145,7 +144,7 @@ class TableEnvironment(TableFactory):
 
     def flush(self) -> None:
         """Wait until every materialized view has taken all input that is there."""
-        attend(self._session, self._session.views.flush)
+        self._attend(self._session.views.flush)
 
     def metrics(self) -> pa.Table:
         """All figures of jobs, operators, sources, sinks, checkpoints, views and tables as they are now: the rows of

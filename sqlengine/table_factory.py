@@ -7,17 +7,18 @@ import itertools
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from connectors.memory import TableSnapshot
+from runtime.core.attended import attended
 from runtime.core.cancellation import Stopped
 from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxError, UnsupportedError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
+from runtime.expr.function import any_made_by_program
 from runtime.spi.table import SourceTable
-from sqlengine.attending import attend, attends
 from sqlengine.catalog.objects import CatalogView
 from sqlengine.catalog_methods import CatalogMethods
 from sqlengine.parse import parse_statement
@@ -57,6 +58,7 @@ _aggregate_calls = Room("sqlengine.bind.aggregate_calls")
 _explain_room = Room("sqlengine.statements.explain")
 _functions = Room("sqlengine.statements.functions")
 
+T = TypeVar("T")
 Locate = Callable[[SqlEngineError], SqlEngineError]
 _numbers = itertools.count(1)
 
@@ -300,7 +302,7 @@ class TableFactory(CatalogMethods):
         self.__session.parameters = parameters
         try:
             session = self.__session
-            result = attend(session, lambda: execute(statement, session))
+            result = self._attend(lambda: execute(statement, session))
         except SqlEngineError as error:
             if error.code in ("E1201", "E1203") and not (error.hint or "").startswith("did you mean"):
                 error.hint = _spelling.misread_keyword(text, error.span) or error.hint
@@ -327,7 +329,7 @@ class TableFactory(CatalogMethods):
         for message in result.warnings:
             warnings.warn(message, SqlEngineWarning, stacklevel=4)
         result.locate = locate
-        result.attends = functools.partial(attends, self.__session)
+        result.attends = functools.partial(_attends, session)
         result.time_zone = self.__session.time_zone
         result.savepoint_folder = lambda: self.__session.options.get(SAVEPOINT_DIR)
         if isinstance(statement, (st.Insert, st.StatementSet)) and self.__session.options.get(DML_SYNC):
@@ -338,6 +340,10 @@ class TableFactory(CatalogMethods):
         """Warn of what a statement may have got wrong."""
         for note, span in advice(statement, text):
             warnings.warn(noted(note, span, text), SqlEngineWarning, stacklevel=3)
+
+    def _attend(self, call: Callable[[], T]) -> T:
+        """What a call gives or raises, made by another thread while the main thread waits, where that may be."""
+        return attended(call) if _attends(self.__session) else call()
 
     def _check_open(self) -> None:
         """Raise PlanningError E1629 in an environment that is closed: its jobs have stopped, its views follow nothing."""
@@ -364,6 +370,13 @@ class TableFactory(CatalogMethods):
         assert isinstance(statement, st.QueryStatement)
         with self.__session.views.lock:
             return query_schema(self.__session, statement.query.query)
+
+
+def _attends(session: Session) -> bool:
+    """Whether another thread may do the work for which the main thread waits (`runtime.core.attended`). Not where this
+    one holds the lock of the views, for which the other would wait; nor where the program has made functions, which may
+    need the thread that has made them."""
+    return not session.views.lock.held and not any_made_by_program()
 
 
 class _SqlEngine:
