@@ -48,6 +48,7 @@ from runtime.core.types import (
 )
 from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
+from runtime.spi.left_out import LeftOut
 from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry, TableRequest, check_options
 from runtime.spi.table import (
     ColumnStatistics,
@@ -104,6 +105,7 @@ __all__ = [
     "RETRACT",
     "ReadContext",
     "Registry",
+    "LeftOut",
     "RejectedRow",
     "SMALLINT",
     "STRING",

@@ -10,7 +10,8 @@ from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.logs import connector_log
-from runtime.spi.table import GivesCodes, ReadContext, RejectedRow, SourceReader
+from runtime.spi.left_out import LeftOut
+from runtime.spi.table import GivesCodes, ReadContext, SourceReader
 
 __all__ = ["lenient_reader"]
 
@@ -54,7 +55,7 @@ class _LenientReader:
         assert self._failure is not None
         text, path = self._failure.message, shown_path(self._entry.path)
         shown = text if path in text else f"{path}: {text}"
-        self._context.reject([RejectedRow(f"{_REASON} ({self._failure.code})", shown)])
+        self._context.reject([LeftOut(f"{_REASON} ({self._failure.code})", shown)])
         self._told = True
         _log.warning("%s", shown, path=path, split=path, code=self._failure.code)
         return None

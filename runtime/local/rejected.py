@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.logs import Log
+from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.expr.zones import instant_to_local
+from runtime.spi.left_out import LeftOut
 from runtime.spi.table import RejectedRow
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
@@ -55,6 +56,18 @@ class RejectedRows:
         self._bytes = 0
         self.counts: Counter[tuple[str, str, str]] = Counter()
         """Rejected rows by (job, operator, reason)."""
+
+        self.on_left_out: Callable[[str], object] = tell
+        """Called with what was left out, such as a file: a sentence, each once."""
+        self._left_out: set[str] = set()
+
+    def leave_out(self, what: str) -> None:
+        """Tell of a part of the input that is not read, unless it was told before."""
+        with self._lock:
+            if what in self._left_out or len(self._left_out) >= KEPT_ROWS:
+                return
+            self._left_out.add(what)
+        self.on_left_out(f"warning: {what}")
 
     def for_job(self, job: str, time_zone: str = "UTC") -> JobRejections:
         return JobRejections(self, job, time_zone)
@@ -210,10 +223,12 @@ class JobRejections:
             self._rows.add(self.job, operator, reason, _as_text(rows), watermark, event_time, self._time_zone)
 
     def reject_raw(self, source: str, refused: Refused) -> None:
-        """Records that a source could not use."""
+        """Records that a source could not use, which come one by one: no more of them than are kept."""
         by_reason: dict[str, list[str]] = {}
         for row in refused.rows:
             by_reason.setdefault(row.reason, []).append(row.raw)
+            if isinstance(row, LeftOut):
+                self._rows.leave_out(row.raw)
         for reason, texts in by_reason.items():
             self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)
         for reason, count in refused.more:
@@ -230,7 +245,8 @@ def _wall(times: pa.Array, zone: str | None) -> pa.Array:
 
 
 def _as_text(rows: pa.RecordBatch) -> pa.Array:
-    """Each row as `(a, b, NULL)`."""
+    """Each row as `(a, b, NULL)`. Nested values and bytes, which Arrow cannot write out, cell by cell: of no more rows than
+    are kept."""
     cells = []
     for column in rows.columns:
         if pa.types.is_nested(column.type):

@@ -20,6 +20,7 @@ from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
 from runtime.spi.changed_splits import TellsChanges
+from runtime.spi.left_out import LeftOut
 from runtime.spi.table import (
     FollowsStatements,
     GivesCodes,
@@ -437,7 +438,7 @@ class SourceInputs:
                 self._seen.add(split.id)
                 self._waiting.append(table.begun_later(split) if later and isinstance(table, GrowsInParts) else split)
             elif split.id in marks and (told := table.change(split, marks[split.id])) is not None:
-                self._context.reject([RejectedRow("a change of what was read before", told[0])])
+                self._context.reject([LeftOut("a change of what was read before", told[0])])
                 marks[split.id] = told[1]
 
     @property

@@ -168,9 +168,13 @@ class StatementProgress:
     def __call__(self, work: object) -> None:
         """`work` goes on."""
         now = self._clock()
-        if now < self._next or not isinstance(work, Job):
+        if now < self._next:
             return
         self._next = now + REDRAW_SECONDS
+        if not isinstance(work, Job):
+            # It is planned, goes on from a checkpoint, or its rows are put in order.
+            self._show(f"at work | {now - self._began:.0f} s | Ctrl-C stops it")
+            return
         if id(work) not in self._totals:
             self._totals[id(work)] = total_rows(work)
         self._show(statement_line(work, self._totals[id(work)], now - self._began))

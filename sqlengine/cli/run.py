@@ -53,6 +53,7 @@ class _Run:
 
     def __init__(self, environment: TableEnvironment, interrupt: Interrupt, progress: Progress, form: str) -> None:
         self._environment = environment
+        environment.session.rejected.on_left_out = self.say
         self._interrupt = interrupt
         self._form = form
         self._paint = Paint(sys.stdout)

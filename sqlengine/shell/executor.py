@@ -110,6 +110,7 @@ class Executor:
         self.notes: Callable[[str], None] = screen.say
         """How to say what happens in the background."""
         self.session.views.on_failed = lambda error: self.notes(screen.paint(f"{error.code} {error.message}", "error"))
+        self.session.rejected.on_left_out = lambda text: self.notes(screen.paint(text, "warning"))
         self._interrupt = StatementInterrupt()
         self._progress: Progress | None = None
         self._told = threading.Lock()

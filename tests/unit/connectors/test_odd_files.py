@@ -21,6 +21,7 @@ from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import DATE, INT, STRING
 from runtime.spi.table import SourceTable
+from sqlengine import TableEnvironment
 
 SCHEMA = Schema.of(("a", INT))
 REASON = "a file that cannot be read, or not from there on"
@@ -237,7 +238,24 @@ def test_a_quote_in_a_message_takes_nothing_from_the_next() -> None:
     schema = Schema.of(("a", INT), ("s", STRING))
     format_ = REGISTRY.formats.get("csv").create({"ignore-parse-errors": "true"})
     values = [b"1,x", b'2,"x', b'3,y"', b'4,"a\nb"', b"", b'5,"x"y', b"6,z", b'x","y', b"7,z"]
-    batch, of_row, rejected = _rows(format_.decoder(schema, "UTC"), format_, values)
+    batch, of_row, rejected = _rows(format_.decoder(schema, "UTC"), format_, values, 1 << 20)
     assert batch.column(0).to_pylist() == [1, 3, 4, 6, 7]
     assert of_row.tolist() == [0, 2, 3, 6, 8]
     assert [number for number, _ in rejected] == [1, 5, 7]
+
+
+def test_files_that_are_left_out_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no")
+    (tmp_path / "b.parquet").write_bytes(b"no")
+    told: list[str] = []
+    with TableEnvironment.create() as env:
+        env.session.rejected.on_left_out = told.append
+        env.execute_sql(
+            f"CREATE TABLE t (a INT) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}', 'format' = 'parquet', "
+            "'source.bad-files' = 'skip')"
+        )
+        for _ in range(2):
+            assert env.execute_sql("SELECT * FROM t").to_arrow().num_rows == 0
+        assert [name in text for name, text in zip("ab", sorted(told), strict=True)] == [True, True]
+        assert all(text.startswith(f"warning: {tmp_path}/") and "Parquet" in text for text in told)
+        assert env.session.rejected.total == 4
