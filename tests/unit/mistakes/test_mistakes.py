@@ -21,7 +21,7 @@ NO_ADVICE = "unexpected end of input"
 """What a text lacks that ends too early is said by what was expected."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def t_env() -> Iterator[TableEnvironment]:
     with TableEnvironment.create() as made:
         made.execute_script((FOLDER / "schema.sql").read_text("utf-8"))
