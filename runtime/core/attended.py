@@ -34,6 +34,8 @@ TICK_SECONDS = 0.1
 """How often the main thread looks whether a job was asked to stop, and shows how far the work is."""
 LEAVE_SECONDS = 0.6
 """So long the main thread waits, once somebody has asked, for the work to end."""
+STACK_BYTES = 64 << 20
+"""Of the thread: addresses, of which the system fills what is used."""
 _END = object()
 
 
@@ -145,7 +147,12 @@ class _Thread:
 def _worker() -> SimpleQueue[Callable[[], object]]:
     if _Thread.process != os.getpid():
         _Thread.process, _Thread.calls, _Thread.left = os.getpid(), SimpleQueue(), None
-        threading.Thread(target=_carry_out, args=(_Thread.calls,), name="statements", daemon=True).start()
+        # As deep statements as in the main thread; elsewhere than on Linux threads have small stacks.
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            threading.Thread(target=_carry_out, args=(_Thread.calls,), name="statements", daemon=True).start()
+        finally:
+            threading.stack_size(before)
     return _Thread.calls
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from runtime.core.likeness import edits
@@ -34,6 +35,22 @@ _WORDS = (
     r"(?:api|access|private|account|shared|service|encryption|signing)[-_.]?key|"
     r"signature|connection[-_.]?string|authori[sz]ation|auth-params|basic-auth|keystore\.key|ssl\.key$"
 )
+_STEMS = (
+    "pass",
+    "pwd",
+    "secret",
+    "token",
+    "cred",
+    "jaas",
+    "bearer",
+    "http-h",
+    "key",
+    "sig",
+    "connection",
+    "auth",
+    "sasl",
+)
+"""Each match of the patterns below holds one of these."""
 _SECRET_KEY = re.compile(
     _WORDS + r"|(?:^|[-_.])(?:pass|auth)$|(?:^|\.)sasl\.(?!mechanism$|kerberos\.service\.name$)", re.IGNORECASE
 )
@@ -53,6 +70,12 @@ _TOKEN = re.compile(
 _MISSPELT = ("password", "passwd", "passphrase", "secret", "credential", "credentials", "apikey")
 
 
+def _may_hold_secrets(text: str) -> bool:
+    """Whether one of the words can be in a text: a quick look, because statements may have megabytes of rows."""
+    lowered = text.lower()
+    return any(stem in lowered for stem in _STEMS)
+
+
 def secret_keys() -> str:
     """The regular expression that is found in keys of secrets, as Python and Java read it."""
     return f"(?i){_SECRET_KEY.pattern}"
@@ -70,11 +93,12 @@ def shown_value(key: str, value: str) -> str:
 
 def masked_text(text: str) -> str:
     """A text without the credentials of URIs, and without values that are assigned to secrets (`password=..`)."""
-    if "=" not in text and "@" not in text:
-        return text
-    text = _USER.sub(rf"\g<1>{MASK}@", text)
-    text = _PARAMETER.sub(rf"\g<1>{MASK}", text)
-    return _ASSIGNED.sub(rf"\g<1>{MASK}", text)
+    if "@" in text and "//" in text:
+        text = _USER.sub(rf"\g<1>{MASK}@", text)
+    if "=" in text and _may_hold_secrets(text):
+        text = _PARAMETER.sub(rf"\g<1>{MASK}", text)
+        text = _ASSIGNED.sub(rf"\g<1>{MASK}", text)
+    return text
 
 
 def masked_sql(text: str) -> str:
@@ -85,24 +109,34 @@ def masked_sql(text: str) -> str:
 def masked_source(text: str) -> str:
     """A statement that may be wrong, without its secrets: what is left stands where it stood. Rather hides too much: the
     values of misspelt keys, and those that are not written as they should be."""
-    masked = _replaced(text, ((start, end, _stars(text[start:end])) for start, end in _values(text, wrong=True)))
-    for pattern in (_USER, _PARAMETER, _ASSIGNED):
-        masked = pattern.sub(_starred, masked)
+    masked = _replaced(text, ((start, end, _stars(text[start:end])) for start, end in _wrong_values(text)))
+    if "//" in masked:
+        masked = _USER.sub(_starred, masked)
+    if _may_hold_secrets(masked):
+        masked = _ASSIGNED.sub(_starred, _PARAMETER.sub(_starred, masked))
     return masked
 
 
 def without_values(message: str, source: str) -> str:
     """What is said of a statement, without the values of secrets that it quotes."""
-    for start, end in _values(source, wrong=True):
+    if not any(quote in message for quote in "'\"`"):
+        return message
+    for start, end in _wrong_values(source):
         value = re.escape(source[start:end])
         message = re.sub(rf"""(['"`]){value}(['"`])""", rf"\g<1>{MASK}\g<2>", message)
     return message
 
 
+@lru_cache(maxsize=1)
+def _wrong_values(text: str) -> tuple[tuple[int, int], ...]:
+    """Where values of secrets stand in a statement that is wrong: several errors may be made of it."""
+    return tuple(_values(text, wrong=True))
+
+
 def _values(text: str, *, wrong: bool = False) -> Iterator[tuple[int, int]]:
     """Where the values of secret options stand in a statement: start and end. With `wrong`, also where the key is
     misspelt, the sign between them is another one or missing, or a quote."""
-    if not wrong and not _SECRET_KEY.search(text):
+    if not wrong and ("=" not in text or not _may_hold_secrets(text)):
         return
     tokens = [token for token in _TOKEN.finditer(text) if token.lastgroup != "gap"]
     setting = bool(tokens) and tokens[0][0].upper() in ("SET", "RESET")
@@ -112,10 +146,6 @@ def _values(text: str, *, wrong: bool = False) -> Iterator[tuple[int, int]]:
             in_hint = token[0] == "/*+"
         if i < done or token.lastgroup not in ("text", "name"):
             continue
-        start, end = _inside(token)
-        key = text[start:end]
-        if not is_secret(key) and not (wrong and _nearly_secret(key)):
-            continue
         at = i + 1
         while at < len(tokens) and tokens[at].lastgroup == "sign":
             at += 1
@@ -124,6 +154,13 @@ def _values(text: str, *, wrong: bool = False) -> Iterator[tuple[int, int]]:
             at += 1
         if at == len(tokens):
             return
+        # Of rows of constants nothing is left here, so that a key is looked at where a value may follow.
+        if tokens[at].lastgroup in ("end", "hint"):
+            continue
+        start, end = _inside(token)
+        key = text[start:end]
+        if not is_secret(key) and not (wrong and _nearly_secret(key)):
+            continue
         quoted = tokens[at].lastgroup == "text"
         if wrong:
             is_value = (
@@ -131,7 +168,7 @@ def _values(text: str, *, wrong: bool = False) -> Iterator[tuple[int, int]]:
             )
         else:
             is_value = quoted and signed and (token.lastgroup == "text" or in_hint)
-        if not is_value or tokens[at].lastgroup in ("end", "hint"):
+        if not is_value:
             continue
         yield _inside(tokens[at])
         done = at + 1
@@ -160,6 +197,7 @@ def _inside(token: re.Match[str]) -> tuple[int, int]:
     return start, end - 1 if end > start and token[0][-1] == quote[0] else end
 
 
+@lru_cache(maxsize=256)
 def _nearly_secret(key: str) -> bool:
     """Whether a key is that of a secret but for a letter."""
     parts = [part for part in re.split(r"[-_.\s]", key.lower()) if len(part) > 3]
