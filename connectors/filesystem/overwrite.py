@@ -71,6 +71,7 @@ class OverwritingFileWriter(FileWriter):
         self._complete = True
 
     def prepare(self) -> Any:
+        """Raises ConnectorError E3110 when what is to be replaced cannot be listed."""
         files = self._files.prepare()
         if self._done:
             # What is visible now are the new files.
@@ -85,7 +86,10 @@ class OverwritingFileWriter(FileWriter):
         root = self._sink.path
         for folder in folders:
             refuse_links(root, folder)
-        seen = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+        try:
+            seen = [os.path.relpath(p, root) for f in sorted(folders) for p in visible_files(os.path.join(root, f))]
+        except OSError as error:
+            raise ConnectorError(f"cannot list {error.filename or root}: {error.strerror}", code="E3110") from error
         # An earlier run may have shown some of these, when the job has gone back to an older checkpoint.
         ours = {final for _, final in files}
         old = [path for path in seen if path not in ours]

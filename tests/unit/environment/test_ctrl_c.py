@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,15 @@ from runtime.core.attended import attended, attended_items
 from runtime.core.cancellation import Cancellation, Stopped, look, whole
 from sqlengine import TableEnvironment
 from sqlengine.shell.interrupt import StatementInterrupt
+
+
+@pytest.fixture(autouse=True)
+def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ctrl-C raises, also where the process was started to ignore it, and no earlier test has loaded Spark."""
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def ctrl_c() -> None:
