@@ -85,16 +85,27 @@ def _(plan: n.Aggregate, context: TraitContext) -> bool:
     return not plan.scalar and upsert_keys(plan, context) == (frozenset(g.id for g in plan.group),)
 
 
-@_follows.register(n.Deduplicate)
-@_follows.register(n.Sort)
-def _(plan: LogicalNode, context: TraitContext) -> bool:
+@_follows.register
+def _(plan: n.Sort, context: TraitContext) -> bool:
     return True
+
+
+@_follows.register
+def _(plan: n.Deduplicate, context: TraitContext) -> bool:
+    return _stays(plan, frozenset(k.id for k in plan.keys), context)
 
 
 @_follows.register
 def _(plan: n.TopN, context: TraitContext) -> bool:
     # With the rank shown, a row moves from rank to rank; only ROW_NUMBER gives each rank to one row.
-    return plan.rank is None or plan.function is RankFunction.ROW_NUMBER
+    ranked = plan.rank is None or plan.function is RankFunction.ROW_NUMBER
+    return ranked and _stays(plan, frozenset(p.id for p in plan.partition), context)
+
+
+def _stays(plan: n.TopN | n.Deduplicate, partition: frozenset[int], context: TraitContext) -> bool:
+    """Whether a row never moves from partition to partition: each is a task's own, and nobody knows whether the `-D` of
+    one comes before the `+I` of the other."""
+    return changes(plan.input, context).append_only or all(partition <= key for key in upsert_keys(plan, context))
 
 
 def is_native_upsert(plan: LogicalNode, context: TraitContext) -> bool:
