@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from connectors.filesystem.varint import unsigned_varint
+
 __all__ = ["Stripe", "stripes"]
 
 _FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE = 1, 2, 3
@@ -160,12 +162,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        octet = data[at]
-        at += 1
-        value |= (octet & 127) << shift
-        if octet < 128:
-            return value, at
-        shift += 7
-    raise ValueError("its footer is cut off")
+    try:
+        return unsigned_varint(data, at)
+    except IndexError:
+        raise ValueError("its footer is cut off") from None

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from connectors.filesystem.varint import unsigned_varint
+
 __all__ = ["Page", "pages"]
 
 _DICTIONARY = 2
@@ -86,7 +88,7 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[object, int]:
     if kind == 7:
         return None, _within(data, at + 8)
     if kind == 8:
-        length, at = _unsigned(data, at)
+        length, at = unsigned_varint(data, at)
         return None, _within(data, at + length)
     if kind == 12:
         return _struct(data, at, depth + 1)
@@ -100,19 +102,6 @@ def _within(data: bytes, at: int) -> int:
     return at
 
 
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        octet = data[at]
-        at += 1
-        value |= (octet & 127) << shift
-        if octet < 128:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number in a page's header has no end")
-
-
 def _signed(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _unsigned(data, at)
+    value, at = unsigned_varint(data, at)
     return (value >> 1) ^ -(value & 1), at

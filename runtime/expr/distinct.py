@@ -45,8 +45,8 @@ def map_distinct(
 
 
 def per_constant(context: EvalContext, compute: Callable[..., pa.Array], column: Value, *constants: Value) -> Value:
-    """`compute(column, *texts)` with the further arguments constant: directly, or for each distinct combination of
-    them."""
+    """`compute(column, *texts)` with the further arguments constant: directly, or once for each distinct combination of
+    them, because what computes (a pattern, a format) takes them as constants only."""
     length = 1 if all_constant([column, *constants]) else context.num_rows
     if all_constant(constants):
         if any(not c.is_valid for c in constants):
@@ -61,8 +61,8 @@ def per_constant(context: EvalContext, compute: Callable[..., pa.Array], column:
     rows_of = groups["row_list"].combine_chunks()
     parts: list[pa.Array] = []
     order: list[Any] = []
-    for number in range(groups.num_rows):
-        texts = [groups[str(i)][number].as_py() for i in range(len(constants))]
+    combinations = zip(*(groups[str(i)].to_pylist() for i in range(len(constants))), strict=True)
+    for number, texts in enumerate(combinations):
         rows = rows_of[number].values.to_numpy()
         order.append(rows)
         if None in texts:

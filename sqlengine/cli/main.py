@@ -209,7 +209,7 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     shell.add_argument(
         "-c", "--catalog", metavar="FILE", help="keep definitions in this file: a catalog, in use from the start"
     )
-    shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' for nowhere")
+    shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' to remember nothing")
     _options_argument(shell)
     shell.set_defaults(run=_run_shell)
 

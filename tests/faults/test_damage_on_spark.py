@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runtime.core.errors import SparkError
 from runtime.core.options import Options
 from runtime.local.job import Job
 from runtime.spark.simulated import SimulatedCluster
@@ -52,7 +53,7 @@ def craft_version(path: Path, others: list[Path], rng: random.Random) -> None:
     """Other rows, with a right checksum within the file."""
     try:
         changes = decode_changes(path.read_bytes(), path.name)
-    except Exception:
+    except SparkError:
         # A program, or rows that were read: other bytes.
         path.write_bytes(rng.choice(others).read_bytes()[::-1])
         return
