@@ -3,6 +3,7 @@ take."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -99,10 +100,17 @@ def malformed_error(where: str, format_name: str, record: RejectedRow, first_lin
     """
     shown = record.raw if len(record.raw) <= _SHOWN_CHARACTERS else record.raw[: _SHOWN_CHARACTERS - 3] + "..."
     place = f"{where}:{first_line + record.line}" if isinstance(record, MalformedRecord) else where
-    return FormatError(
-        f"{place}: {record.reason}: {shown}",
-        code="E3201",
-        hint=f"set '{format_name}.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on",
+    hint = f"set '{format_name}.ignore-parse-errors' = 'true' on the table to keep such records in system.rejected and go on"
+    if format_name == "csv" and place == f"{where}:1" and _holds_names(record):
+        hint = f"if the first line names the columns, set 'csv.header' = 'true' on the table; or {hint}"
+    return FormatError(f"{place}: {record.reason}: {shown}", code="E3201", hint=hint)
+
+
+def _holds_names(record: RejectedRow) -> bool:
+    """Whether the name of the column with the wrong value stands in the record."""
+    column = re.match(r"column (.+) is not ", record.reason)
+    return (
+        column is not None and re.search(rf"(?<!\w){re.escape(column[1])}(?!\w)", record.raw, re.IGNORECASE) is not None
     )
 
 

@@ -25,10 +25,13 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from runtime.core.cancellation import Cancellation, at_hand
+from runtime.core.logs import Log, tell
 
 __all__ = ["attended", "attended_items"]
 
 T = TypeVar("T")
+
+_log = Log("jobs")
 
 TICK_SECONDS = 0.1
 """How often the main thread looks whether a job was asked to stop, and shows how far the work is."""
@@ -60,6 +63,7 @@ class _Call:
         self.error: BaseException | None = None
         self._over = threading.Lock()
         self._over.acquire()
+        self._left = False
 
     def run(self) -> None:
         """Carry it out, in the other thread."""
@@ -72,6 +76,13 @@ class _Call:
         finally:
             at_hand.chain, at_hand.watcher, at_hand.call = (), None, None
             self._over.release()
+        if self._left and isinstance(self.error, Exception):
+            _log.error("the statement that was interrupted has failed: %s", self.error)
+            tell(f"the statement that was interrupted has failed: {self.error}")
+
+    def leave(self) -> None:
+        """Nobody takes its result any more: what it fails with later is told."""
+        self._left = not self.over(0)
 
     def over(self, seconds: float) -> bool:
         """Wait until it is over, at most so long; tells whether it is."""
@@ -102,6 +113,7 @@ def attended(call: Callable[[], T]) -> T:
         _Thread.left = work
         if asked is None:
             work.over(LEAVE_SECONDS)
+        work.leave()
         raise
     if work.error is not None:
         try:

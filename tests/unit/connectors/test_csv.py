@@ -18,6 +18,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError, OptionError, SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, BYTES, DOUBLE, INT, STRING, array, decimal, map_of, row, timestamp
+from sqlengine import TableEnvironment
 
 SCHEMA = Schema.of(("a", INT), ("b", STRING), ("c", decimal(8, 2)))
 
@@ -239,3 +240,15 @@ def test_wrong_options(options: dict[str, str]) -> None:
 def test_maps_are_refused_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(SqlEngineError, match="cannot hold column m"):
         source("filesystem", Schema.of(("m", map_of(STRING, INT))), {"path": str(tmp_path), "format": "csv"})
+
+
+@pytest.mark.parametrize(("first", "told"), [("id,name", True), ("ID,Name", True), ("x,id", True), ("x,y", False)])
+def test_a_line_of_names_leads_to_the_option(tmp_path: Path, first: str, told: bool) -> None:
+    (tmp_path / "a.csv").write_text(f"{first}\n1,a\n")
+    with TableEnvironment.create() as env:
+        env.execute_sql(
+            f"CREATE TABLE t (id INT, name STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/a.csv', 'format' = 'csv')"
+        )
+        with pytest.raises(SqlEngineError, match="E3201") as raised:
+            env.execute_sql("SELECT * FROM t").to_arrow()
+    assert ("'csv.header' = 'true'" in (raised.value.hint or "")) is told

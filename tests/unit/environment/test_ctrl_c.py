@@ -126,6 +126,19 @@ def test_ctrl_c_does_not_wait_for_a_library_and_the_next_call_does(short: None) 
     assert attended(library.ended.is_set)
 
 
+def test_what_fails_after_it_was_left_is_told(short: None, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Library):
+        def __call__(self) -> str:
+            super().__call__()
+            raise ValueError("too late")
+
+    library = Failing()
+    interrupted_within(library)
+    library.go.set()
+    attended(lambda: None)
+    assert caplog.messages == ["the statement that was interrupted has failed: too late"]
+
+
 def test_a_job_that_was_asked_to_stop_is_left_when_it_does_not_look(short: None) -> None:
     library = Library()
     stop = Cancellation()
