@@ -37,8 +37,8 @@ from runtime.local.job import Job
 from runtime.spark import data_source
 from runtime.spark.epoch_log import EpochLog, EpochLogSink, below
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from sqlengine.environment import TableEnvironment
-from sqlengine.result import Result
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.result import Result
 from sqlengine.table_api.code import name_sql
 
 __all__ = ["SparkQuery", "register"]

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from runtime.core.errors import OptionError, SqlEngineError, did_you_mean
 from runtime.core.secrets import masked_sql
+from sqlengine.api.environment import TableEnvironment, located
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.scripts import named, scripts
-from sqlengine.environment import TableEnvironment, located
+from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
-from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
 from sqlengine.statements.tables import described_table

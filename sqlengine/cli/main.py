@@ -16,7 +16,7 @@ from runtime.core.rooms import Room, load
 from sqlengine import __version__
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
-from sqlengine.target_options import target_options
+from sqlengine.options.target import target_options
 
 __all__ = ["main"]
 

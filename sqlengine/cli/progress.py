@@ -14,8 +14,8 @@ from typing import Any, TextIO
 
 from runtime.core.cancellation import watching
 from runtime.local.job import Job
-from sqlengine.amounts import human_bytes, human_count
-from sqlengine.display import watermark_text
+from sqlengine.text.amounts import human_bytes, human_count
+from sqlengine.text.cells import watermark_text
 
 __all__ = ["ERASE_LINE", "Progress", "StatementProgress", "progress_line", "rows_through", "statement_line"]
 

@@ -15,10 +15,10 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.types import STRING, TypeRoot
 from sqlengine.cli.colours import Paint
-from sqlengine.display import cell_texts
+from sqlengine.text.cells import cell_texts
 
 if TYPE_CHECKING:
-    from sqlengine.result import Result
+    from sqlengine.api.result import Result
 
 __all__ = ["ends_of", "render_result", "table_text"]
 

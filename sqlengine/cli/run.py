@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from runtime.core.errors import UnsupportedError
 from runtime.core.secrets import masked_text
 from runtime.local.job import Job
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.result import Result
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.interrupt import Interrupt
 from sqlengine.cli.progress import Progress
 from sqlengine.cli.render import render_result
 from sqlengine.cli.scripts import named, scripts
-from sqlengine.environment import TableEnvironment
-from sqlengine.result import Result
 
 __all__ = ["run_command"]
 

@@ -21,9 +21,9 @@ from runtime.plan.nodes import LookupJoinExec, PhysicalNode, SourceExec
 from runtime.plan.walk import walk
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
+from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Key, Parameters, Slot, rewritten
-from sqlengine.planning import PlannedQuery
-from sqlengine.session import Session
+from sqlengine.statements.planning import PlannedQuery
 from sqlengine.verify.options import VERIFY
 
 __all__ = ["Kept", "Plans"]

@@ -9,16 +9,16 @@ from connectors.memory import MemorySink
 from runtime.core.errors import BindError, PlanningError, Span, TypeMismatchError, UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DataType
+from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.session import Binding, Session
 from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
 from sqlengine.parameters.plans import Plans
 from sqlengine.parameters.rows import OneByOne
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import delete_query, update_query
-from sqlengine.planning import bound_insert, query_schema
-from sqlengine.result import Result
-from sqlengine.session import Binding, Session
+from sqlengine.statements.planning import bound_insert, query_schema
 
 __all__ = ["Prepared", "PreparedStatement", "Run", "for_each", "given", "given_rows"]
 

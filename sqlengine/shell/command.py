@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runtime.core.errors import SqlEngineError
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.cli.scripts import scripts
-from sqlengine.environment import TableEnvironment
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.meta import Leave
 from sqlengine.shell.reader import pieces, pieces_of_lines

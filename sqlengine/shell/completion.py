@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from sqlengine.session import Session
+from sqlengine.database.session import Session
 from sqlengine.shell.suggest import Suggester
 
 __all__ = ["SqlCompleter"]

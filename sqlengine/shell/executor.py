@@ -15,15 +15,15 @@ from runtime.core.secrets import masked_sql, masked_text
 from runtime.local.job import Job
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.result import Result
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.progress import Progress
 from sqlengine.cli.render import render_result
 from sqlengine.cli.run import INSERT_STOPPED
 from sqlengine.cli.scripts import named, scripts
-from sqlengine.client_options import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
-from sqlengine.environment import TableEnvironment
-from sqlengine.jobs import RunningJob
-from sqlengine.result import Result
+from sqlengine.database.jobs import RunningJob
+from sqlengine.options.client import MAX_COLUMN_WIDTH, PRINT_TIME, RESULT_MODE, VERBOSE
 from sqlengine.shell.grid import (
     KIND_STYLES,
     GridColumn,

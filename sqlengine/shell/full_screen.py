@@ -14,10 +14,8 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
 from runtime.core.changelog import KIND_NAMES
-from sqlengine.amounts import human_count
-from sqlengine.client_options import MAX_COLUMN_WIDTH, MAX_TABLE_ROWS
-from sqlengine.display import watermark_text
-from sqlengine.result import Result
+from sqlengine.api.result import Result
+from sqlengine.options.client import MAX_COLUMN_WIDTH, MAX_TABLE_ROWS
 from sqlengine.shell.executor import Executor, Rows, Viewer
 from sqlengine.shell.grid import Frame, Line, columns_of, cut
 from sqlengine.shell.grid_view import GridView
@@ -25,6 +23,8 @@ from sqlengine.shell.live_rows import ChangeLog, LiveTable
 from sqlengine.shell.screen import texts_of
 from sqlengine.shell.styles import STYLES
 from sqlengine.shell.top import Reading, top_lines
+from sqlengine.text.amounts import human_count
+from sqlengine.text.cells import watermark_text
 
 __all__ = ["FullScreen"]
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from runtime.core.errors import UnsupportedError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
+from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
-from sqlengine.client_options import PRINT_TIME, RESULT_MODE
-from sqlengine.function_texts import function_kind, is_called_by_name, signature_texts
-from sqlengine.result import Result
+from sqlengine.options.client import PRINT_TIME, RESULT_MODE
 from sqlengine.shell.help_texts import STATEMENTS, TABLE_FUNCTIONS, help_on
 from sqlengine.shell.reader import Piece
 from sqlengine.shell.top import top_lines
 from sqlengine.statements.settings import set_value
+from sqlengine.text.functions import function_kind, is_called_by_name, signature_texts
 
 if TYPE_CHECKING:
     from sqlengine.shell.executor import Executor

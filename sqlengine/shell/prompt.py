@@ -21,7 +21,6 @@ from prompt_toolkit.styles import Style
 from runtime.core.errors import SqlEngineError
 from runtime.core.secrets import masked_source
 from sqlengine import __version__
-from sqlengine.amounts import human_count
 from sqlengine.shell.completion import SqlCompleter
 from sqlengine.shell.executor import Executor
 from sqlengine.shell.frames import frame_output
@@ -30,6 +29,7 @@ from sqlengine.shell.highlight import SqlLexer
 from sqlengine.shell.meta import Leave
 from sqlengine.shell.reader import is_complete, pieces
 from sqlengine.shell.styles import STYLES
+from sqlengine.text.amounts import human_count
 
 __all__ = ["greeting", "prompt_loop"]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from runtime.core.errors import SqlEngineError, SqlSyntaxError
 from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.database.session import Session
 from sqlengine.parse import parse_query
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.lexer import QUOTED, WORD, Token, scan
-from sqlengine.planning import object_schema, query_schema
-from sqlengine.session import Session
+from sqlengine.statements.planning import object_schema, query_schema
 
 __all__ = ["Relation", "Scope", "relations_at", "tokens_of"]
 

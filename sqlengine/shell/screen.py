@@ -15,8 +15,8 @@ import pyarrow as pa
 from runtime.core.errors import SqlEngineError, code_and_text, display_width, render
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text
-from sqlengine.display import cell_texts
 from sqlengine.shell.grid import Frame, Line, frame_of, plain, shown_cell
+from sqlengine.text.cells import cell_texts
 
 __all__ = ["Screen", "texts_of"]
 

@@ -13,17 +13,17 @@ from pathlib import Path
 from runtime.core.errors import SqlEngineError
 from runtime.core.options import Option
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
-from sqlengine.function_texts import function_kind, is_called_by_name, signature_texts
+from sqlengine.database.session import Session
+from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.expectations import Expected, expected_after
 from sqlengine.parse.lexer import OP, QUOTED, STRING, WORD, Token
-from sqlengine.session import Session
 from sqlengine.shell.help_texts import STATEMENTS, TABLE_FUNCTIONS
 from sqlengine.shell.meta import COMMANDS
 from sqlengine.shell.reader import CLIENT_WORDS
 from sqlengine.shell.scope import Relation, Scope, tokens_of
 from sqlengine.statements.settings import SESSION_OPTIONS
-from sqlengine.watermark_options import WATERMARK_OPTIONS
+from sqlengine.text.functions import function_kind, is_called_by_name, signature_texts
 
 __all__ = ["Suggester", "Suggestion"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.local.job import Job
 from runtime.plan.identity import short_kind
-from sqlengine.amounts import human_bytes, human_count
 from sqlengine.cli.progress import rows_through
-from sqlengine.session import Session
+from sqlengine.database.session import Session
 from sqlengine.shell.grid import GridColumn, Line, body_line, frame_of, measured
+from sqlengine.text.amounts import human_bytes, human_count
 
 __all__ = ["Reading", "human_time", "lag_text", "pressure", "top_lines"]
 

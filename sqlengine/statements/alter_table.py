@@ -21,14 +21,14 @@ from runtime.core.schema import Field, Schema
 from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
+from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, TableColumn
 from sqlengine.catalog.statistics import MeasuredTable
-from sqlengine.connector_options import check_connector
+from sqlengine.database.session import Session, physical_schema
+from sqlengine.options.connectors import check_connector
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import identifiers
-from sqlengine.result import Result
-from sqlengine.session import Session, physical_schema
 from sqlengine.statements.tables import catalog_column, catalog_watermark, checked_table, get_table
 
 __all__ = ["alter_table"]

@@ -15,15 +15,15 @@ from runtime.core.errors import BindError, CatalogError, UnsupportedError, did_y
 from runtime.core.types import DataType, TypeRoot
 from runtime.local.job import Job
 from runtime.spi.table import ColumnStatistics, TableStatistics
+from sqlengine.api.result import Result, fold
+from sqlengine.api.rows import python_values
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable, PhysicalColumn
 from sqlengine.catalog.statistics import MeasuredTable, PartitionKey
+from sqlengine.database.session import Binding, Session
 from sqlengine.parse import parse_query
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import where_equal
-from sqlengine.planning import plan_query
-from sqlengine.result import Result, fold
-from sqlengine.rows import python_values
-from sqlengine.session import Binding, Session
+from sqlengine.statements.planning import plan_query
 
 __all__ = ["analyze_table"]
 

@@ -10,15 +10,15 @@ from runtime.core.secrets import masked_text, shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import ScalarFunction
 from runtime.spi.table import TableStatistics
+from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
-from sqlengine.display import watermark_text
-from sqlengine.function_texts import function_kind, signature_texts
-from sqlengine.jobs import RunningJob
+from sqlengine.database.jobs import RunningJob
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import object_schema
-from sqlengine.result import Result
-from sqlengine.session import Session
+from sqlengine.statements.planning import object_schema
+from sqlengine.text.cells import watermark_text
+from sqlengine.text.functions import function_kind, signature_texts
 
 __all__ = ["column_rows", "describe", "described_schema"]
 

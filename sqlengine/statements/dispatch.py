@@ -9,10 +9,10 @@ from typing import Any
 
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
+from sqlengine.api.result import Result
+from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.session import Session
 
 __all__ = ["execute"]
 

@@ -2,15 +2,15 @@
 
 Until its end the session's own statements see what the epoch has changed, wherever they name a table; nobody else does:
 materialized views, jobs and subscribers hear of it when it ends. A materialized view that the session reads meanwhile is
-answered by its query (`sqlengine/open_views.py`).
+answered by its query (`sqlengine/database/open_views.py`).
 """
 
 from __future__ import annotations
 
 from runtime.core.errors import PlanningError
+from sqlengine.api.result import Result
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.session import Session
 
 __all__ = ["begin_epoch", "end_epoch", "rollback_epoch"]
 

@@ -8,14 +8,21 @@ from planner.explain import explain_text
 from runtime.core.errors import UnsupportedError
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
+from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import Planned, PlannedQuery, lower_context, plan_insert, plan_query, plan_statement_set
-from sqlengine.result import Result
-from sqlengine.session import Session
 from sqlengine.statements.explain_analyze import ANALYZE, explain_analyze
 from sqlengine.statements.explain_restore import restore_text
+from sqlengine.statements.planning import (
+    Planned,
+    PlannedQuery,
+    lower_context,
+    plan_insert,
+    plan_query,
+    plan_statement_set,
+)
 from sqlengine.statements.tables import get_table
 
 __all__ = ["explain", "plan_text"]

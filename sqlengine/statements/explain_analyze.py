@@ -19,10 +19,10 @@ from runtime.local.job import Job
 from runtime.operators.operator import StateSize
 from runtime.plan.explain import explain_lines
 from runtime.plan.nodes import PhysicalNode, SinkExec
-from sqlengine.amounts import human_bytes
+from sqlengine.api.result import Result
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.session import Session
+from sqlengine.text.amounts import human_bytes
 
 __all__ = ["ANALYZE", "explain_analyze"]
 

@@ -9,8 +9,8 @@ from runtime.checkpoint.epoch_state import Restored
 from runtime.core.errors import CheckpointError, UnsupportedError
 from runtime.core.secrets import masked_text
 from runtime.plan.nodes import PhysicalNode, SinkExec
-from sqlengine.recovery import state_to_restore
-from sqlengine.session import Session
+from sqlengine.database.recovery import state_to_restore
+from sqlengine.database.session import Session
 
 __all__ = ["restore_text"]
 

@@ -9,9 +9,9 @@ from typing import Any
 from runtime.core.errors import CatalogError, Span, UnsupportedError, did_you_mean
 from runtime.expr.function import AnyFunction
 from runtime.expr.library import builtin_functions
+from sqlengine.api.result import Result
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.session import Session
 from sqlengine.user_functions.declare import (
     AggregateFunction,
     TableAggregateFunction,

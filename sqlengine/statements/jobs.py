@@ -9,11 +9,11 @@ from runtime.core.errors import OptionError, PlanningError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text
 from runtime.core.types import STRING
-from sqlengine.jobs import RunningJob
+from sqlengine.api.result import Result
+from sqlengine.database.jobs import RunningJob
+from sqlengine.database.savepoint_paths import SAVEPOINT_DIR, next_savepoint
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.savepoint_paths import SAVEPOINT_DIR, next_savepoint
-from sqlengine.session import Session
 
 __all__ = ["create_savepoint", "stop_job"]
 

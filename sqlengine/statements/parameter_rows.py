@@ -14,13 +14,13 @@ from runtime.eval.evaluator import Evaluator
 from runtime.expr.analysis import contains, is_deterministic, is_dynamic
 from runtime.expr.nodes import ColumnRef, Expr, InputRef, Parameter, SubqueryExpr, transform
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.session import Binding, Session
 from sqlengine.parameters.binding import Parameters, Slot
 from sqlengine.parameters.rows import value_rows
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import is_values
-from sqlengine.planning import bound_insert
-from sqlengine.session import Binding, Session
 from sqlengine.statements.constant_rows import needs_job
+from sqlengine.statements.planning import bound_insert
 
 __all__ = ["parameter_rows"]
 

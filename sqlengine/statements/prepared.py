@@ -10,12 +10,12 @@ from runtime.core.errors import PlanningError, Span, SqlEngineError, Unsupported
 from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Literal
+from sqlengine.api.result import Result
+from sqlengine.api.rows import Row
 from sqlengine.bind import bind_expression
+from sqlengine.database.session import Binding, Session
 from sqlengine.parameters.statement import Prepared
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.rows import Row
-from sqlengine.session import Binding, Session
 
 __all__ = ["deallocate", "execute_prepared", "prepare"]
 

@@ -27,15 +27,15 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
+from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
-from sqlengine.jobs import RunningJob
+from sqlengine.database.jobs import RunningJob
+from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
-from sqlengine.planning import Planned, plan_insert, plan_query, plan_statement_set
-from sqlengine.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
-from sqlengine.result import Result, fold
-from sqlengine.session import Session
 from sqlengine.statements.constant_rows import constant_rows
+from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 
 __all__ = [
     "DML_SYNC",

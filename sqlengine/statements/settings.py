@@ -26,17 +26,17 @@ from runtime.spark.cluster import RESIDENT, STATE_DIR
 from runtime.spark.sinks import WRITE_IN_TASKS
 from runtime.spark.sources import READ_IN_TASKS
 from runtime.state.backend import BACKEND_OPTIONS
-from sqlengine.client_options import CLIENT_OPTIONS
-from sqlengine.flink_options import FLINK_OPTIONS, noted_option
+from sqlengine.api.result import Result
+from sqlengine.database.recovery import RECOVERY_OPTIONS
+from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
+from sqlengine.options.client import CLIENT_OPTIONS
+from sqlengine.options.flink import FLINK_OPTIONS, noted_option
+from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
+from sqlengine.options.time_zones import time_zone_name
+from sqlengine.options.watermarks import IDLE_TIMEOUT
 from sqlengine.parse import statement_nodes as st
-from sqlengine.recovery import RECOVERY_OPTIONS
-from sqlengine.result import Result
-from sqlengine.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.statements.queries import DML_SYNC
-from sqlengine.target_options import SPARK_MASTER, SPARK_PREFIX, TARGET
-from sqlengine.time_zones import time_zone_name
 from sqlengine.verify.options import EVERY, VERIFY
-from sqlengine.watermark_options import IDLE_TIMEOUT
 
 __all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from runtime.core.errors import CatalogError, UnsupportedError, pointing_at
 from runtime.core.schema import Schema
 from runtime.core.types import BOOLEAN, STRING
+from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
-from sqlengine.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
+from sqlengine.database.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
+from sqlengine.database.session import SYSTEM_DATABASE, Session
+from sqlengine.database.system_tables import SystemTables
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
-from sqlengine.session import SYSTEM_DATABASE, Session
 from sqlengine.statements.create_text import catalog_text, database_text, literal, quoted, table_text, view_text
 from sqlengine.statements.describe import column_rows, described_schema
-from sqlengine.system_tables import SystemTables
 
 __all__ = ["show"]
 

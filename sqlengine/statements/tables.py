@@ -18,6 +18,7 @@ from runtime.core.errors import (
 )
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
+from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
     CatalogTable,
@@ -29,14 +30,13 @@ from sqlengine.catalog.objects import (
     TableColumn,
     Watermark,
 )
-from sqlengine.connector_options import check_connector
-from sqlengine.memory_options import check_memory_table
-from sqlengine.open_views import check_unchanged
+from sqlengine.database.open_views import check_unchanged
+from sqlengine.database.session import Session
+from sqlengine.options.connectors import check_connector
+from sqlengine.options.memory_tables import check_memory_table
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import check_declaration, query_schema
-from sqlengine.result import Result
-from sqlengine.session import Session
+from sqlengine.statements.planning import check_declaration, query_schema
 from sqlengine.statements.queries import insert_query
 
 __all__ = [

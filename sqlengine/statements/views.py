@@ -9,14 +9,14 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
+from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
+from sqlengine.database.session import Session
+from sqlengine.database.views import MaintainedView
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import Planned, object_schema, plan_view, query_schema
-from sqlengine.result import Result
-from sqlengine.session import Session
-from sqlengine.views import MaintainedView
+from sqlengine.statements.planning import Planned, object_schema, plan_view, query_schema
 
 __all__ = [
     "alter_view",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _attach = Room("sqlengine.verify.attach")
-_view_traits = Room("sqlengine.view_traits")
+_view_traits = Room("sqlengine.database.view_traits")
 
 
 def create_view(statement: st.CreateView, session: Session) -> Result:

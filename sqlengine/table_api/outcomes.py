@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runtime.core.schema import Schema
-from sqlengine.result import Result
+from sqlengine.api.result import Result
 from sqlengine.table_api.code import Code, compose, path_sql
 from sqlengine.table_api.html import schema_html
 from sqlengine.table_api.sql_words import ExplainDetail

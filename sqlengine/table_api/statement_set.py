@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from runtime.core.errors import UnsupportedError
+from sqlengine.api.result import Result
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.result import Result
 from sqlengine.table_api.code import Code, Mark, compose
 from sqlengine.table_api.given import wanted
 from sqlengine.table_api.outcomes import TablePipeline

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol
 from runtime.core.errors import BindError, Span, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
-from sqlengine.result import Result
+from sqlengine.api.result import Result
 from sqlengine.table_api.code import Code, compose, name_sql, operation
 from sqlengine.table_api.column_selection import Columns, expanded
 from sqlengine.table_api.expression import Expression, as_code, as_expression, column

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.schema import Schema
-from sqlengine.display import cell_texts
+from sqlengine.text.cells import cell_texts
 
 __all__ = ["batch_lines", "row_lines"]
 

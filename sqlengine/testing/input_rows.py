@@ -18,7 +18,7 @@ from runtime.core.changelog import KIND_NAMES, ChangelogBatch
 from runtime.core.errors import FormatError, did_you_mean
 from runtime.core.schema import Field, Schema
 from runtime.core.types import DataType
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 
 __all__ = ["InputRow", "changes_of"]
 

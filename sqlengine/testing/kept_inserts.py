@@ -5,13 +5,13 @@ from __future__ import annotations
 from connectors.memory import MemoryTable
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.session import Session
+from sqlengine.database.views import MaintainedView
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import plan_insert, plan_statement_set
-from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
+from sqlengine.statements.planning import plan_insert, plan_statement_set
 from sqlengine.statements.tables import get_table
 from sqlengine.verify.attach import verify
-from sqlengine.views import MaintainedView
 
 __all__ = ["keep_insert"]
 

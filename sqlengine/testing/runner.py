@@ -14,9 +14,9 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.plan.nodes import SourceExec
 from runtime.spark.simulated import SimulatedCluster
-from sqlengine.result import Result
+from sqlengine.api.result import Result
+from sqlengine.options.target import TARGET
 from sqlengine.statements.settings import TARGET_OPTIONS
-from sqlengine.target_options import TARGET
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wrong_error
 from sqlengine.testing.simulated import SimulatedEnvironment

@@ -23,15 +23,15 @@ from runtime.core.schema import Schema
 from runtime.core.types import TypeRoot
 from runtime.expr.zones import local_to_instant
 from runtime.state.snapshot import SavedState
+from sqlengine.api.environment import TableEnvironment, located
+from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
-from sqlengine.environment import TableEnvironment, located
+from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Parameters
 from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import object_schema
-from sqlengine.result import Result, fold
-from sqlengine.session import Session
 from sqlengine.statements.dispatch import execute
+from sqlengine.statements.planning import object_schema
 from sqlengine.statements.settings import set_value
 from sqlengine.testing.cells import batch_lines, row_lines
 from sqlengine.testing.input_rows import InputRow, changes_of

@@ -21,7 +21,7 @@ from runtime.eval.aggregates.accumulator import Accumulator, ColumnAccumulator, 
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.plan.nodes import AggregateSpec
 from runtime.state.table import StateTable
-from sqlengine.rows import python_values
+from sqlengine.api.rows import python_values
 from sqlengine.user_functions.saved_objects import SavedObjects
 from sqlengine.user_functions.scalar import VECTORS, as_column, called
 

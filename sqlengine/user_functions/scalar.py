@@ -17,7 +17,7 @@ from runtime.core.errors import ExpressionError, SqlEngineError
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.columns import as_array
 from runtime.expr.function import EvalContext, Value
-from sqlengine.rows import python_values
+from sqlengine.api.rows import python_values
 
 __all__ = ["as_column", "called", "columns_of", "row_calls", "vector_calls"]
 

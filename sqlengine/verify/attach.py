@@ -13,9 +13,9 @@ from runtime.plan.parts import JoinKind
 from runtime.plan.walk import walk
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
 from runtime.plan.windows import SessionWindow
-from sqlengine.planning import Planned
-from sqlengine.result import SqlEngineWarning
-from sqlengine.session import RUNTIME_MODE, Session
+from sqlengine.api.result import SqlEngineWarning
+from sqlengine.database.session import RUNTIME_MODE, Session
+from sqlengine.statements.planning import Planned
 from sqlengine.verify.options import EVERY, VERIFY
 from sqlengine.verify.texts import CannotVerify
 from sqlengine.verify.verifier import Verifier

@@ -81,9 +81,9 @@ _COMMAND = "sys.argv = ['sqlengine', *{words!r}]; from sqlengine.cli.main import
 STARTS = {
     "help": (_COMMAND.format(words=["--help"]), 30, {"numpy", "pyarrow", "sqlglot"}),
     "import": ("import sqlengine", 5, {"numpy", "pyarrow", "sqlglot"}),
-    "query": (_COMMAND.format(words=["run", "-e", "SELECT 1"]), 454, set[str]()),
-    "explain": (_COMMAND.format(words=["explain", "-e", "SELECT 1"]), 462, set[str]()),
-    "environment": ("import sqlengine; sqlengine.TableEnvironment.create()", 494, set[str]()),
+    "query": (_COMMAND.format(words=["run", "-e", "SELECT 1"]), 458, set[str]()),
+    "explain": (_COMMAND.format(words=["explain", "-e", "SELECT 1"]), 466, set[str]()),
+    "environment": ("import sqlengine; sqlengine.TableEnvironment.create()", 498, set[str]()),
 }
 """Programs, the most modules of the house and of sqlglot that they may load, and what they do without."""
 HEAVY = {"duckdb", "lark", "prompt_toolkit", "pandas", "polars", "pyspark", "confluent_kafka", "rocksdict", "IPython"}
@@ -132,5 +132,5 @@ def test_tables_of_names_name_what_is_there() -> None:
 
 def test_no_public_name_is_that_of_a_module() -> None:
     # Where a module of the package has the name, `from sqlengine import name` gives the module.
-    public = importlib.import_module("sqlengine.public")
+    public = importlib.import_module("sqlengine.api.public")
     assert not set(public.__all__) & {path.stem for path in (ROOT / "sqlengine").iterdir()}

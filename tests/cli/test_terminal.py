@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from sqlengine.amounts import human_bytes, human_count
-from sqlengine.display import watermark_text
+from sqlengine.text.amounts import human_bytes, human_count
+from sqlengine.text.cells import watermark_text
 
 ROOT = Path(__file__).parent.parent.parent
 TICKS = (

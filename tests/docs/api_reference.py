@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 
 import sqlengine
-from sqlengine.async_items import AsyncItems
-from sqlengine.environment import Config
-from sqlengine.following import Listener
+from sqlengine.api.async_items import AsyncItems
+from sqlengine.api.environment import Config
+from sqlengine.api.following import Listener
+from sqlengine.api.pushed_input import Input
+from sqlengine.api.result import AsyncRows, RowIterator
 from sqlengine.parameters.statement import PreparedStatement
-from sqlengine.python_input import Input
-from sqlengine.result import AsyncRows, RowIterator
 from sqlengine.table_api.grouped import GroupedTable
 from sqlengine.table_api.outcomes import TablePipeline
 

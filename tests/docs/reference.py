@@ -15,8 +15,8 @@ from connectors.catalogue import standard_registry
 from runtime.core.options import Option, parse_duration
 from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
-from sqlengine.function_texts import is_called_by_name, signature_texts
-from sqlengine.watermark_options import WATERMARK_OPTIONS
+from sqlengine.options.watermarks import WATERMARK_OPTIONS
+from sqlengine.text.functions import is_called_by_name, signature_texts
 from tests.docs.pages import ROOT
 
 __all__ = ["connector_names", "documented_functions", "functions_page", "with_option_tables"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 
 Version = tuple[str, int, int]
 Order = tuple[int, str, int]

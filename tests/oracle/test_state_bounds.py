@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.changelog import ChangelogBatch
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from tests.oracle.test_time_cuts import _WINDOWS, LAST_OF_B, QUERIES
 
 EPOCHS = 126

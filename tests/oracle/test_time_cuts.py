@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.testing.cells import row_lines
 
 OUT_OF_ORDER_MS = 5_999

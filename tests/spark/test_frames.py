@@ -18,7 +18,7 @@ from runtime.local.job import Job
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.spark_catalog import SparkCatalog
 from sqlengine.spark_source import register
 

@@ -7,9 +7,9 @@ import pytest
 from runtime.plan import nodes as p
 from runtime.plan.walk import walk_all
 from runtime.spark.layout import HERE, ONE, PREFIX, Layout, lay_out
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.parse import parse_statement
-from sqlengine.planning import plan_query
+from sqlengine.statements.planning import plan_query
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,9 @@ from pyspark import cloudpickle
 from runtime.core.errors import SqlEngineError
 from runtime.spark.shipping import by_value, here
 from runtime.spark.simulated import SimulatedCluster
-from sqlengine import TableEnvironment, targets
+from sqlengine import TableEnvironment
 from sqlengine.cli.spark_package import write_package
+from sqlengine.database import targets
 
 EXECUTOR = """
 import pickle, sys
@@ -105,7 +106,7 @@ def test_names_of_modules_are_those_of_this_process() -> None:
         == here("runtime.spark.task")
         == here.__module__.replace("shipping", "task")
     )
-    assert here("sqlengine.result") == "sqlengine.result"
+    assert here("sqlengine.api.result") == "sqlengine.api.result"
     assert here("connector_of_a_user.runtime") == "connector_of_a_user.runtime"
 
 

@@ -12,7 +12,7 @@ import pytest
 from runtime.core.errors import SqlEngineError
 from runtime.spark import dataflow
 from runtime.spark.simulated import SimulatedCluster
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 
 FILES = 4
 COUNT = "SELECT k, COUNT(*) AS n, SUM(v) AS v FROM t WHERE v > 2 GROUP BY k"

@@ -20,7 +20,7 @@ from runtime.spark.session import spark_session
 from runtime.spark.sinks import adopt as real_adopt
 from runtime.spark.stage import Stage
 from runtime.spark.task import Record
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.testing.runner import SPARK_CUTS, run_file, spark_cuts_for
 from sqlengine.testing.show import difference_lines
 from sqlengine.testing.slt import read_slt

@@ -19,7 +19,7 @@ from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.sinks import adopt as real_adopt
 from runtime.spark.task_inputs import TaskInputs
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 
 TABLES = """
 CREATE TABLE bid (auction BIGINT, price BIGINT, at AS TIMESTAMPADD(SECOND, CAST(auction AS INT), TIMESTAMP '2024-01-01 00:00:00'),

@@ -15,7 +15,7 @@ from runtime.local.job import Job
 from sqlengine import TableEnvironment
 from sqlengine.parse import parse_statement
 from sqlengine.parse.constant_rows import ConstantRows
-from sqlengine.planning import plan_query
+from sqlengine.statements.planning import plan_query
 
 COLUMNS = (
     "i INT, b BIGINT, d DECIMAL(10, 2), f DOUBLE, s STRING, c CHAR(3), v VARCHAR(2), ok BOOLEAN, dd DATE, "

@@ -16,7 +16,7 @@ from runtime.spark import task
 from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
 from sqlengine import TableEnvironment
-from sqlengine.targets import JobTarget
+from sqlengine.database.targets import JobTarget
 
 __all__ = ["expected"]
 DIR = "execution.checkpointing.dir"

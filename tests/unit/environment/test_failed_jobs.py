@@ -13,7 +13,7 @@ from runtime.core.clock import VirtualClock
 from runtime.core.errors import ConnectorError
 from runtime.local.job import Job
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.python_input import Input
+from sqlengine.api.pushed_input import Input
 
 ERROR = "SELECT job, status, restarts, error_code, error, failed_at FROM system.jobs WHERE error_code IS NOT NULL"
 
@@ -53,7 +53,7 @@ def test_a_failure_that_is_raised_is_logged_and_not_told(
     env: TableEnvironment, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("sqlengine.jobs.tell", told.append)
+    monkeypatch.setattr("sqlengine.database.jobs.tell", told.append)
     result = env.execute_sql("INSERT INTO sink SELECT CAST(s AS INT) FROM texts")
     (running,) = env.session.jobs.jobs.values()
     running.awaited = True  # as if `wait` had begun before the failure, on another thread

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from sqlengine import TableEnvironment
-from sqlengine.views import MOST_GATHERED
+from sqlengine.database.views import MOST_GATHERED
 
 TABLES = """
 CREATE TABLE a (k INT, v INT);

@@ -13,7 +13,7 @@ from runtime.core.clock import VirtualClock
 from runtime.core.errors import ConnectorError
 from runtime.local.job import Job
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.metrics import METRICS
+from sqlengine.database.metrics import METRICS
 from tests.exposition import parse
 
 ROOT = Path(__file__).parents[3]

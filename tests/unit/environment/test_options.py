@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sqlengine import SqlEngineError, TableEnvironment
+from sqlengine.options.time_zones import time_zone_name
 from sqlengine.statements.settings import SESSION_OPTIONS
-from sqlengine.time_zones import time_zone_name
 
 MANUAL = Path(__file__).parent.parent.parent.parent / "docs" / "options.md"
 

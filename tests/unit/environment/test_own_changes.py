@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import sqlengine.views
+import sqlengine.database.views
 from sqlengine import SqlEngineError, TableEnvironment
 
 SETUP = """
@@ -23,7 +23,7 @@ CREATE MATERIALIZED VIEW beside AS SELECT full_name, n FROM counted UNION ALL SE
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
     # The thread that follows the sources looks at them once, and not again before the end.
-    monkeypatch.setattr(sqlengine.views, "IDLE_WAIT_SECONDS", 600.0)
+    monkeypatch.setattr(sqlengine.database.views, "IDLE_WAIT_SECONDS", 600.0)
     (tmp_path / "1.csv").write_text("1,ann\n2,bob\n3,ann\n")
     with TableEnvironment.create() as made:
         made.execute_script(SETUP.format(folder=tmp_path))

@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import SqlEngineWarning, TableEnvironment
-from sqlengine import planning as planning_room
+from sqlengine.statements import planning as planning_room
 
 
 @pytest.fixture

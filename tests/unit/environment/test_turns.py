@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sqlengine.turns import TurnLock
+from sqlengine.database.turns import TurnLock
 
 
 def in_thread(run: Callable[[], object]) -> threading.Thread:

@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 from planner.stages import STAGES
-from sqlengine.environment import TableEnvironment
+from sqlengine.api.environment import TableEnvironment
 from sqlengine.parse import parse_statement
-from sqlengine.planning import plan_query
+from sqlengine.statements.planning import plan_query
 
 ESSENTIAL = {r.name for s in STAGES for r in s.rules if r.essential}
 TABLES = {

@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.async_items import AsyncItems
-from sqlengine.following import Turns
-from sqlengine.result import Result
+from sqlengine.api.async_items import AsyncItems
+from sqlengine.api.following import Turns
+from sqlengine.api.result import Result
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import sqlengine
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.notebook import LiveTable
+from sqlengine.notebook.live_table import LiveTable
 
 
 class Shell:

@@ -76,7 +76,7 @@ def test_the_matrix_and_rewriting(tmp_path: Path) -> None:
 def test_who_has_no_sql_pays_nothing(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(
         "import sys\n\ndef test_plain():\n"
-        "    assert not {'sqlengine.environment', 'runtime', 'pyarrow', 'duckdb', 'sqlglot'} & set(sys.modules)\n"
+        "    assert not {'sqlengine.api.environment', 'runtime', 'pyarrow', 'duckdb', 'sqlglot'} & set(sys.modules)\n"
     )
     (tmp_path / "notes.txt").write_text("no test")
     status, output = run_pytest(tmp_path)

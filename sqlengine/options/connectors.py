@@ -10,9 +10,9 @@ from runtime.core.errors import OptionError, Span, SqlEngineError, did_you_mean,
 from runtime.core.options import Option
 from runtime.spi.registry import ConnectorFactory, Registry, check_options
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.session import Session
+from sqlengine.options.watermarks import is_watermark_option
 from sqlengine.parse import ddl_nodes as ddl
-from sqlengine.session import Session
-from sqlengine.watermark_options import is_watermark_option
 
 __all__ = ["check_connector"]
 

@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 
 from runtime.core.cancellation import watching
 from runtime.core.errors import SqlEngineError, SqlSyntaxError, render
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.result import Result
 from sqlengine.cli.progress import Progress, StatementProgress
-from sqlengine.environment import TableEnvironment
-from sqlengine.notebook import shows_in_place
-from sqlengine.result import Result
+from sqlengine.notebook.live_table import shows_in_place
 
 __all__ = ["load_ipython_extension"]
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Schema
+from sqlengine.api.following import Listener
+from sqlengine.api.rows import python_values
 from sqlengine.cli.render import ends_of
-from sqlengine.following import Listener
-from sqlengine.rows import python_values
 from sqlengine.table_api.html import rows_html
 
 __all__ = ["SHOWN_ROWS", "LiveTable", "batch_html", "show_live", "shows_in_place"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from runtime.core.errors import OptionError
 from runtime.local.job import Job
-from sqlengine.savepoint_paths import SAVEPOINT_DIR, next_savepoint
+from sqlengine.database.savepoint_paths import SAVEPOINT_DIR, next_savepoint
 
 __all__ = ["JobClient"]
 

@@ -20,8 +20,8 @@ from runtime.core.rooms import Room
 from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.savepoint_paths import SAVEPOINT_DIR
-from sqlengine.session import Session
+from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
+from sqlengine.database.session import Session
 
 __all__ = [
     "CHECKPOINT_DIR",

@@ -19,22 +19,22 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.expr.function import any_made_by_program
 from runtime.spi.table import SourceTable
+from sqlengine.api.catalog_methods import CatalogMethods
+from sqlengine.api.result import Result, SqlEngineWarning
 from sqlengine.catalog.objects import CatalogView
-from sqlengine.catalog_methods import CatalogMethods
+from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
+from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice, noted
-from sqlengine.planning import object_schema, query_schema
-from sqlengine.result import Result, SqlEngineWarning
-from sqlengine.savepoint_paths import SAVEPOINT_DIR
-from sqlengine.session import PYTHON_DATABASE, Session
 from sqlengine.statements.dispatch import execute
+from sqlengine.statements.planning import object_schema, query_schema
 from sqlengine.statements.queries import DML_SYNC
 
 if TYPE_CHECKING:
+    from sqlengine.api.pushed_input import Input
     from sqlengine.parameters.binding import Parameters
-    from sqlengine.python_input import Input
-    from sqlengine.spark_frames import Frames
+    from sqlengine.spark.frames import Frames
     from sqlengine.table_api.code import Code
     from sqlengine.table_api.statement_set import StatementSet
     from sqlengine.table_api.table import Table
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 __all__ = ["TableFactory", "located"]
 
 _frame = Room("runtime.spark.frame")
-_spark_frames = Room("sqlengine.spark_frames")
+_spark_frames = Room("sqlengine.spark.frames")
 _spelling = Room("sqlengine.parse.spelling")
-_python_inputs = Room("sqlengine.python_inputs")
-_python_input = Room("sqlengine.python_input")
+_python_inputs = Room("sqlengine.api.create_input")
+_python_input = Room("sqlengine.api.pushed_input")
 _code = Room("sqlengine.table_api.code")
 _given = Room("sqlengine.table_api.given")
 _python_data = Room("sqlengine.table_api.python_data")

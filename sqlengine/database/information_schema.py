@@ -25,7 +25,7 @@ from runtime.core.types import BOOLEAN, INT, STRING
 from runtime.expr.function import FunctionRegistry
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn
-from sqlengine.function_texts import function_kind, signature_texts
+from sqlengine.text.functions import function_kind, signature_texts
 
 __all__ = ["INFORMATION_SCHEMA", "INFORMATION_TABLES", "InformationSchema"]
 

@@ -31,8 +31,8 @@ from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
 from runtime.plan.identity import short_kind
 from runtime.plan.nodes import CalcExec
 from runtime.state.table import OWNER, SLOT
-from sqlengine.jobs import Jobs, RunningJob
-from sqlengine.metrics import METRICS_SCHEMA, metrics_table
+from sqlengine.database.jobs import Jobs, RunningJob
+from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
 
 __all__ = ["SystemTables"]
 

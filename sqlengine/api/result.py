@@ -25,22 +25,22 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
+from sqlengine.api.following import Listener, Turns
+from sqlengine.api.rows import Row, python_values
 from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result, table_text
-from sqlengine.following import Listener, Turns
-from sqlengine.rows import Row, python_values
 
 if TYPE_CHECKING:
-    from sqlengine.async_items import AsyncItems
-    from sqlengine.job_client import JobClient
-    from sqlengine.notebook import LiveTable
+    from sqlengine.api.async_items import AsyncItems
+    from sqlengine.api.job_client import JobClient
+    from sqlengine.notebook.live_table import LiveTable
 
 __all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
 
-_async_items = Room("sqlengine.async_items")
+_async_items = Room("sqlengine.api.async_items")
 _frame = Room("runtime.spark.frame")
-_job_client = Room("sqlengine.job_client")
-_notebook = Room("sqlengine.notebook")
+_job_client = Room("sqlengine.api.job_client")
+_notebook = Room("sqlengine.notebook.live_table")
 
 
 class Result:

@@ -12,7 +12,7 @@ from runtime.core.rooms import Room
 from runtime.local.dataflow import Dataflow
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.target_options import SPARK_MASTER, SPARK_PREFIX, TARGET
+from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 
 if TYPE_CHECKING:
     from runtime.spark.cluster import Cluster

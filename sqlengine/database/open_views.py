@@ -18,7 +18,7 @@ from runtime.expr.function import AggregateFunction, FunctionRegistry
 from runtime.plan import nodes as p
 from runtime.plan.walk import expressions_of, walk
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.views import MaintainedView, Views
+from sqlengine.database.views import MaintainedView, Views
 
 __all__ = ["check_unchanged", "stands_for_view"]
 

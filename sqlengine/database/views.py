@@ -2,7 +2,7 @@
 
 A view over tables in memory (and over other such views) is brought up to date as part of every statement that changes
 them, in order of creation, so that a reader never sees one view ahead of another. One whose answer does not depend on
-when that happens (`sqlengine/view_traits.py`) may let changes gather while nobody reads or follows it: it is brought up
+when that happens (`sqlengine/database/view_traits.py`) may let changes gather while nobody reads or follows it: it is brought up
 to date before it is read. A view over a connector takes what statements have changed as part of them, too; what its
 sources give is taken by a thread, and `FLUSH` takes what is there when it is called.
 """
@@ -22,7 +22,7 @@ from runtime.core.logs import Log, tell
 from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.turns import TurnLock
+from sqlengine.database.turns import TurnLock
 
 __all__ = ["MaintainedView", "Views"]
 

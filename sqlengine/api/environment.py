@@ -11,14 +11,14 @@ from runtime.core.clock import Clock
 from runtime.core.errors import BindError, SqlEngineError
 from runtime.core.metrics import exposition
 from runtime.core.rooms import Room
-from sqlengine.information_schema import InformationSchema
+from sqlengine.api.result import Result
+from sqlengine.api.table_factory import TableFactory, located
+from sqlengine.database.information_schema import InformationSchema
+from sqlengine.database.session import Session
+from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.planning import object_schema
-from sqlengine.result import Result
-from sqlengine.session import Session
-from sqlengine.table_factory import TableFactory, located
-from sqlengine.target_options import TARGET
+from sqlengine.statements.planning import object_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Config", "TableEnvironment"]
 
 _parameters = Room("sqlengine.parameters.statement")
-_metrics = Room("sqlengine.metrics")
+_metrics = Room("sqlengine.database.metrics")
 _settings = Room("sqlengine.statements.settings")
 
 

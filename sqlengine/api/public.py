@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from runtime.core.errors import SqlEngineError, render
-from sqlengine.environment import TableEnvironment
-from sqlengine.environment_settings import EnvironmentSettings
-from sqlengine.ipython_extension import load_ipython_extension
-from sqlengine.job_client import JobClient
-from sqlengine.result import Result, ResultKind, SqlEngineWarning
-from sqlengine.rows import Row, RowKind
+from sqlengine.api.environment import TableEnvironment
+from sqlengine.api.environment_settings import EnvironmentSettings
+from sqlengine.api.job_client import JobClient
+from sqlengine.api.result import Result, ResultKind, SqlEngineWarning
+from sqlengine.api.rows import Row, RowKind
+from sqlengine.notebook.magics import load_ipython_extension
 from sqlengine.table_api.column_selection import range_, with_columns, without_columns
 from sqlengine.table_api.constructors import (
     and_,

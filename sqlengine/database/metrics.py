@@ -19,8 +19,8 @@ from runtime.core.types import DOUBLE, STRING, map_of
 from runtime.local.job_metrics import JOB_METRICS, job_samples
 from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.jobs import Jobs
-from sqlengine.views import Views
+from sqlengine.database.jobs import Jobs
+from sqlengine.database.views import Views
 
 __all__ = ["METRICS", "METRICS_SCHEMA", "metrics_table", "session_samples"]
 

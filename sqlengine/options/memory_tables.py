@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from runtime.core.errors import OptionError, Span, did_you_mean
 from sqlengine.catalog.objects import CatalogTable
-from sqlengine.watermark_options import is_watermark_option
+from sqlengine.options.watermarks import is_watermark_option
 
 __all__ = ["check_hinted", "check_memory_table", "is_append_only"]
 

@@ -26,12 +26,12 @@ from runtime.spi.table import SinkTable, Split, TableStatistics
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
+from sqlengine.database.session import Binding, Session, physical_schema
+from sqlengine.options.watermarks import WatermarkOptions
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of
 from sqlengine.parse.trees import Tree, select_all
-from sqlengine.session import Binding, Session, physical_schema
 from sqlengine.verify.options import rule_options
-from sqlengine.watermark_options import WatermarkOptions
 
 __all__ = [
     "Planned",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlengine.session import RUNTIME_MODE
+from sqlengine.database.session import RUNTIME_MODE
 
 __all__ = ["EnvironmentSettings"]
 

@@ -47,21 +47,21 @@ from sqlengine.catalog.objects import (
     OpenTable,
     PhysicalColumn,
 )
-from sqlengine.jobs import Jobs
-from sqlengine.memory_options import check_hinted, is_append_only
-from sqlengine.targets import JobTarget
-from sqlengine.time_zones import time_zone_name
-from sqlengine.views import Views
-from sqlengine.watermark_options import WatermarkOptions, is_watermark_option
+from sqlengine.database.jobs import Jobs
+from sqlengine.database.targets import JobTarget
+from sqlengine.database.views import Views
+from sqlengine.options.memory_tables import check_hinted, is_append_only
+from sqlengine.options.time_zones import time_zone_name
+from sqlengine.options.watermarks import WatermarkOptions, is_watermark_option
 
 if TYPE_CHECKING:
     from connectors.absent import AbsentTable
-    from sqlengine.information_schema import InformationSchema
+    from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import Prepared
 
 _absent_tables = Room("connectors.absent")
-_open_views = Room("sqlengine.open_views")
+_open_views = Room("sqlengine.database.open_views")
 
 __all__ = [
     "DYNAMIC_OPTIONS",
@@ -74,9 +74,9 @@ __all__ = [
     "physical_schema",
 ]
 
-_metrics = Room("sqlengine.metrics")
-_system_tables = Room("sqlengine.system_tables")
-_information_schema = Room("sqlengine.information_schema")
+_metrics = Room("sqlengine.database.metrics")
+_system_tables = Room("sqlengine.database.system_tables")
+_information_schema = Room("sqlengine.database.information_schema")
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 RUNTIME_MODE = text_option(

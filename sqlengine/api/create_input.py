@@ -10,10 +10,10 @@ from runtime.core.changelog import APPEND, RETRACT, UPSERT
 from runtime.core.errors import BindError, OptionError, SqlEngineError, TypeMismatchError, did_you_mean
 from runtime.core.schema import Schema
 from runtime.core.types import DataType, TimeAttribute
+from sqlengine.api.pushed_input import Input
 from sqlengine.catalog.objects import CatalogTable, PhysicalColumn
+from sqlengine.database.session import PYTHON_INPUT, Session, physical_schema
 from sqlengine.parse import parse_statement
-from sqlengine.python_input import Input
-from sqlengine.session import PYTHON_INPUT, Session, physical_schema
 from sqlengine.statements.dispatch import execute
 from sqlengine.table_api.code import path_sql
 from sqlengine.table_api.data_types import TableSchema, column_types

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from runtime.core.rooms import Room
-from sqlengine.result import Result
+from sqlengine.api.result import Result
 
 if TYPE_CHECKING:
     from sqlengine.table_api.table import Table

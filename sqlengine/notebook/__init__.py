@@ -1,0 +1,1 @@
+"""Notebooks: `%sql` and tables that follow their query."""

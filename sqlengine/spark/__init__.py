@@ -1,0 +1,1 @@
+"""What needs a session of Spark."""

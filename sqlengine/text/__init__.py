@@ -1,0 +1,1 @@
+"""Values, amounts and functions as people read them."""
