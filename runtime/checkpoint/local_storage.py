@@ -130,6 +130,10 @@ class LocalStorage:
         self._make_folder(os.path.dirname(full))
         return _LargeFile(full, self._speed, self._spare) if large else _LocalFile(full)
 
+    def append(self, path: str, size: int) -> _LocalFile:
+        """A file that is there, to be gone on with behind its first `size` bytes; what stands behind them is cut off."""
+        return _LocalFile(self._inside(path), size)
+
     def publish(self, path: str, data: bytes) -> None:
         folder, name = os.path.split(self._inside(path))
         waiting = os.path.join(folder, "_" + name)
@@ -239,8 +243,12 @@ class LocalStorage:
 class _LocalFile:
     """A file that is synced when it is closed."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, size: int | None = None) -> None:
         self._path = path
+        if size is not None:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _SAFE)
+            os.ftruncate(self._descriptor, size)
+            return
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
         if sys.platform != "win32":
             # A umask can take bits away from what is asked for.
@@ -256,6 +264,10 @@ class _LocalFile:
     def _write(self, view: memoryview) -> None:
         while len(view):
             view = view[os.write(self._descriptor, view) :]
+
+    def sync(self) -> None:
+        """What was written so far survives a crash of the machine."""
+        os.fsync(self._descriptor)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -19,6 +19,7 @@ __all__ = [
     "CatalogError",
     "CheckpointError",
     "ConnectorError",
+    "DatabaseError",
     "ExpressionError",
     "ExternalError",
     "FormatError",
@@ -208,6 +209,12 @@ class SparkError(ExternalError):
     """Spark cannot be started, or a job of it has failed."""
 
     code = "E3600"
+
+
+class DatabaseError(ExternalError):
+    """A database in a folder cannot be opened, read or written."""
+
+    code = "E3700"
 
 
 class InternalError(SqlEngineError):

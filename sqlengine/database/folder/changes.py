@@ -1,0 +1,244 @@
+"""What an epoch of a database has changed, as bytes: definitions as SQL text, rows as Arrow IPC.
+
+A body is the length of a JSON text, that text, and the rows of the tables in its order. An epoch of many rows is several
+bodies, of which the first has the definitions.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.checkpoint.arrow_streams import read_streams
+from runtime.checkpoint.members import Members, as_integer, as_list
+from runtime.checkpoint.storage import Damage
+from runtime.core.changelog import DELETE, INSERT, ChangelogBatch
+from runtime.core.strict_json import read_json
+
+__all__ = [
+    "KINDS",
+    "Body",
+    "Definition",
+    "EpochChanges",
+    "Place",
+    "Storage",
+    "TableChanges",
+    "batch_of",
+    "bodies_of",
+    "changes_of",
+    "definitions_json",
+    "definitions_of",
+    "rows_of",
+    "storage_of",
+]
+
+_LENGTH = struct.Struct("<Q")
+_BODY_BYTES = 32 << 20
+"""About the most rows that a body has."""
+_BATCH_ROWS = 1 << 17
+_KINDS = "kinds of changes"
+
+Body = Sequence[bytes | memoryview]
+"""In pieces, which stand one after another."""
+KINDS = ("catalog", "database", "table", "view", "materialized view", "function")
+"""What is defined."""
+Storage = tuple[str, str, str]
+"""Under what rows are kept: the names of a catalog, a database and a table."""
+Place = tuple[str, ...]
+"""What a definition is of: a kind and a name, such as ("table", "c", "d", "t") or ("function", "F")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A statement that makes something, and the catalog and database that were current for its names."""
+
+    text: str
+    catalog: str
+    database: str
+
+
+@dataclass(slots=True)
+class TableChanges:
+    """The changes of a table, given by its storage. `anew`: they are all its rows, in the place of those it had."""
+
+    storage: Storage
+    anew: bool
+    batches: list[ChangelogBatch]
+
+
+@dataclass(slots=True)
+class EpochChanges:
+    """What an epoch has changed. A definition that is None is gone."""
+
+    definitions: dict[Place, Definition | None] = field(default_factory=dict)
+    tables: list[TableChanges] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.definitions or self.tables)
+
+
+def rows_of(batch: ChangelogBatch) -> pa.RecordBatch:
+    """Changes as rows: those of a batch with kinds have them as their last column."""
+    if batch.kinds is None:
+        return batch.rows
+    names = [*batch.rows.schema.names, _KINDS]
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(batch.kinds)], names=names)
+
+
+def batch_of(rows: pa.RecordBatch, *, kinds: bool, where: str) -> ChangelogBatch:
+    """The reverse of `rows_of`.
+
+    Raises:
+        Damage: the last column has no kinds.
+    """
+    if not kinds:
+        return ChangelogBatch(rows)
+    last = rows.num_columns - 1
+    if last < 0 or rows.schema.types[last] != pa.int8() or rows.column(last).null_count:
+        raise Damage(f"{where} has changes without kinds")
+    found = np.asarray(rows.column(last))
+    if len(found) and (int(found.min()) < INSERT or int(found.max()) > DELETE):
+        raise Damage(f"{where} has a change of a kind that there is not")
+    return ChangelogBatch(rows.select(range(last)), found)
+
+
+def bodies_of(changes: EpochChanges) -> list[Body]:
+    """The bodies of an epoch."""
+    bodies: list[Body] = []
+    definitions = definitions_json(changes.definitions)
+    entries: list[list[object]] = []
+    streams: list[memoryview] = []
+    size = 0
+    for table in changes.tables:
+        anew = table.anew
+        for rows, kinds in _pieces(table):
+            stream = _stream(rows)
+            if streams and size + len(stream) > _BODY_BYTES:
+                bodies.append(_body(definitions, entries, streams))
+                definitions, entries, streams, size = [], [], [], 0
+            entries.append([list(table.storage), anew, kinds, rows.num_rows, len(stream)])
+            streams.append(stream)
+            size += len(stream)
+            anew = False
+        if anew:
+            entries.append([list(table.storage), True, False, 0, 0])
+    bodies.append(_body(definitions, entries, streams))
+    return bodies
+
+
+def _pieces(table: TableChanges) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    for batch in table.batches:
+        rows = rows_of(batch.decoded())
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            yield rows.slice(start, _BATCH_ROWS), batch.kinds is not None
+
+
+def _stream(rows: pa.RecordBatch) -> memoryview:
+    if rows.num_rows < 1024:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_batch(rows)
+        return memoryview(sink.getvalue())
+    counted = pa.MockOutputStream()
+    with pa.ipc.new_stream(counted, rows.schema) as writer:
+        writer.write_batch(rows)
+    buffer = pa.allocate_buffer(counted.size())
+    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as writer:
+        writer.write_batch(rows)
+    return memoryview(buffer)
+
+
+def _body(definitions: object, entries: object, streams: Iterable[memoryview]) -> Body:
+    head = json.dumps({"definitions": definitions, "tables": entries}).encode()
+    return [_LENGTH.pack(len(head)) + head, *streams]
+
+
+def changes_of(body: pa.Buffer, where: str) -> EpochChanges:
+    """What a body says. Names of columns and their types are not compared with those of the tables yet.
+
+    Args:
+        where: what the body is of, for messages.
+    Raises:
+        Damage: it is none that `bodies_of` has written.
+    """
+    if body.size < _LENGTH.size:
+        raise Damage(f"{where} is cut off")
+    (length,) = _LENGTH.unpack_from(body, 0)
+    at = _LENGTH.size + length
+    if at > body.size:
+        raise Damage(f"{where} is cut off")
+    try:
+        head = Members(read_json(body.slice(_LENGTH.size, length).to_pybytes()), where, ("definitions", "tables"))
+    except ValueError as error:
+        raise Damage(f"{where}: {error}") from error
+    changes = EpochChanges(definitions_of(head.list("definitions"), where))
+    for entry in head.list("tables"):
+        storage, anew, kinds, rows, size = _entry(entry, where)
+        if size > body.size - at:
+            raise Damage(f"{where} is cut off")
+        batches: list[ChangelogBatch] = []
+        try:
+            batches = [batch_of(b, kinds=kinds, where=where) for b in read_streams(body.slice(at, size))]
+        except ValueError as error:
+            raise Damage(f"{where} cannot be decoded: {error}") from error
+        if sum(map(len, batches)) != rows:
+            raise Damage(f"{where} has another number of rows than it says")
+        at += size
+        changes.tables.append(TableChanges(storage, anew, batches))
+    if at != body.size:
+        raise Damage(f"{where} is longer than it says")
+    return changes
+
+
+def definitions_json(definitions: Mapping[Place, Definition | None]) -> list[object]:
+    """Definitions as JSON."""
+    return [[list(place), None if d is None else [d.text, d.catalog, d.database]] for place, d in definitions.items()]
+
+
+def definitions_of(value: Sequence[object], where: str) -> dict[Place, Definition | None]:
+    """The reverse of `definitions_json`. Raises Damage."""
+    found: dict[Place, Definition | None] = {}
+    for pair in value:
+        place, definition = _sequence(pair, 2, where)
+        parts = as_list(place, "place", where)
+        if not 2 <= len(parts) <= 4 or parts[0] not in KINDS or not all(isinstance(part, str) for part in parts):
+            raise Damage(f"{where} defines something of no name")
+        texts = None if definition is None else _sequence(definition, 3, where)
+        if texts is not None and not all(isinstance(text, str) for text in texts):
+            raise Damage(f"{where} has a definition without text")
+        found[tuple(parts)] = None if texts is None else Definition(*texts)
+    return found
+
+
+def storage_of(value: object, where: str) -> Storage:
+    """The three names of a table's storage. Raises Damage."""
+    names = _sequence(value, 3, where)
+    if not all(isinstance(name, str) for name in names):
+        raise Damage(f"{where} has rows of a table without name")
+    return names[0], names[1], names[2]
+
+
+def _entry(value: object, where: str) -> tuple[Storage, bool, bool, int, int]:
+    storage, anew, kinds, rows, size = _sequence(value, 5, where)
+    if not isinstance(anew, bool) or not isinstance(kinds, bool):
+        raise Damage(f"{where} has rows of which it does not say what they are")
+    return (
+        storage_of(storage, where),
+        anew,
+        kinds,
+        as_integer(rows, "rows", where, 0),
+        as_integer(size, "size", where, 0),
+    )
+
+
+def _sequence(value: object, length: int, where: str) -> list[Any]:
+    found = as_list(value, "an entry", where)
+    if len(found) != length:
+        raise Damage(f"{where} has an entry of {len(found)} parts instead of {length}")
+    return found

@@ -1,0 +1,331 @@
+"""The log of a database: its epochs in files, each there whole or not at all, synced before anybody is told.
+
+A file `log/<epoch>.log` holds epochs from that number on. The first frame names the database and the version of the
+format; then come epochs one after another (`frames.py`). When a file is full, or a checkpoint makes those before
+superfluous, it is synced and the next one begins. So only the newest may have a torn end.
+
+Who appends an epoch gets a ticket, and waits with `settle` until it is as safe as `synchronous` says:
+
+    full     on the disk: it survives a power cut. Who waits at the same time is served by one sync.
+    normal   with the operating system: it survives the end of the process. A power cut may take what came after the last
+             checkpoint or change of file, never half an epoch.
+    off      as `normal`, and checkpoints are not waited for, either.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from runtime.checkpoint.keys import Keys
+from runtime.checkpoint.local_storage import LocalStorage
+from runtime.checkpoint.members import Members
+from runtime.checkpoint.storage import Damage
+from runtime.core.errors import DatabaseError
+from runtime.core.strict_json import read_json
+from sqlengine.database.folder.changes import Body
+from sqlengine.database.folder.frames import LAST, OPENING, Frame, FrameReader, frame_of
+
+__all__ = ["FOLDER", "FORMAT", "EpochBodies", "Log", "LogEnd", "log_files", "read_log"]
+
+FOLDER = "log"
+FORMAT = 1
+"""The version of what stands in files of the log."""
+_SUFFIX = ".log"
+_DIGITS = 20
+_OPENING_BYTES = 1 << 16
+_JOINED_BYTES = 1 << 20
+"""Up to so many bytes pieces are written at once."""
+
+
+def _name(epoch: int) -> str:
+    return f"{FOLDER}/{epoch:0{_DIGITS}}{_SUFFIX}"
+
+
+def log_files(storage: LocalStorage) -> list[tuple[int, str]]:
+    """The files of the log by the number of their first epoch; what has another name is none."""
+    found: list[tuple[int, str]] = []
+    for path in storage.files(FOLDER):
+        name = path.rpartition("/")[2].removesuffix(_SUFFIX)
+        if name.isdecimal() and name.isascii() and path == _name(int(name)):
+            found.append((int(name), path))
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochBodies:
+    """An epoch of the log: its number, and the bodies of its frames."""
+
+    epoch: int
+    bodies: list[pa.Buffer]
+
+
+@dataclass(slots=True)
+class LogEnd:
+    """Where a log ends: the last whole epoch, the newest file (None: there is none) and how much of it counts. `cut`:
+    how many bytes of a torn end stand behind that; `dropped`: whole frames are among them, of which none was synced."""
+
+    epoch: int
+    file: str | None = None
+    size: int = 0
+    cut: int = 0
+    dropped: bool = False
+    owner: int = 0
+
+
+def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: LogEnd) -> Iterator[EpochBodies]:
+    """The epochs behind the one with the number `after`. `end` is filled meanwhile.
+
+    Raises:
+        Damage: bytes are not those that were written, or epochs are missing.
+        DatabaseError: a newer version has written them (E3703).
+        OSError: files cannot be read.
+    """
+    files = log_files(storage)
+    end.epoch = after
+    # Those that hold older epochs only are left over from a checkpoint, and may be gone in part.
+    needed = max((i for i, (first, _) in enumerate(files) if first <= after + 1), default=0)
+    for number, (first, path) in enumerate(files[needed:], needed):
+        newest = number == len(files) - 1
+        end.file, end.size = path, 0
+        data = storage.read(path)
+        frames = FrameReader(data, path, keys, identity)
+        reading = _FileReader(frames, path, identity, first)
+        if number == needed and first > after + 1:
+            raise Damage(f"epochs {after + 1:,} to {first - 1:,} are missing from the log")
+        for group in reading.epochs(end, newest=newest):
+            if group.epoch <= after:
+                continue
+            if group.epoch != end.epoch + 1:
+                raise Damage(f"{path}: epoch {group.epoch:,} follows epoch {end.epoch:,}")
+            end.epoch = group.epoch
+            yield group
+        end.cut, end.dropped = data.size - end.size, frames.dropped
+
+
+class _FileReader:
+    def __init__(self, reader: FrameReader, path: str, identity: str, first: int) -> None:
+        self._reader = reader
+        self._path = path
+        self._identity = identity
+        self._next = first
+
+    def epochs(self, end: LogEnd, *, newest: bool) -> Iterator[EpochBodies]:
+        """The whole epochs of a file; `end.size` is where the last of them ends."""
+        frames = self._reader.frames(may_be_torn=newest)
+        opening = next(frames, None)
+        if opening is None:
+            if newest:
+                return
+            raise Damage(f"{self._path} is empty")
+        self._check_opening(opening)
+        end.size = opening.end
+        parts: list[Frame] = []
+        for frame in frames:
+            if frame.owner < end.owner:
+                raise Damage(
+                    f"{self._path}: a process has written epoch {frame.epoch:,} that no longer owned the database"
+                )
+            if frame.epoch != self._next or frame.part != len(parts) or frame.flags & OPENING:
+                raise Damage(f"{self._path}: a part of epoch {frame.epoch:,} where epoch {self._next:,} should be")
+            parts.append(frame)
+            if frame.flags & LAST:
+                self._next += 1
+                end.size, end.owner = frame.end, frame.owner
+                yield EpochBodies(frame.epoch, [part.body for part in parts])
+                parts = []
+        if parts and not newest:
+            raise Damage(f"{self._path} ends within epoch {self._next:,}")
+
+    def _check_opening(self, frame: Frame) -> None:
+        if not frame.flags & OPENING or frame.body.size > _OPENING_BYTES or frame.epoch != self._next:
+            raise Damage(f"{self._path} does not begin as a file of a log")
+        try:
+            members = Members(
+                read_json(frame.body.to_pybytes()), self._path, ("format", "database", "first"), known=False
+            )
+        except ValueError as error:
+            raise Damage(f"{self._path}: {error}") from error
+        if members.integer("format", 1) > FORMAT:
+            raise DatabaseError(
+                f"{self._path} was written by a newer version of sqlengine",
+                code="E3703",
+                hint="open the database with that version or a newer one",
+            )
+        members.check_names()
+        if members.text("database") != self._identity:
+            raise Damage(f"{self._path} belongs to another database")
+        if members.integer("first", 1) != self._next:
+            raise Damage(f"{self._path} is under the name of another file")
+
+
+class Log:
+    """Takes epochs, from any thread.
+
+    Args:
+        storage: the folder of the database.
+        identity: that of the database.
+        owner: the fencing token of this process.
+        keys: the first signs every frame, if there are any.
+        synchronous: `full`, `normal` or `off`.
+        end: where the log ends; what stands behind is cut off.
+    """
+
+    def __init__(
+        self, storage: LocalStorage, identity: str, owner: int, keys: Keys, synchronous: str, end: LogEnd
+    ) -> None:
+        self._storage = storage
+        self._identity = identity
+        self._owner = owner
+        self._keys = keys
+        self._full = synchronous == "full"
+        self._waits = synchronous != "off"
+        self.failure: DatabaseError | None = None
+        """What made it stop: nothing is taken any more."""
+        self.epoch = end.epoch
+        """The number of the last epoch that was appended."""
+        self._settled = end.epoch
+        # Whoever holds both takes `_syncing` first.
+        self._syncing = threading.Lock()
+        self._writing = threading.Lock()
+        self.written = 0
+        """Bytes of epochs since the log was opened or `begin_file`."""
+        if end.file is not None and end.size:
+            self._file = storage.append(end.file, end.size)
+            self._size = self._synced = end.size
+            self.written = end.size
+            self._file.sync()
+        else:
+            if end.file is not None:
+                storage.delete(end.file)
+            self._open(end.epoch + 1)
+
+    def append(self, bodies: Sequence[Body]) -> int:
+        """Adds an epoch, one frame for each body; gives its number, which is the ticket for `settle`.
+
+        Raises:
+            DatabaseError: E3704; nobody knows whether it is there after the next start, and no further epoch is taken.
+        """
+        with self._writing:
+            self.check()
+            epoch = self.epoch + 1
+            pieces: list[bytes | memoryview] = []
+            for part, body in enumerate(bodies):
+                pieces += frame_of(
+                    body,
+                    epoch=epoch,
+                    part=part,
+                    last=part == len(bodies) - 1,
+                    synced=self._synced,
+                    owner=self._owner,
+                    keys=self._keys,
+                    identity=self._identity,
+                )
+            self._write(pieces)
+            self.epoch = epoch
+            return epoch
+
+    def settle(self, epoch: int | None = None) -> None:
+        """Waits until an epoch and all before it (all that there are, without a number) are as safe as they are to be.
+
+        Raises:
+            DatabaseError: E3704; nobody knows whether they are there after the next start.
+        """
+        wanted = self.epoch if epoch is None else epoch
+        if not self._full:
+            self.check()
+            return
+        while self._settled < wanted:
+            with self._syncing:
+                # While one syncs, the others gather here; the next sync is for all of them.
+                if self._settled < wanted:
+                    self._sync()
+        self.check()
+
+    def check(self) -> None:
+        """Raises DatabaseError E3704 when it has stopped."""
+        if self.failure is not None:
+            raise DatabaseError(self.failure.message, code=self.failure.code, hint=self.failure.hint)
+
+    def begin_file(self) -> int:
+        """The epochs that follow go to a new file; gives the number of the first. What was appended before is safe."""
+        with self._syncing, self._writing:
+            self.check()
+            try:
+                if self._waits:
+                    self._file.close()
+                else:
+                    self._file.abandon()
+            except OSError as error:
+                raise self._stopped(error) from error
+            self._settled = self.epoch
+            self._open(self.epoch + 1)
+            self.written = 0
+            return self.epoch + 1
+
+    def close(self) -> None:
+        """No more epochs are taken; those that were are on the disk."""
+        with self._syncing, self._writing:
+            if self.failure is None:
+                self.failure = DatabaseError("the database is closed", code="E3704", hint="open it again")
+                try:
+                    self._file.close()
+                except OSError as error:
+                    raise DatabaseError(
+                        f"the log cannot be written: {error.strerror}",
+                        code="E3704",
+                        hint="what was done last may be missing when the database is opened again",
+                    ) from error
+            else:
+                self._file.abandon()
+
+    def _sync(self) -> None:
+        with self._writing:
+            self.check()
+            file, size, epoch = self._file, self._size, self.epoch
+        try:
+            file.sync()
+        except OSError as error:
+            # Asked again the system may say that all is well: what it could not write is forgotten.
+            raise self._stopped(error) from error
+        self._synced, self._settled = size, epoch
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> None:
+        length = sum(len(piece) for piece in pieces)
+        try:
+            if length <= _JOINED_BYTES:
+                self._file.write(b"".join(pieces))
+            else:
+                for piece in pieces:
+                    self._file.write(piece)  # type: ignore[arg-type]
+        except OSError as error:
+            raise self._stopped(error) from error
+        self._size += length
+        self.written += length
+
+    def _open(self, first: int) -> None:
+        body = json.dumps({"format": FORMAT, "database": self._identity, "first": first}).encode()
+        try:
+            self._file = self._storage.create(_name(first))
+            self._size = self._synced = 0
+            self._write(
+                frame_of([body], epoch=first, opening=True, owner=self._owner, keys=self._keys, identity=self._identity)
+            )
+            self._file.sync()
+            self._storage.settle(FOLDER)
+        except OSError as error:
+            raise self._stopped(error) from error
+        self._synced = self._size
+
+    def _stopped(self, error: OSError) -> DatabaseError:
+        self.failure = DatabaseError(
+            f"the log cannot be written: {error.strerror}",
+            code="E3704",
+            hint="close the database, see to the disk, and open it again: what was told to be done is there; "
+            "the statement at hand may be there, whole, or not",
+        )
+        return DatabaseError(self.failure.message, code="E3704", hint=self.failure.hint)
