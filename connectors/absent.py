@@ -15,8 +15,11 @@ import pyarrow as pa
 from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
 from runtime.core.errors import OptionError
 from runtime.core.schema import Schema
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import Registry, TableRequest
-from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
+from runtime.spi.sink import Delivery
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["ABSENT_CONNECTORS", "ABSENT_FORMATS", "AbsentTable", "absent_table", "is_absent_connector"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["FixedRows", "FixedRowsReader"]
 

@@ -13,7 +13,7 @@ from runtime.plan import nodes as p
 from runtime.plan.identity import uids
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import walk, walk_all
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["state_text", "tables_of"]
 

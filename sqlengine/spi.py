@@ -1,12 +1,15 @@
-"""What a connector, a format or a catalog of a third party is written against.
+"""What connectors, formats and catalogs of third parties are written against.
 
-A package adds its own by entry point: a `ConnectorFactory` in the group `sqlengine.connectors`, a `FormatFactory` in
-`sqlengine.formats`, a `CatalogFactory` in `sqlengine.catalogs`. Where these names are defined may change; that they are
-here does not.
+A package registers its own by entry point: a `ConnectorFactory` in the group `sqlengine.connectors`, a `FormatFactory`
+in `sqlengine.formats`, a `CatalogFactory` in `sqlengine.catalogs`. Functions of users are declared with what `sqlengine`
+itself exports (`udf`, `ScalarFunction`, ...); they raise the errors that are here.
+
+Import these names from here only: the modules in which they are defined may change.
 """
 
 from __future__ import annotations
 
+from runtime.core.cancellation import look
 from runtime.core.changelog import (
     APPEND,
     DELETE,
@@ -18,8 +21,34 @@ from runtime.core.changelog import (
     ChangelogBatch,
     ChangelogMode,
 )
-from runtime.core.errors import ConnectorError, FormatError, OptionError, SqlEngineError, UnsupportedError, did_you_mean
-from runtime.core.options import Option, Options, bool_option, duration_option, float_option, int_option, text_option
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, SystemClock, VirtualClock
+from runtime.core.errors import (
+    CatalogError,
+    CheckpointError,
+    ConnectorError,
+    ExpressionError,
+    ExternalError,
+    FencedError,
+    FormatError,
+    OptionError,
+    PlanningError,
+    SqlEngineError,
+    SqlEngineWarning,
+    UnsupportedError,
+    UserError,
+    did_you_mean,
+)
+from runtime.core.options import (
+    Option,
+    Options,
+    bool_option,
+    duration_option,
+    float_option,
+    int_option,
+    parse_duration,
+    parse_memory,
+    text_option,
+)
 from runtime.core.schema import Field, Schema
 from runtime.core.types import (
     BIGINT,
@@ -30,10 +59,19 @@ from runtime.core.types import (
     DOUBLE,
     FLOAT,
     INT,
+    INTERVAL_MONTH,
+    INTERVAL_SECOND,
+    NULL,
     SMALLINT,
     STRING,
+    STRING_LENGTH,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_LTZ,
     TINYINT,
     DataType,
+    RowField,
+    TimeAttribute,
     TypeRoot,
     array,
     char,
@@ -46,41 +84,75 @@ from runtime.core.types import (
     timestamp_ltz,
     varchar,
 )
-from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
-from runtime.spi.format import Decoded, Decoder, Encoder, Format
-from runtime.spi.left_out import LeftOut
-from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry, TableRequest, check_options
-from runtime.spi.table import (
-    ColumnStatistics,
-    Delivery,
-    LookupTable,
-    ReadContext,
-    RejectedRow,
-    SinkTable,
-    SinkWriter,
-    SourceReader,
-    SourceTable,
-    Split,
+from runtime.expr.nodes import Call, Case, Cast, Constants, Expr, InList, InputRef, Literal
+from runtime.spi.abilities import (
+    SupportsChangeDetection,
+    SupportsDistributedReads,
     SupportsFilters,
     SupportsLimit,
     SupportsOverwrite,
+    SupportsPartitionDiscovery,
     SupportsProjection,
-    TableStatistics,
+    SupportsRowOffsets,
+    SupportsStatementChanges,
+    SupportsTypeWidening,
 )
+from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, ForeignTable
+from runtime.spi.format import Decoded, Decoder, Encoder, Format
+from runtime.spi.lookup import LookupTable
+from runtime.spi.reader import (
+    BacklogReader,
+    CheckpointListener,
+    DictionaryReader,
+    EndOffsetReader,
+    FailureListener,
+    ReadContext,
+    RejectedRow,
+    SkippedInput,
+    SourceReader,
+    WatermarkReader,
+)
+from runtime.spi.registry import ConnectorFactory, FormatFactory, Registry, TableRequest, check_options
+from runtime.spi.sink import Delivery, SinkTable
+from runtime.spi.source import SourceTable, Split
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
+from runtime.spi.writer import (
+    AtomicWriter,
+    DictionaryWriter,
+    DistributedWriter,
+    FencedWriter,
+    RevertibleWriter,
+    SinkWriter,
+    TaskWriter,
+    TimeListener,
+)
+
+LeftOut = SkippedInput
+"""The earlier name of `SkippedInput`."""
 
 __all__ = [
     "APPEND",
+    "AtomicWriter",
     "BIGINT",
     "BINARY",
     "BOOLEAN",
     "BYTES",
+    "BacklogReader",
+    "Call",
+    "Case",
+    "Cast",
+    "CatalogError",
     "CatalogFactory",
     "CatalogRequest",
     "ChangelogBatch",
     "ChangelogMode",
+    "CheckpointError",
+    "CheckpointListener",
+    "Clock",
     "ColumnStatistics",
     "ConnectorError",
     "ConnectorFactory",
+    "Constants",
     "DATE",
     "DELETE",
     "DOUBLE",
@@ -88,8 +160,18 @@ __all__ = [
     "Decoded",
     "Decoder",
     "Delivery",
+    "DictionaryReader",
+    "DictionaryWriter",
+    "DistributedWriter",
     "Encoder",
+    "EndOffsetReader",
+    "Expr",
+    "ExpressionError",
+    "ExternalError",
     "FLOAT",
+    "FailureListener",
+    "FencedError",
+    "FencedWriter",
     "Field",
     "ForeignCatalog",
     "ForeignTable",
@@ -98,36 +180,66 @@ __all__ = [
     "FormatFactory",
     "INSERT",
     "INT",
+    "INTERVAL_MONTH",
+    "INTERVAL_SECOND",
+    "InList",
+    "InputRef",
+    "LeftOut",
+    "Literal",
     "LookupTable",
+    "MAX_WATERMARK",
+    "MIN_WATERMARK",
+    "NULL",
     "Option",
     "OptionError",
     "Options",
+    "PlanningError",
     "RETRACT",
     "ReadContext",
     "Registry",
-    "LeftOut",
     "RejectedRow",
+    "RevertibleWriter",
+    "RowField",
     "SMALLINT",
     "STRING",
+    "STRING_LENGTH",
     "Schema",
     "SinkTable",
     "SinkWriter",
+    "SkippedInput",
     "SourceReader",
     "SourceTable",
     "Split",
     "SqlEngineError",
+    "SqlEngineWarning",
+    "SupportsChangeDetection",
+    "SupportsDistributedReads",
     "SupportsFilters",
     "SupportsLimit",
     "SupportsOverwrite",
+    "SupportsPartitionDiscovery",
     "SupportsProjection",
+    "SupportsRowOffsets",
+    "SupportsStatementChanges",
+    "SupportsTypeWidening",
+    "SystemClock",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
     "TINYINT",
     "TableRequest",
     "TableStatistics",
+    "TaskWriter",
+    "TimeAttribute",
+    "TimeListener",
     "TypeRoot",
     "UPDATE_AFTER",
     "UPDATE_BEFORE",
     "UPSERT",
     "UnsupportedError",
+    "UserError",
+    "VirtualClock",
+    "WatermarkReader",
     "array",
     "bool_option",
     "char",
@@ -138,8 +250,11 @@ __all__ = [
     "float_option",
     "from_arrow",
     "int_option",
+    "look",
     "map_of",
     "multiset",
+    "parse_duration",
+    "parse_memory",
     "row",
     "text_option",
     "timestamp",

@@ -10,7 +10,7 @@ from connectors.options import TableOptions
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["BLACKHOLE", "BlackholeSink"]
 
@@ -38,7 +38,7 @@ class BlackholeSink:
 
 
 class _Writer:
-    takes_codes = True
+    accepts_dictionaries = True
 
     def write(self, batch: ChangelogBatch) -> None:
         """Nothing is kept."""

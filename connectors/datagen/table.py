@@ -18,8 +18,10 @@ from runtime.core.errors import OptionError
 from runtime.core.options import int_option
 from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest, check_options
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["DATAGEN", "DatagenReader", "DatagenSource"]
 
@@ -63,7 +65,7 @@ class DatagenSource:
         return [Split("rows", endless=not self.bounded)]
 
     @property
-    def reads_anywhere(self) -> bool:
+    def distributed_reads(self) -> bool:
         """Rows are made from their numbers, unless they wait for their time."""
         return self.per_second is None
 

@@ -20,8 +20,10 @@ from runtime.core.errors import ConnectorError
 from runtime.core.options import text_option
 from runtime.core.schema import Schema
 from runtime.core.strict_json import counts_of
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["DUCKDB", "PATH", "SCHEMA", "TABLE", "DuckdbTable"]
 

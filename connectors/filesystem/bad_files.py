@@ -10,8 +10,7 @@ from connectors.filesystem.opening import shown_path
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError
 from runtime.core.logs import connector_log
-from runtime.spi.left_out import LeftOut
-from runtime.spi.table import GivesCodes, ReadContext, SourceReader
+from runtime.spi.reader import DictionaryReader, ReadContext, SkippedInput, SourceReader
 
 __all__ = ["lenient_reader"]
 
@@ -27,7 +26,7 @@ def lenient_reader(entry: FileEntry, context: ReadContext, open_reader: Callable
         reader = open_reader()
     except (ConnectorError, FormatError) as error:
         return _LenientReader(entry, context, None, error)
-    return (_LenientReaderOfCodes if isinstance(reader, GivesCodes) else _LenientReader)(entry, context, reader)
+    return (_LenientReaderOfCodes if isinstance(reader, DictionaryReader) else _LenientReader)(entry, context, reader)
 
 
 class _LenientReader:
@@ -55,7 +54,7 @@ class _LenientReader:
         assert self._failure is not None
         text, path = self._failure.message, shown_path(self._entry.path)
         shown = text if path in text else f"{path}: {text}"
-        self._context.reject([LeftOut(f"{_REASON} ({self._failure.code})", shown)])
+        self._context.reject([SkippedInput(f"{_REASON} ({self._failure.code})", shown)])
         self._told = True
         _log.warning("%s", shown, path=path, split=path, code=self._failure.code)
         return None
@@ -79,10 +78,10 @@ class _LenientReader:
 
 
 class _LenientReaderOfCodes(_LenientReader):
-    def give_codes(self) -> None:
-        """See `GivesCodes`."""
-        assert isinstance(self._reader, GivesCodes)
+    def use_dictionaries(self) -> None:
+        """See `DictionaryReader`."""
+        assert isinstance(self._reader, DictionaryReader)
         try:
-            self._reader.give_codes()
+            self._reader.use_dictionaries()
         except (ConnectorError, FormatError) as error:
             self._failure = error

@@ -17,8 +17,8 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, OptionError, did_you_mean
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, STRING, DataType, timestamp_ltz
+from runtime.spi.reader import SourceReader
 from runtime.spi.registry import TableRequest
-from runtime.spi.table import SourceReader
 
 __all__ = ["METADATA", "FileColumns"]
 

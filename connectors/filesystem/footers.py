@@ -16,7 +16,7 @@ from connectors.filesystem.column_reader import refusing_damage
 from connectors.filesystem.files import FileEntry
 from connectors.filesystem.orc_reader import open_orc
 from connectors.filesystem.parquet_reader import chunk_of, open_parquet
-from runtime.spi.table import ColumnStatistics, TableStatistics
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
 
 __all__ = ["footer_statistics"]
 

@@ -127,7 +127,7 @@ class OverwritingFileWriter(FileWriter):
         if self._partitions is not None:
             self._partitions.commit(committable["commit"])
 
-    def take_back(self, history: Any) -> int:
+    def revert(self, history: Any) -> int:
         """Nothing: what was published is replaced by all rows anew."""
         return 0
 

@@ -128,7 +128,7 @@ class ParquetFileReader(ColumnFileReader):
             return 0
         return pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
 
-    def give_codes(self) -> None:
+    def use_dictionaries(self) -> None:
         """Texts of few values come as they are stored: as Arrow dictionaries."""
         with refusing_damage(self._path):
             coded = self._coded_columns()

@@ -25,7 +25,7 @@ from runtime.core.schema import Schema
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.spi.format import Encoder, Format
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["FileSink", "FileTaskWriter", "FileWriter"]
 
@@ -130,7 +130,7 @@ class FileWriter:
         self._files = StagedFiles(sink.path, job, sink.rolling, extension, sink.encoder)
         self._partitions = None if sink.commit is None else WaitingPartitions(sink.commit, sink.path)
 
-    def advance(self, processing_time: int, watermark: int) -> None:
+    def advance_time(self, processing_time: int, watermark: int) -> None:
         self._files.advance(processing_time)
         if self._partitions is not None:
             self._partitions.advance(processing_time, watermark)
@@ -183,7 +183,7 @@ class FileWriter:
     def history(self) -> Any:
         return self._files.history()
 
-    def take_back(self, history: Any) -> int:
+    def revert(self, history: Any) -> int:
         return self._files.take_back(history)
 
     def discard(self, committable: Any) -> None:
@@ -198,7 +198,7 @@ class FileWriter:
 
 @dataclass(frozen=True)
 class FileTaskWriter:
-    """Writes files in a task, under hidden names that nobody else has (`runtime.spi.table.TaskWriter`)."""
+    """Writes files in a task, under hidden names that nobody else has (`runtime.spi.writer.TaskWriter`)."""
 
     sink: FileSink
     stem: str

@@ -32,8 +32,10 @@ from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Expr
 from runtime.spi.format import Format
+from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["FILESYSTEM", "FileSource"]
 
@@ -107,7 +109,7 @@ class FileSource:
         return self.monitor_interval == 0
 
     @property
-    def reads_anywhere(self) -> bool:
+    def distributed_reads(self) -> bool:
         """A file is there for whoever sees the folder."""
         return True
 
@@ -162,14 +164,14 @@ class FileSource:
         reject = context.reject if getattr(self.format, "ignore_parse_errors", False) else None
         return TextFileReader(entry.path, decoder, self.format.name, reject, limits=self.limits)
 
-    def mark(self, position: Any) -> list[int]:
-        """See `TellsChanges`: size in bytes and time of modification in milliseconds."""
+    def fingerprint(self, position: Any) -> list[int]:
+        """See `SupportsChangeDetection`: size in bytes and time of modification in milliseconds."""
         return [position["size"], position["modified"] // 1_000_000]
 
-    def change(self, split: Split, mark: list[int]) -> tuple[str, list[int]] | None:
-        """See `TellsChanges`. Raises ValueError for what is no mark."""
+    def changed(self, split: Split, fingerprint: list[int]) -> tuple[str, list[int]] | None:
+        """See `SupportsChangeDetection`. Raises ValueError for what is no fingerprint."""
         entry: FileEntry = split.where
-        size, modified = map(as_count, mark)
+        size, modified = map(as_count, fingerprint)
         now = [entry.size, entry.modified]
         if now == [size, modified]:
             return None
@@ -202,7 +204,7 @@ class FileSource:
         zoned = any(f.type.root is TypeRoot.TIMESTAMP_LTZ for f in self.schema)
         return {**found, "time zone": self.time_zone} if zoned else found
 
-    def reads_alike(self, wide: DataType, narrow: DataType) -> bool:
+    def preserves_values(self, wide: DataType, narrow: DataType) -> bool:
         """Texts of numbers are rounded to a FLOAT or a DOUBLE, and what does not fit is left out where errors are
         ignored; all else is the same value."""
         if getattr(self.format, "ignore_parse_errors", False):

@@ -16,7 +16,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import FormatError
 from runtime.core.strict_json import counts_of
 from runtime.spi.format import Decoder
-from runtime.spi.table import RejectedRow
+from runtime.spi.reader import RejectedRow
 
 __all__ = ["TextFileReader"]
 

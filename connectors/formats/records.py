@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runtime.core.errors import FormatError
-from runtime.spi.table import RejectedRow
+from runtime.spi.reader import RejectedRow
 
 __all__ = [
     "BadMask",

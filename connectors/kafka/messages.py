@@ -21,7 +21,7 @@ from runtime.core.errors import FormatError
 from runtime.core.schema import Field, Schema
 from runtime.core.types import BIGINT, BYTES, INT, STRING, DataType, map_of, timestamp_ltz
 from runtime.spi.format import Decoder, Format
-from runtime.spi.table import ReadContext, RejectedRow
+from runtime.spi.reader import ReadContext, RejectedRow
 
 __all__ = ["METADATA", "MessageColumns", "MessageDecoder"]
 

@@ -119,7 +119,7 @@ class KafkaReader:
             self._offset = min(self._offset, max(self._end, 0))
         return messages
 
-    def look_at_end(self) -> None:
+    def fetch_end_offset(self) -> None:
         """Asks the broker: what it has sent so far tells of the moment before."""
         if self._reads:
             with client.told(self._servers):
@@ -186,7 +186,7 @@ class KafkaReader:
             self._offset, self._skip = counts_of(position, "offset", "rows")
             self._end = None if position["end"] is None else as_count(position["end"])
 
-    def saved(self, position: Any) -> None:
+    def checkpoint_complete(self, position: Any) -> None:
         """A checkpoint holds a position: the group is told."""
         if self._notes and self._consumer is not None and position is not None:
             client.commit(self._consumer, self._topic, self._partition, int(position["offset"]))

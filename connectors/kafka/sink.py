@@ -15,7 +15,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.spi.format import Encoder, Format
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["WRITABLE", "KafkaSink", "KafkaWriter"]
 

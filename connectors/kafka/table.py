@@ -35,8 +35,10 @@ from runtime.core.errors import ConnectorError, OptionError, UnsupportedError, d
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from runtime.spi.format import Format
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["KAFKA", "KafkaSource"]
 
@@ -91,7 +93,7 @@ class KafkaSource:
         return self.end.mode != "unbounded"
 
     @property
-    def reads_anywhere(self) -> bool:
+    def distributed_reads(self) -> bool:
         """A message is at its offset for whoever reaches the brokers."""
         return True
 
@@ -125,7 +127,7 @@ class KafkaSource:
             )
         return [Split(f"{topic}:{number}", _Partition(topic, number)) for topic, number in found]
 
-    def begun_later(self, split: Split) -> Split:
+    def discovered(self, split: Split) -> Split:
         """A partition that comes while the job runs is read from its first message on."""
         return replace(split, where=replace(split.where, late=True))
 
@@ -157,7 +159,7 @@ class KafkaSource:
             **({"options": options} if options else {}),
         }
 
-    def reads_alike(self, wide: DataType, narrow: DataType) -> bool:
+    def preserves_values(self, wide: DataType, narrow: DataType) -> bool:
         """As for files of text: numbers are rounded to FLOAT and DOUBLE, and what does not fit may be left out."""
         return not getattr(self.format, "ignore_parse_errors", False) and not wide.is_approximate
 

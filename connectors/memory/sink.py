@@ -10,7 +10,7 @@ import pyarrow as pa
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["MemorySink"]
 
@@ -104,7 +104,7 @@ class _MemoryWriter:
 
 
 class _WholeWriter(_MemoryWriter):
-    """Nothing of what it has written is seen when the statement is stopped (`runtime.spi.table.ShowsAtEnd`)."""
+    """Nothing of what it has written is seen when the statement is stopped (`runtime.spi.writer.AtomicWriter`)."""
 
     def complete(self) -> None:
         """Rows are applied by `publish` alone, which comes after this."""

@@ -11,7 +11,8 @@ import pyarrow as pa
 from connectors.fixed_rows import FixedRows, FixedRowsReader
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
-from runtime.spi.table import ReadContext, Split
+from runtime.spi.reader import ReadContext
+from runtime.spi.source import Split
 
 __all__ = ["SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
 

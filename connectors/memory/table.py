@@ -36,7 +36,9 @@ from runtime.core.schema import Schema
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.reader import ReadContext
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 from runtime.state.keyed import KeyIndex
 
 _STEP_COSTS = 16
@@ -392,7 +394,7 @@ class MemoryTable:
     # --- as a source and as a sink
     # ------------------------------------------------------------------------------------------
 
-    follows_statements = True
+    statement_changes = True
 
     @property
     def changelog_mode(self) -> ChangelogMode:

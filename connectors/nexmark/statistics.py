@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.nexmark.generator import ACTIVE_PEOPLE, AUCTION, AUCTIONS_IN_FLIGHT, KINDS, PERSON, Nexmark
-from runtime.spi.table import ColumnStatistics
+from runtime.spi.statistics import ColumnStatistics
 
 __all__ = ["column_statistics"]
 

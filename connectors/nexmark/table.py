@@ -21,8 +21,10 @@ from runtime.core.options import bool_option, duration_option, int_option, parse
 from runtime.core.schema import Field, Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import DataType, TypeRoot
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["NEXMARK", "NexmarkReader", "NexmarkSource"]
 
@@ -110,7 +112,7 @@ class NexmarkSource:
         return [Split("events", endless=not self.bounded)]
 
     @property
-    def reads_anywhere(self) -> bool:
+    def distributed_reads(self) -> bool:
         """Rows are made from their numbers, unless they wait for their time."""
         return not self.limited
 

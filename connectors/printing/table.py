@@ -14,7 +14,7 @@ from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.options import bool_option, int_option, text_option
 from runtime.core.schema import Schema
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["PRINT", "PrintSink"]
 

@@ -25,7 +25,9 @@ from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.reader import ReadContext
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["PushReader", "PushedSource", "PushedTable", "TimedPushReader"]
 
@@ -190,7 +192,7 @@ class PushedSource:
     """The stream as one query reads it, from when its job is made. Equal for equal streams, so that a query that names
     it twice reads it once: both places then see the same rows in each epoch."""
 
-    follows_statements = True
+    statement_changes = True
 
     def __init__(self, table: PushedTable) -> None:
         self._table = table
@@ -306,7 +308,7 @@ class PushReader:
                 self._taken += 1
                 self.rows_before -= 0 if batch is None else len(batch)
 
-    def failed(self, error: BaseException) -> None:
+    def job_failed(self, error: BaseException) -> None:
         self._table.forget(self, error)
 
     def close(self) -> None:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from connectors.fixed_rows import FixedRows, FixedRowsReader
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
-from runtime.spi.table import ReadContext, Split
+from runtime.spi.reader import ReadContext
+from runtime.spi.source import Split
 
 __all__ = ["ConstantReader", "ConstantTable"]
 

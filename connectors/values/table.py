@@ -22,8 +22,10 @@ from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
 from runtime.core.strict_json import as_count
 from runtime.core.types import STRING
+from runtime.spi.reader import ReadContext
 from runtime.spi.registry import ConnectorFactory, TableRequest
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["VALUES", "ValuesReader", "ValuesSource"]
 

@@ -7,7 +7,7 @@ from planner.cost.selectivity import Known
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from runtime.expr.nodes import ColumnRef
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["known_of", "statistics_of"]
 

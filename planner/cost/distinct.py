@@ -6,7 +6,7 @@ import math
 
 from planner.cost.positions import position_of
 from runtime.core.types import DataType, TypeRoot
-from runtime.spi.table import ColumnStatistics
+from runtime.spi.statistics import ColumnStatistics
 
 __all__ = ["distinct_of", "drawn"]
 

@@ -21,7 +21,7 @@ from runtime.expr.rewrite import transform
 from runtime.plan import nodes as p
 from runtime.plan.nodes import JoinKind, PhysicalNode
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 
 __all__ = [
     "ColumnFacts",

@@ -19,7 +19,10 @@ from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey, 
 from runtime.plan.nodes import JoinKind, RankFunction, WindowProperty
 from runtime.plan.parts import Alignment
 from runtime.plan.windows import WindowSpec
-from runtime.spi.table import LookupTable, SinkTable, SourceTable, TableStatistics
+from runtime.spi.lookup import LookupTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
+from runtime.spi.statistics import TableStatistics
 
 __all__ = [
     "Aggregate",

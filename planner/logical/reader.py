@@ -49,7 +49,8 @@ from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import TRUE, AggregateCall, Column, ColumnRef, Expr, SortKey, WindowCall, fresh_column
 from runtime.plan.nodes import JoinKind, RankFunction
 from runtime.plan.windows import CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
-from runtime.spi.table import LookupTable, SourceTable
+from runtime.spi.lookup import LookupTable
+from runtime.spi.source import SourceTable
 
 __all__ = ["OpenTable", "read_plan"]
 

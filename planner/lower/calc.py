@@ -20,7 +20,7 @@ from runtime.plan.nodes import (
     ValuesExec,
     WatermarkExec,
 )
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 
 __all__ = ["CDC_DUPLICATES", "NULL_ROWTIME"]
 

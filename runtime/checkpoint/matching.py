@@ -32,7 +32,8 @@ from runtime.plan.parts import AggregateSpec
 from runtime.plan.values import decode_value
 from runtime.plan.walk import INPUT_FIELDS, walk_all
 from runtime.plan.windows import AttachedWindow
-from runtime.spi.table import SourceTable, SupportsWiderTypes
+from runtime.spi.abilities import SupportsTypeWidening
+from runtime.spi.source import SourceTable
 
 __all__ = ["Match", "PlanMatching", "SavedNode", "saved_nodes", "source_difference", "widens"]
 
@@ -429,7 +430,7 @@ def _holds(type_: DataType, values: DataType) -> bool:
 
 
 def _read_alike(table: SourceTable, new: DataType, old: DataType) -> bool:
-    return widens(new, old) and isinstance(table, SupportsWiderTypes) and table.reads_alike(new, old)
+    return widens(new, old) and isinstance(table, SupportsTypeWidening) and table.preserves_values(new, old)
 
 
 def _same_constant(new: Literal, old: Literal) -> bool:

@@ -92,7 +92,7 @@ class Fenceable(Protocol):
     """A sink that may know which run writes to it."""
 
     def claim(self, place: str, history: Any, take_over: bool) -> None:
-        """See `runtime.spi.table.Fenced`."""
+        """See `runtime.spi.writer.FencedWriter`."""
         ...
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.spi.table import Split
+from runtime.spi.source import Split
 
 __all__ = ["FLUSHED_ENDLESS_EPOCHS", "FlushMark"]
 

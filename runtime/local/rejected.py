@@ -18,8 +18,7 @@ from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.types import STRING, timestamp
 from runtime.expr.zones import instant_to_local
-from runtime.spi.left_out import LeftOut
-from runtime.spi.table import RejectedRow
+from runtime.spi.reader import RejectedRow, SkippedInput
 
 __all__ = ["REJECTED_SCHEMA", "RejectedRows"]
 
@@ -227,7 +226,7 @@ class JobRejections:
         by_reason: dict[str, list[str]] = {}
         for row in refused.rows:
             by_reason.setdefault(row.reason, []).append(row.raw)
-            if isinstance(row, LeftOut):
+            if isinstance(row, SkippedInput):
                 self._rows.leave_out(row.raw)
         for reason, texts in by_reason.items():
             self._rows.add(self.job, source, reason, pa.array(texts, pa.string()), None, None)

@@ -19,21 +19,19 @@ from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.changed_splits import TellsChanges
-from runtime.spi.left_out import LeftOut
-from runtime.spi.table import (
-    FollowsStatements,
-    GivesCodes,
-    GrowsInParts,
-    HearsCheckpoints,
-    HearsFailure,
-    LooksAtEnd,
+from runtime.spi.abilities import SupportsChangeDetection, SupportsPartitionDiscovery, SupportsStatementChanges
+from runtime.spi.reader import (
+    BacklogReader,
+    CheckpointListener,
+    DictionaryReader,
+    EndOffsetReader,
+    FailureListener,
     RejectedRow,
+    SkippedInput,
     SourceReader,
-    Split,
-    TellsTime,
-    TellsWaiting,
+    WatermarkReader,
 )
+from runtime.spi.source import Split
 
 __all__ = ["SourceContext", "SourceInputs"]
 
@@ -69,8 +67,8 @@ class _OpenSplit:
     split: Split
     reader: SourceReader
     last_row_at: int
-    timed: TellsTime | None
-    told: TellsWaiting | None
+    timed: WatermarkReader | None
+    told: BacklogReader | None
 
 
 class SourceInputs:
@@ -112,16 +110,16 @@ class SourceInputs:
         self._waiting: list[Split] = []
         self._open: list[_OpenSplit] = []
         self._last_row_at = clock.now()
-        self._pace = Pace(0 if isinstance(node.table, FollowsStatements) else rows_per_second, clock)
+        self._pace = Pace(0 if isinstance(node.table, SupportsStatementChanges) else rows_per_second, clock)
         in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
         self._may_read_ahead = not in_real_time and node.alignment is None
-        self._in_shares = isinstance(node.table, GrowsInParts)
+        self._in_shares = isinstance(node.table, SupportsPartitionDiscovery)
         self._ahead: Future[SourceInput] | None = None
         self._side_by_side = node.alignment is not None and node.mode.is_append_only
         self._marks: Mapping[str, int] = {}
         self._watermark = MIN_WATERMARK
         self._flush = FlushMark()
-        self._gathering: list[TellsWaiting] = []
+        self._gathering: list[BacklogReader] = []
         self._progress = SplitProgress(position)
         self._reached = Reached(0, (), ())
         try:
@@ -173,8 +171,8 @@ class SourceInputs:
         """A checkpoint is complete that holds what `position` gave then."""
         known = dict(position["active"])
         for opened in self._open:
-            if isinstance(opened.reader, HearsCheckpoints) and opened.split.id in known:
-                opened.reader.saved(known[opened.split.id])
+            if isinstance(opened.reader, CheckpointListener) and opened.split.id in known:
+                opened.reader.checkpoint_complete(known[opened.split.id])
 
     # --- alignment
     # -----------------------------------------------------------------------------------------------------------
@@ -210,8 +208,8 @@ class SourceInputs:
         if not self.node.table.bounded:
             self._discover()
         for opened in self._open:
-            if isinstance(opened.reader, LooksAtEnd):
-                opened.reader.look_at_end()
+            if isinstance(opened.reader, EndOffsetReader):
+                opened.reader.fetch_end_offset()
         self._flush = FlushMark([o.split.id for o in self._open] + [s.id for s in self._waiting])
 
     @property
@@ -254,8 +252,8 @@ class SourceInputs:
     def failed(self, error: BaseException) -> None:
         """Tell the readers that the job has failed."""
         for opened in self._open:
-            if isinstance(opened.reader, HearsFailure):
-                opened.reader.failed(error)
+            if isinstance(opened.reader, FailureListener):
+                opened.reader.job_failed(error)
 
     def close(self) -> None:
         """Close the readers, after what is being read ahead; its rows and errors are dropped."""
@@ -347,10 +345,10 @@ class SourceInputs:
 
     def _begin(self, split: Split) -> SourceReader:
         reader = self._reader(split)
-        if self._coded and isinstance(reader, GivesCodes):
-            reader.give_codes()
-        timed = reader if isinstance(reader, TellsTime) else None
-        told = reader if isinstance(reader, TellsWaiting) else None
+        if self._coded and isinstance(reader, DictionaryReader):
+            reader.use_dictionaries()
+        timed = reader if isinstance(reader, WatermarkReader) else None
+        told = reader if isinstance(reader, BacklogReader) else None
         self._log.debug("%s: %s begun", self.node.name, split.id, source=self.node.name, split=split.id)
         self._open.append(_OpenSplit(split, reader, self._clock.now(), timed, told))
         return reader
@@ -383,8 +381,8 @@ class SourceInputs:
         name = open_split.split.id
         self._log.debug("%s: %s ended", self.node.name, name, source=self.node.name, split=name)
         table = self.node.table
-        told = isinstance(table, TellsChanges) and not table.bounded
-        self._progress.finish(open_split.split.id, table.mark(open_split.reader.position()) if told else None)
+        told = isinstance(table, SupportsChangeDetection) and not table.bounded
+        self._progress.finish(open_split.split.id, table.fingerprint(open_split.reader.position()) if told else None)
 
     def _not_asked(self, splits: Sequence[_OpenSplit]) -> None:
         """Splits that might have had rows: they are not idle."""
@@ -432,13 +430,15 @@ class SourceInputs:
     def _discover(self) -> None:
         table = self.node.table
         later = bool(self._seen)
-        marks = self._progress.marks if isinstance(table, TellsChanges) else {}
+        marks = self._progress.marks if isinstance(table, SupportsChangeDetection) else {}
         for split in table.splits():
             if split.id not in self._seen:
                 self._seen.add(split.id)
-                self._waiting.append(table.begun_later(split) if later and isinstance(table, GrowsInParts) else split)
-            elif split.id in marks and (told := table.change(split, marks[split.id])) is not None:
-                self._context.reject([LeftOut("a change of what was read before", told[0])])
+                self._waiting.append(
+                    table.discovered(split) if later and isinstance(table, SupportsPartitionDiscovery) else split
+                )
+            elif split.id in marks and (told := table.changed(split, marks[split.id])) is not None:
+                self._context.reject([SkippedInput("a change of what was read before", told[0])])
                 marks[split.id] = told[1]
 
     @property

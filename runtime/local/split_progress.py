@@ -15,7 +15,7 @@ from typing import Any
 
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import read_json
-from runtime.spi.table import Split
+from runtime.spi.source import Split
 
 __all__ = ["Reached", "SplitProgress", "take_split"]
 
@@ -41,7 +41,7 @@ class SplitProgress:
     """The finished splits of a source in the order in which they ended, and moments as JSON values.
 
     A position is `{"finished": names, "active": [[name, position], ...], "waiting": names}`, where names are
-    `{"packs": [text, ...], "names": [...]}`. In place of a finished name may stand `[name, mark]` (`TellsChanges`).
+    `{"packs": [text, ...], "names": [...]}`. In place of a finished name may stand `[name, mark]` (`SupportsChangeDetection`).
 
     Raises:
         ValueError: `position` is none that `json` gave.

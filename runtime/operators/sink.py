@@ -13,7 +13,15 @@ from runtime.core.errors import ExpressionError
 from runtime.core.logs import connector_log
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
-from runtime.spi.table import Fenced, FollowsTime, ShowsAtEnd, TakesBack, TakesCodes, TaskWriter, WritesInTasks
+from runtime.spi.writer import (
+    AtomicWriter,
+    DictionaryWriter,
+    DistributedWriter,
+    FencedWriter,
+    RevertibleWriter,
+    TaskWriter,
+    TimeListener,
+)
 
 __all__ = ["SinkOperator"]
 
@@ -31,9 +39,9 @@ class SinkOperator(Operator):
         self._node = node
         self._context = context
         self._writer = node.table.open_writer(f"{context.job} {context.name}")
-        self._timed = self._writer if isinstance(self._writer, FollowsTime) else None
+        self._timed = self._writer if isinstance(self._writer, TimeListener) else None
         self._complete = False
-        self._takes_codes = isinstance(self._writer, TakesCodes)
+        self._takes_codes = isinstance(self._writer, DictionaryWriter)
         self._log = connector_log(type(node.table).__module__)
         self.rows_written = 0
         self.commits = 0
@@ -43,7 +51,7 @@ class SinkOperator(Operator):
 
     @property
     def takes_codes(self) -> bool:
-        return self._takes_codes and self._writer.takes_codes  # type: ignore[attr-defined]
+        return self._takes_codes and self._writer.accepts_dictionaries  # type: ignore[attr-defined]
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         self._write(inputs, time)
@@ -62,7 +70,7 @@ class SinkOperator(Operator):
     def _write(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> None:
         (batch,) = inputs
         if self._timed is not None:
-            self._timed.advance(time.processing_time, time.watermark)
+            self._timed.advance_time(time.processing_time, time.watermark)
         if batch is not None and len(batch):
             batch = self._enforce_not_null(batch)
         if batch is not None and len(batch):
@@ -72,11 +80,11 @@ class SinkOperator(Operator):
 
     def task_writer(self) -> TaskWriter | None:
         """What writes for it in another process; None when the writer takes nothing from there."""
-        return self._writer.task_writer() if isinstance(self._writer, WritesInTasks) else None
+        return self._writer.task_writer() if isinstance(self._writer, DistributedWriter) else None
 
     def adopt(self, written: Any, rows: int) -> None:
         """Rows that were written elsewhere are those of the epoch at hand."""
-        assert isinstance(self._writer, WritesInTasks)
+        assert isinstance(self._writer, DistributedWriter)
         self._writer.adopt(written)
         self.rows_written += rows
 
@@ -94,8 +102,8 @@ class SinkOperator(Operator):
         self._log.debug("%s: commit %d", self._node.name, self.commits, sink=self._node.name, rows=self.rows_written)
 
     def claim(self, place: str, history: Any, take_over: bool) -> None:
-        """Before all else, with checkpoints: this run is the one that writes. See `Fenced`."""
-        if isinstance(self._writer, Fenced):
+        """Before all else, with checkpoints: this run is the one that writes. See `FencedWriter`."""
+        if isinstance(self._writer, FencedWriter):
             self._writer.claim(place, history, take_over)
 
     def recover(self, committables: Sequence[Any]) -> None:
@@ -105,22 +113,22 @@ class SinkOperator(Operator):
 
     def history(self) -> Any:
         """What has been written so far, to be saved with what is prepared; None when the system cannot take it back."""
-        return self._writer.history() if isinstance(self._writer, TakesBack) else None
+        return self._writer.history() if isinstance(self._writer, RevertibleWriter) else None
 
     def take_back(self, history: Any) -> int:
         """After `recover`, from a checkpoint of the job: hide what was published after it. Gives the number of files."""
-        return self._writer.take_back(history) if isinstance(self._writer, TakesBack) else 0
+        return self._writer.revert(history) if isinstance(self._writer, RevertibleWriter) else 0
 
     def all_written(self) -> None:
         """The input has ended: rows that wait for that may be shown. Called before the last `prepare`."""
-        if isinstance(self._writer, ShowsAtEnd):
+        if isinstance(self._writer, AtomicWriter):
             self._writer.complete()
             self._complete = True
 
     def finish(self) -> None:
         """The input ended or the job stops cleanly: publish all that is not yet. When it cannot be, nothing of it stays.
         Rows that are shown only when they are complete are dropped when they are not."""
-        if isinstance(self._writer, ShowsAtEnd) and not self._complete:
+        if isinstance(self._writer, AtomicWriter) and not self._complete:
             self.abort()
             return
         committable = self._writer.prepare()

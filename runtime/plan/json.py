@@ -20,7 +20,9 @@ from runtime.plan.identity import uids
 from runtime.plan.nodes import LookupJoinExec, PhysicalNode, SinkExec, SourceExec
 from runtime.plan.values import class_named, decode_value, encode_fields
 from runtime.plan.walk import INPUT_FIELDS, walk_all
-from runtime.spi.table import LookupTable, SinkTable, SourceTable
+from runtime.spi.lookup import LookupTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
 
 __all__ = ["TableResolver", "decode_plan", "encode_plan", "plan_json"]
 

@@ -18,7 +18,9 @@ from runtime.expr.nodes import Expr, Frame
 from runtime.plan.base import PhysicalNode
 from runtime.plan.parts import AggregateSpec, Alignment, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.window_nodes import WindowAggregateExec, WindowJoinExec, WindowTableExec, WindowTopNExec
-from runtime.spi.table import LookupTable, SinkTable, SourceTable
+from runtime.spi.lookup import LookupTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
 
 __all__ = [
     "AggregateSpec",

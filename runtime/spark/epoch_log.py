@@ -30,7 +30,7 @@ from runtime.checkpoint.store import storage_at
 from runtime.core.changelog import KIND_NAMES, ChangelogBatch, ChangelogMode
 from runtime.core.errors import CheckpointError, ConnectorError
 from runtime.core.schema import Schema
-from runtime.spi.table import Delivery
+from runtime.spi.sink import Delivery
 
 __all__ = ["EpochLog", "EpochLogSink", "below"]
 

@@ -19,7 +19,9 @@ from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Call, Expr, InputRef, Literal
 from runtime.spark.kept_stream import KeptStream
 from runtime.spark.session import reached, spark_session
-from runtime.spi.table import ReadContext, Split, TableStatistics
+from runtime.spi.reader import ReadContext
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["FrameSource", "frame_of", "is_frame", "sample_of"]
 

@@ -98,7 +98,7 @@ class KeptStream:
             if rows and rows[0].num_rows:
                 log.show(log.stage(number + 1, rows[0]))
 
-    def saved(self, position: Any) -> None:
+    def checkpoint_complete(self, position: Any) -> None:
         """A checkpoint holds a position. What lies before the one of the checkpoint before is not needed again."""
         if self._log is not None and self._saved is not None:
             self._log.forget(self._saved)

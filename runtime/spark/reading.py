@@ -33,7 +33,8 @@ from runtime.spark.shipping import loads
 from runtime.spark.task import Record, plain
 from runtime.spark.versions import StateFolder
 from runtime.spark.wire import encode
-from runtime.spi.table import RejectedRow, SourceReader, SourceTable, Split
+from runtime.spi.reader import RejectedRow, SourceReader
+from runtime.spi.source import SourceTable, Split
 
 __all__ = ["Part", "ReadStage", "Reading", "Taken", "branches_over"]
 

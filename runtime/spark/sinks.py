@@ -18,7 +18,7 @@ from runtime.operators.operator import Operator
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
 from runtime.spark.layout import Layout
-from runtime.spi.table import TaskWriter
+from runtime.spi.writer import TaskWriter
 
 __all__ = ["WRITE_IN_TASKS", "RowWriter", "adopt", "row_writers"]
 

@@ -24,7 +24,7 @@ from runtime.spark.simulated import SimulatedCluster
 from runtime.spark.task import Record
 from runtime.spark.task_inputs import TaskInputs
 from runtime.spark.versions import StateFolder
-from runtime.spi.table import ReadsAnywhere
+from runtime.spi.abilities import SupportsDistributedReads
 
 __all__ = ["READ_IN_TASKS", "SourcesInTasks"]
 
@@ -154,7 +154,7 @@ class SourcesInTasks:
 def _worth_it(node: SourceExec, options: Options, cluster: Cluster | SimulatedCluster) -> bool:
     """On one machine the driver's readers use all cores as well, and rows need not go through files."""
     table = node.table
-    if not (isinstance(table, ReadsAnywhere) and table.reads_anywhere):
+    if not (isinstance(table, SupportsDistributedReads) and table.distributed_reads):
         return False
     wanted = options.get(READ_IN_TASKS).lower()
     if wanted != "auto":

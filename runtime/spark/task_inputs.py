@@ -14,7 +14,9 @@ from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
 from runtime.spark.filed import FiledBatch
 from runtime.spark.reading import Part, Taken
-from runtime.spi.table import CountsPositions, GrowsInParts, SourceReader, Split
+from runtime.spi.abilities import SupportsPartitionDiscovery, SupportsRowOffsets
+from runtime.spi.reader import SourceReader
+from runtime.spi.source import Split
 
 __all__ = ["TaskInputs"]
 
@@ -80,7 +82,7 @@ class TaskInputs(SourceInputs):
 
     def _parts(self, room: int, until: int) -> list[Part]:
         """What is read next."""
-        if isinstance(self.node.table, GrowsInParts):
+        if isinstance(self.node.table, SupportsPartitionDiscovery):
             self._begin_all()
             # Whoever was asked is behind the others next time.
             self._open = [*self._open[self._width :], *self._open[: self._width]]
@@ -98,13 +100,13 @@ class TaskInputs(SourceInputs):
     def _divided(self, split: Split, position: Any, rows: int, ways: int) -> list[Part]:
         """A part of a split, in several where its rows can be counted."""
         table = self.node.table
-        ways = min(ways, rows // _LEAST_ROWS) if isinstance(table, CountsPositions) else 1
+        ways = min(ways, rows // _LEAST_ROWS) if isinstance(table, SupportsRowOffsets) else 1
         parts: list[Part] = []
         for number in range(max(1, ways)):
             share = rows * (number + 1) // max(1, ways) - rows * number // max(1, ways)
             parts.append(Part(split, position, share))
             if number + 1 < ways:
-                assert isinstance(table, CountsPositions)
+                assert isinstance(table, SupportsRowOffsets)
                 position = table.position_after(split, position, share)
                 if position is None:
                     # The rest of the split is less than that: one reader takes what there is.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
-from runtime.spi.table import RejectedRow
+from runtime.spi.reader import RejectedRow
 
 __all__ = ["Decoded", "Decoder", "Encoder", "Format"]
 

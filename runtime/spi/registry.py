@@ -18,7 +18,9 @@ from runtime.core.options import Option, Options
 from runtime.core.schema import Schema
 from runtime.spi.catalog import CatalogFactory
 from runtime.spi.format import Format
-from runtime.spi.table import LookupTable, SinkTable, SourceTable
+from runtime.spi.lookup import LookupTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
 
 __all__ = ["ConnectorFactory", "FormatFactory", "Registry", "TableRequest", "check_options"]
 

@@ -18,7 +18,7 @@ from runtime.core.errors import PlanningError, Span, SqlEngineError, SqlSyntaxEr
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.expr.function import any_made_by_program
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 from sqlengine.api.catalog_methods import CatalogMethods
 from sqlengine.api.result import Result, SqlEngineWarning
 from sqlengine.catalog.objects import CatalogView
@@ -150,7 +150,7 @@ class TableFactory(CatalogMethods):
         return self.from_source(source, "from_spark")
 
     def from_source(self, source: SourceTable, name: str = "source") -> Table:
-        """Any source of the connectors' interface (`runtime.spi.table.SourceTable`) as a table."""
+        """Any source of the connectors' interface (`sqlengine.spi.SourceTable`) as a table."""
         number = f"{name}_{next(_numbers)}"
         self.__session.python_tables[number] = source
         key = _Kept(number)

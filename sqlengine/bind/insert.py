@@ -18,7 +18,8 @@ from runtime.core.types import DataType, TypeRoot
 from runtime.eval.constant import fold_constant
 from runtime.expr.nodes import Column, Expr, Literal, fresh_column
 from runtime.expr.typing import explicit_cast, implicit_cast
-from runtime.spi.table import SinkTable, SupportsOverwrite
+from runtime.spi.abilities import SupportsOverwrite
+from runtime.spi.sink import SinkTable
 from sqlengine.bind.binder import bind_expression, source_query
 from sqlengine.bind.coerce import cast_to, with_types
 from sqlengine.bind.construct import cast_explicitly

@@ -13,7 +13,8 @@ from runtime.core.types import DataType
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Expr
 from runtime.plan.parts import Alignment
-from runtime.spi.table import LookupTable, SourceTable
+from runtime.spi.lookup import LookupTable
+from runtime.spi.source import SourceTable
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.parse.trees import Tree
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from runtime.spi.table import ColumnStatistics, TableStatistics
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
 
 __all__ = ["MeasuredTable", "PartitionKey"]
 

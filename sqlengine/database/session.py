@@ -36,7 +36,8 @@ from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import walk
 from runtime.spi.registry import TableRequest
-from runtime.spi.table import SinkTable, SourceTable
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import (
     CatalogTable,

@@ -14,7 +14,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import BindError, CatalogError, UnsupportedError, did_you_mean
 from runtime.core.types import DataType, TypeRoot
 from runtime.local.job import Job
-from runtime.spi.table import ColumnStatistics, TableStatistics
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
 from sqlengine.api.result import Result, fold
 from sqlengine.api.rows import python_values
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable, PhysicalColumn

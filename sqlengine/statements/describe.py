@@ -9,7 +9,7 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text, shown_value
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, DataType
 from runtime.expr.function import ScalarFunction
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, ComputedColumn, MaterializedView, MetadataColumn

@@ -22,7 +22,9 @@ from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec, SourceExec
 from runtime.plan.parts import Alignment
 from runtime.plan.walk import walk
-from runtime.spi.table import SinkTable, Split, TableStatistics
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable

@@ -16,7 +16,7 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.columns import as_array
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.nodes import Expr
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 from sqlengine.verify.logs import LATE
 from sqlengine.verify.relations import TIES, Relations
 from sqlengine.verify.rows import Row, rows_of

@@ -24,7 +24,7 @@ from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, TemporalJoinExec, WatermarkExec
 from runtime.plan.walk import walk
 from runtime.plan.window_nodes import WindowAggregateExec, WindowTableExec
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 from sqlengine.verify.reference import Reference
 from sqlengine.verify.rows import Row, difference, rows_of, sorted_parts
 from sqlengine.verify.texts import CannotVerify

@@ -43,7 +43,7 @@ from planner.logical.nodes import (
 from runtime.core.errors import InternalError
 from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import Column
-from runtime.spi.table import SupportsProjection
+from runtime.spi.abilities import SupportsProjection
 
 __all__ = ["prune"]
 

@@ -14,7 +14,8 @@ from planner.logical.build import projected
 from planner.logical.expressions import node_expressions, walk_plan
 from planner.logical.nodes import AssignWatermark, Filter, LogicalNode, Scan
 from runtime.expr.nodes import SubqueryExpr, walk
-from runtime.spi.table import SourceTable, SupportsFilters, SupportsProjection
+from runtime.spi.abilities import SupportsFilters, SupportsProjection
+from runtime.spi.source import SourceTable
 
 __all__ = ["merge_scans", "scans_by_column"]
 

@@ -15,7 +15,7 @@ from planner.rule import Rule, RuleContext
 from planner.rules.pushdown.parting import part
 from runtime.expr.nodes import Expr
 from runtime.expr.rewrite import to_column_refs, to_input_refs
-from runtime.spi.table import SupportsFilters
+from runtime.spi.abilities import SupportsFilters
 
 __all__ = ["RULE"]
 

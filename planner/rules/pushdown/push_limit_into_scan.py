@@ -11,7 +11,7 @@ from __future__ import annotations
 from planner.logical.nodes import Limit, LogicalNode, Scan
 from planner.rule import Rule, RuleContext
 from planner.traits.changes import is_append_only
-from runtime.spi.table import SupportsLimit
+from runtime.spi.abilities import SupportsLimit
 
 __all__ = ["RULE"]
 

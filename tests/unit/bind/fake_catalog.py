@@ -12,7 +12,8 @@ from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.expr.function import FunctionRegistry
 from runtime.expr.library import builtin_functions
-from runtime.spi.table import Delivery, TableStatistics
+from runtime.spi.sink import Delivery
+from runtime.spi.statistics import TableStatistics
 from sqlengine.catalog.objects import (
     CatalogTable,
     CatalogView,

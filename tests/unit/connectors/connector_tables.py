@@ -9,8 +9,11 @@ from connectors.catalogue import standard_registry
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.options import Options
 from runtime.core.schema import Schema
+from runtime.spi.reader import RejectedRow, SourceReader
 from runtime.spi.registry import TableRequest
-from runtime.spi.table import RejectedRow, SinkTable, SinkWriter, SourceReader, SourceTable, Split
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import SourceTable, Split
+from runtime.spi.writer import SinkWriter
 
 REGISTRY = standard_registry()
 Change = tuple[int, tuple[Any, ...]]

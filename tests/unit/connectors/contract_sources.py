@@ -17,7 +17,7 @@ from connector_tables import source
 
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, INT, STRING, array, decimal, map_of, row, timestamp
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 
 __all__ = ["SOURCES"]
 

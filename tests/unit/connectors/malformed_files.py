@@ -24,7 +24,7 @@ from connector_tables import Context, source
 from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, array
-from runtime.spi.table import GivesCodes
+from runtime.spi.reader import DictionaryReader
 
 __all__ = ["ROWS", "packed"]
 
@@ -109,8 +109,8 @@ def outcome(path: Path, format_: str, schema: Schema, **options: str) -> dict[st
         table.statistics()
         for split in table.splits():
             reader = table.open(split, context)
-            if isinstance(reader, GivesCodes):
-                reader.give_codes()
+            if isinstance(reader, DictionaryReader):
+                reader.use_dictionaries()
             while not reader.finished:
                 batch = reader.poll(100_000)
                 rows += 0 if batch is None else len(batch)

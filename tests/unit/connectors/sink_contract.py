@@ -20,7 +20,8 @@ import pytest
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
-from runtime.spi.table import FollowsTime, SinkTable, SinkWriter
+from runtime.spi.sink import SinkTable
+from runtime.spi.writer import SinkWriter, TimeListener
 
 __all__ = ["Faults", "JobOfEpochs", "SinkCase"]
 
@@ -114,8 +115,8 @@ class JobOfEpochs:
 
     def _epoch(self) -> None:
         assert self.writer is not None
-        if isinstance(self.writer, FollowsTime):
-            self.writer.advance(self.taken * 1000, self.taken * 1000)
+        if isinstance(self.writer, TimeListener):
+            self.writer.advance_time(self.taken * 1000, self.taken * 1000)
         batch = self.case.epochs[self.taken]
         if len(batch):
             self.writer.write(batch)

@@ -7,7 +7,8 @@ import json
 import pytest
 from connector_tables import Context, changes_of, drain, read_all
 
-from runtime.spi.table import SourceTable, SupportsProjection
+from runtime.spi.abilities import SupportsProjection
+from runtime.spi.source import SourceTable
 
 
 def check_rows_do_not_depend_on_polls(table: SourceTable) -> None:

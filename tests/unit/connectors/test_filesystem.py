@@ -23,7 +23,7 @@ from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, DataType, decimal, timestamp, timestamp_ltz
 from runtime.expr.nodes import Call, Expr, InList, InputRef, Literal
-from runtime.spi.table import TableStatistics
+from runtime.spi.statistics import TableStatistics
 
 SCHEMA = Schema.of(("a", INT))
 

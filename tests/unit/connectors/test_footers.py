@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from connectors.filesystem.files import list_files
 from connectors.filesystem.footers import footer_statistics
-from runtime.spi.table import ColumnStatistics, TableStatistics
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
 
 ROWS = 40_000
 

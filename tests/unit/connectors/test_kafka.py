@@ -24,7 +24,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, BYTES, INT, STRING, map_of, timestamp_ltz
 from runtime.local.job import Job
 from runtime.spark.simulated import SimulatedCluster
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 from sqlengine import TableEnvironment
 
 SCHEMA = Schema.of(("id", INT), ("name", STRING))
@@ -210,7 +210,7 @@ def test_checkpoints_note_offsets_in_the_group(broker: Broker) -> None:
     read = 0
     while read < 3:  # The broker may give fewer than are asked for.
         read += len(reader.poll(3 - read) or ())
-    reader.saved(reader.position())  # type: ignore[attr-defined]
+    reader.checkpoint_complete(reader.position())  # type: ignore[attr-defined]
     asked = client.consumer({"bootstrap.servers": broker.servers, "group.id": f"g-{topic}"})
     place = (asked, {"bootstrap.servers": broker.servers, "group.id": f"g-{topic}"}, topic, 0, Place("group-offsets"))
     noted = 0
@@ -243,7 +243,7 @@ def test_partitions_that_come_later_are_read_whole(broker: Broker) -> None:
     assert isinstance(table, KafkaSource)
     split = table.splits()[1]
     assert drain(table.open(split, Context())) == []
-    assert len(drain(table.open(table.begun_later(split), Context()))) == 4
+    assert len(drain(table.open(table.discovered(split), Context()))) == 4
 
 
 def test_a_view_has_what_was_sent_before_a_flush(broker: Broker) -> None:

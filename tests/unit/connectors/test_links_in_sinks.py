@@ -108,7 +108,7 @@ def test_the_mark_of_a_partition(tmp_path: Path, kind: str) -> None:
         (tmp_path / "elsewhere").write_text("mine")
     writer = partitioned(tmp_path / "t", **MARKED).open_writer("job")
     writer.write(rows((2, "mon")))
-    writer.advance(1, (1 << 63) - 1)
+    writer.advance_time(1, (1 << 63) - 1)
     with pytest.raises(ConnectorError) as caught:
         writer.publish(writer.prepare())
     assert caught.value.code == "E3112" and str(mark) in str(caught.value)

@@ -20,7 +20,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError, FormatError, OptionError
 from runtime.core.schema import Schema
 from runtime.core.types import DATE, INT, STRING
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 from sqlengine import TableEnvironment
 
 SCHEMA = Schema.of(("a", INT))

@@ -16,7 +16,8 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import ConnectorError
 from runtime.core.schema import Schema
 from runtime.core.types import INT, STRING
-from runtime.spi.table import ShowsAtEnd, SupportsOverwrite
+from runtime.spi.abilities import SupportsOverwrite
+from runtime.spi.writer import AtomicWriter
 
 SCHEMA = Schema.of(("id", INT), ("day", STRING))
 
@@ -36,7 +37,7 @@ def overwriting(
     made = table(folder, partitioned=partitioned)
     assert isinstance(made, SupportsOverwrite)
     writer = made.with_overwrite(partition or {}).open_writer(job)
-    assert isinstance(writer, ShowsAtEnd)
+    assert isinstance(writer, AtomicWriter)
     return writer
 
 

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_reader_gives_codes_when_asked(folder: Path) -> None:
     path = str(folder / "part-0.parquet")
     plain, coded = (ParquetFileReader(path, SCHEMA, SCHEMA, ()) for _ in range(2))
-    coded.give_codes()
+    coded.use_dictionaries()
     one, other = plain.poll(700), coded.poll(700)
     assert one is not None and other is not None
     assert not one.is_coded and other.is_coded

@@ -16,7 +16,7 @@ from test_source_positions import inputs_of, put, stored, watched
 from runtime.core.clock import VirtualClock
 from runtime.core.errors import ConnectorError
 from runtime.local.split_progress import Reached, SplitProgress
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 
 VALUES: tuple[Any, ...] = (None, True, 7, -1, 1.5, "x", [], [7], {}, {"x": 7})
 

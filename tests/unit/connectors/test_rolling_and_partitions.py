@@ -68,11 +68,11 @@ def test_files_are_closed_by_age_and_when_nothing_comes(tmp_path: Path) -> None:
         (),
     )
     for minute in range(13):  # a row a minute: the file is closed at its tenth minute
-        writer.advance(minute * MINUTE, MIN_WATERMARK)
+        writer.advance_time(minute * MINUTE, MIN_WATERMARK)
         writer.write(batch((minute, "d", "h")))
-    writer.advance(14 * MINUTE, MIN_WATERMARK)
+    writer.advance_time(14 * MINUTE, MIN_WATERMARK)
     writer.write(batch((14, "d", "h")))
-    writer.advance(17 * MINUTE, MIN_WATERMARK)  # three minutes without a row
+    writer.advance_time(17 * MINUTE, MIN_WATERMARK)  # three minutes without a row
     writer.write(batch((17, "d", "h")))
     assert count(tmp_path) == 0
     checkpoint(writer)
@@ -88,7 +88,7 @@ def test_ages_are_looked_at_every_check_interval(tmp_path: Path) -> None:
         (),
     )
     for second in range(25):
-        writer.advance(second * 1000, MIN_WATERMARK)
+        writer.advance_time(second * 1000, MIN_WATERMARK)
         writer.write(batch((second, "d", "h")))
     checkpoint(writer)
     assert sorted(p.read_text().count("\n") for p in tmp_path.glob("part-*")) == [5, 10, 10]
@@ -109,7 +109,7 @@ def test_a_checkpoint_closes_files(tmp_path: Path) -> None:
 
 def test_without_a_policy_nothing_is_committed(tmp_path: Path) -> None:
     writer = opened(tmp_path, {"sink.partition-commit.trigger": "process-time"})
-    writer.advance(0, MAX_WATERMARK)
+    writer.advance_time(0, MAX_WATERMARK)
     writer.write(batch((1, "d", "h")))
     assert set(checkpoint(writer)) == {"files"}
     assert marked(tmp_path) == []
@@ -117,7 +117,7 @@ def test_without_a_policy_nothing_is_committed(tmp_path: Path) -> None:
 
 def test_process_time_without_delay_commits_with_each_checkpoint(tmp_path: Path) -> None:
     writer = opened(tmp_path, policy())
-    writer.advance(5, MIN_WATERMARK)
+    writer.advance_time(5, MIN_WATERMARK)
     writer.write(batch((1, "x", "1"), (2, "y", "1")))
     assert marked(tmp_path) == []
     checkpoint(writer)
@@ -145,7 +145,7 @@ def test_process_time_with_delay_counts_from_the_first_file(tmp_path: Path) -> N
         (HOUR + 1, "x", ["day=x"]),
         (HOUR * 3 // 2 + 1, None, ["day=x", "day=y"]),
     ):
-        writer.advance(now, MIN_WATERMARK)
+        writer.advance_time(now, MIN_WATERMARK)
         if day:
             writer.write(batch((1, day, "1")))
         checkpoint(writer)
@@ -156,14 +156,14 @@ def test_partition_time_waits_for_the_watermark(tmp_path: Path) -> None:
     options = policy(trigger="partition-time", delay="1 h")
     options["partition.time-extractor.timestamp-pattern"] = "$day $hour:00:00"
     writer = opened(tmp_path, options)
-    writer.advance(0, MAY_1 + 12 * HOUR)
+    writer.advance_time(0, MAY_1 + 12 * HOUR)
     writer.write(batch((1, "2024-05-01", "10"), (2, "2024-05-01", "11"), (3, "2024-05-01", "12")))
     checkpoint(writer)
     assert marked(tmp_path) == ["day=2024-05-01/hour=10"]
-    writer.advance(0, MAY_1 + 12 * HOUR + 1)
+    writer.advance_time(0, MAY_1 + 12 * HOUR + 1)
     checkpoint(writer)
     assert marked(tmp_path) == ["day=2024-05-01/hour=10", "day=2024-05-01/hour=11"]
-    writer.advance(0, MAX_WATERMARK)
+    writer.advance_time(0, MAX_WATERMARK)
     assert checkpoint(writer) == {"files": [], "commit": ["day=2024-05-01/hour=12"], "waiting": {}}
     assert len(marked(tmp_path)) == 3
 
@@ -172,23 +172,23 @@ def test_partition_time_waits_for_the_watermark(tmp_path: Path) -> None:
 def test_partitions_that_wait_go_on_waiting_after_a_restart(ends: bool, tmp_path: Path) -> None:
     options = policy(delay="1 h")
     writer = opened(tmp_path, options)
-    writer.advance(0, MIN_WATERMARK)
+    writer.advance_time(0, MIN_WATERMARK)
     writer.write(batch((1, "x", "1")))
     held = checkpoint(writer)
     writer.write(batch((2, "z", "1")))  # after the checkpoint: the next run does not know of it
     resumed = opened(tmp_path, options)
     resumed.recover([held])
-    resumed.advance(HOUR, MAX_WATERMARK if ends else MIN_WATERMARK)
+    resumed.advance_time(HOUR, MAX_WATERMARK if ends else MIN_WATERMARK)
     checkpoint(resumed)
     assert marked(tmp_path) == (["day=x/hour=1"] if ends else [])
-    resumed.advance(HOUR + 1, MIN_WATERMARK)
+    resumed.advance_time(HOUR + 1, MIN_WATERMARK)
     checkpoint(resumed)
     assert marked(tmp_path) == ["day=x/hour=1"]
 
 
 def test_a_commit_whose_checkpoint_failed_comes_with_the_next(tmp_path: Path) -> None:
     writer = opened(tmp_path, policy())
-    writer.advance(0, MIN_WATERMARK)
+    writer.advance_time(0, MIN_WATERMARK)
     writer.write(batch((1, "x", "1")))
     writer.prepare()
     committable = json.loads(json.dumps(writer.prepare()))
@@ -199,11 +199,11 @@ def test_a_commit_whose_checkpoint_failed_comes_with_the_next(tmp_path: Path) ->
 
 def test_a_table_without_partitions_is_committed_when_its_input_ends(tmp_path: Path) -> None:
     writer = opened(tmp_path, policy(), ())
-    writer.advance(0, 5)
+    writer.advance_time(0, 5)
     writer.write(batch((1, "x", "1")))
     checkpoint(writer)
     assert marked(tmp_path) == []
-    writer.advance(0, MAX_WATERMARK)
+    writer.advance_time(0, MAX_WATERMARK)
     checkpoint(writer)
     assert marked(tmp_path) == ["."]
 
@@ -264,8 +264,8 @@ def test_a_time_of_partitions_needs_partitions(tmp_path: Path) -> None:
 
 def test_a_partition_whose_folder_is_gone_has_nothing_to_commit(tmp_path: Path) -> None:
     writer = opened(tmp_path, policy(delay="1 h"))
-    writer.advance(0, MIN_WATERMARK)
+    writer.advance_time(0, MIN_WATERMARK)
     writer.recover([{"files": [], "commit": [], "waiting": {"day=x/hour=1": 0}}])
-    writer.advance(HOUR + 1, MIN_WATERMARK)
+    writer.advance_time(HOUR + 1, MIN_WATERMARK)
     checkpoint(writer)
     assert list(tmp_path.iterdir()) == []

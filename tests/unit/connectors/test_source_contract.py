@@ -9,7 +9,7 @@ import pytest
 from contract_sources import SOURCES
 from source_contract import CHECKS
 
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 
 
 @pytest.mark.parametrize("make", SOURCES, ids=lambda m: m.__name__)

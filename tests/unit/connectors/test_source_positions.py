@@ -28,7 +28,7 @@ from runtime.core.types import INT
 from runtime.local.rejected import RejectedRows
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import SourceTable
+from runtime.spi.source import SourceTable
 
 SCHEMA = Schema.of(("a", INT))
 

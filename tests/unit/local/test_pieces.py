@@ -31,7 +31,10 @@ from runtime.plan.nodes import (
     SourceExec,
     UnionExec,
 )
-from runtime.spi.table import Delivery, ReadContext, Split, TableStatistics
+from runtime.spi.reader import ReadContext
+from runtime.spi.sink import Delivery
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 ROW = Schema.of(("k", BIGINT), ("n", BIGINT))
 PAIR = Schema.of(("k", BIGINT), ("n", BIGINT), ("k0", BIGINT), ("n0", BIGINT))

@@ -19,7 +19,9 @@ from runtime.local import pace
 from runtime.local.rejected import RejectedRows
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
-from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
+from runtime.spi.reader import ReadContext, SourceReader
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 SCHEMA = Schema.of(("n", BIGINT))
 

@@ -22,7 +22,9 @@ from runtime.local.job_settings import JobSettings
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SourceExec, WatermarkExec
 from runtime.plan.parts import Alignment
-from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
+from runtime.spi.reader import ReadContext, SourceReader
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 TIME = timestamp(3)
 SCHEMA = Schema.of(("at", TIME))

@@ -12,7 +12,9 @@ import pyarrow as pa
 from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
-from runtime.spi.table import ReadContext, SourceReader, Split, TableStatistics
+from runtime.spi.reader import ReadContext, SourceReader
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["NUMBERS", "NumbersTable"]
 

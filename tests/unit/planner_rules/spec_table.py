@@ -12,7 +12,11 @@ from runtime.core.changelog import APPEND, RETRACT, UPSERT, ChangelogMode
 from runtime.core.schema import Schema
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr
-from runtime.spi.table import Delivery, ReadContext, SinkWriter, SourceReader, Split, TableStatistics
+from runtime.spi.reader import ReadContext, SourceReader
+from runtime.spi.sink import Delivery
+from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
+from runtime.spi.writer import SinkWriter
 
 __all__ = ["open_table"]
 

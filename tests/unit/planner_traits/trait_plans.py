@@ -17,7 +17,8 @@ from runtime.expr.function import FunctionRegistry, ScalarFunction
 from runtime.expr.nodes import TRUE, AggregateCall, Call, Column, ColumnRef, Expr, Literal, fresh_column
 from runtime.expr.rewrite import conjunction
 from runtime.plan.nodes import JoinKind
-from runtime.spi.table import ColumnStatistics, Delivery, TableStatistics
+from runtime.spi.sink import Delivery
+from runtime.spi.statistics import ColumnStatistics, TableStatistics
 
 ROWTIME = timestamp(3, TimeAttribute.ROWTIME)
 

@@ -1,0 +1,129 @@
+"""What a table may support beyond reading and writing: push-down, distributed reading, INSERT OVERWRITE.
+
+The engine finds these protocols with `isinstance`: a table has an ability when it has the methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+from runtime.core.types import DataType
+from runtime.expr.nodes import Expr
+from runtime.spi.sink import SinkTable
+from runtime.spi.source import Split
+
+__all__ = [
+    "SupportsChangeDetection",
+    "SupportsDistributedReads",
+    "SupportsFilters",
+    "SupportsLimit",
+    "SupportsOverwrite",
+    "SupportsPartitionDiscovery",
+    "SupportsProjection",
+    "SupportsRowOffsets",
+    "SupportsStatementChanges",
+    "SupportsTypeWidening",
+]
+
+
+@runtime_checkable
+class SupportsProjection(Protocol):
+    """A source that reads only the columns that a query needs."""
+
+    def with_columns(self, names: Sequence[str]) -> Self:
+        """The table with these columns of its schema, in this order."""
+        ...
+
+
+@runtime_checkable
+class SupportsFilters(Protocol):
+    """A source that drops rows early. Filters are expressions whose columns are `InputRef`s into `schema`."""
+
+    def with_filters(self, filters: Sequence[Expr]) -> tuple[Self, list[Expr]]:
+        """The table with the filters that it took, and the filters that the engine must still apply."""
+        ...
+
+
+@runtime_checkable
+class SupportsLimit(Protocol):
+    """A source that stops after a number of rows."""
+
+    def with_limit(self, rows: int) -> Self:
+        """The table that gives no more than so many rows."""
+        ...
+
+
+@runtime_checkable
+class SupportsTypeWidening(Protocol):
+    """A source whose columns may be declared with a wider type later, while a job keeps its state."""
+
+    def preserves_values(self, wide: DataType, narrow: DataType) -> bool:
+        """Whether every row that could be read with the narrow type has the same value with the wide one."""
+        ...
+
+
+@runtime_checkable
+class SupportsPartitionDiscovery(Protocol):
+    """A source whose splits all grow at the same time, as the partitions of a log do. All of them are open, and each
+    gets its share of every read."""
+
+    def discovered(self, split: Split) -> Split:
+        """A split that appeared while the job runs: it is read from its beginning, whatever the source's start option
+        says."""
+        ...
+
+
+@runtime_checkable
+class SupportsChangeDetection(Protocol):
+    """An unbounded source that notices when a split changes after its last row was read. It is not read again; the user
+    is told."""
+
+    def fingerprint(self, position: Any) -> Any:
+        """What a later change is detected by: a JSON value, from a reader's position at its end."""
+        ...
+
+    def changed(self, split: Split, fingerprint: Any) -> tuple[str, Any] | None:
+        """How a split has changed since then, as a text for the user, and its fingerprint now; None when it has
+        not."""
+        ...
+
+
+@runtime_checkable
+class SupportsDistributedReads(Protocol):
+    """A source whose splits can be read in other processes, on machines that see the same files. It can be pickled, and
+    so can its splits and positions. Its readers are no `WatermarkReader`s."""
+
+    @property
+    def distributed_reads(self) -> bool:
+        """Whether they can, with these options."""
+        ...
+
+
+@runtime_checkable
+class SupportsRowOffsets(Protocol):
+    """A source that can compute where a row lies without reading, so that several readers share a split."""
+
+    def position_after(self, split: Split, position: Any, rows: int) -> Any:
+        """The position so many rows behind another one (None: the beginning). None when the split has fewer rows, or
+        when it is unknown."""
+        ...
+
+
+@runtime_checkable
+class SupportsStatementChanges(Protocol):
+    """A source of changes that statements of the session make. It is exempt from limits of rows per second: the next
+    statement expects to see them."""
+
+    @property
+    def statement_changes(self) -> bool: ...
+
+
+@runtime_checkable
+class SupportsOverwrite(Protocol):
+    """A sink for INSERT OVERWRITE. Its writers are `AtomicWriter`s."""
+
+    def with_overwrite(self, partition: Mapping[str, Any]) -> SinkTable:
+        """The sink that replaces rows. `partition` holds the values of the partition columns that the statement names,
+        as Python values of their types; empty for the whole table."""
+        ...
