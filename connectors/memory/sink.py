@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.memory.open_changes import OpenChanges
+from connectors.memory.staged import StagedChanges
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.errors import ConnectorError
@@ -16,10 +18,10 @@ __all__ = ["MemorySink"]
 
 
 class MemorySink:
-    """Writes to a table. Live: every epoch is published when it is complete (while the session has an
-    epoch open, behind that). Else all of it becomes one epoch at the end."""
+    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
+    end, of the table or of a session's open epoch."""
 
-    def __init__(self, table: MemoryTable, *, live: bool) -> None:
+    def __init__(self, table: MemoryTable | OpenChanges, *, live: bool) -> None:
         self.table = table
         self._live = live
         self.schema = table.schema
@@ -35,7 +37,10 @@ class MemorySink:
         return self.table.accepts(requested)
 
     def open_writer(self, job: str) -> _MemoryWriter:
-        return _MemoryWriter(self.table, True, job) if self._live else _WholeWriter(self.table, False, job)
+        if self._live:
+            assert isinstance(self.table, MemoryTable)
+            return _LiveWriter(self.table, job)
+        return _WholeWriter(self.table, self.table.name, self.schema.names, job)
 
     def describe(self) -> dict[str, Any]:
         return self.table.describe()
@@ -44,24 +49,21 @@ class MemorySink:
 class _MemoryWriter:
     """A committable names the table, rows and all, and what is prepared in it: another process has neither."""
 
-    def __init__(self, table: MemoryTable, live: bool, job: str) -> None:
+    def __init__(self, table: StagedChanges, name: str, columns: Sequence[str], job: str) -> None:
         self._table = table
-        self._live = live
+        self._name = name
+        self._columns = list(columns)
         self._job = job
         self._staged: list[ChangelogBatch] = []
         self._unpublished: list[str] = []
         self._wrote = False
 
     def write(self, batch: ChangelogBatch) -> None:
-        names = list(self._table.schema.names)
-        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=names), batch.kinds))
+        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=self._columns), batch.kinds))
         self._wrote = True
 
     def flush(self, epoch: int) -> None:
-        if self._live:
-            staged = self._take()
-            if staged:
-                self._table.write_outside(*staged)
+        """Rows stay staged."""
 
     def _take(self) -> list[ChangelogBatch]:
         staged, self._staged = self._staged, []
@@ -77,12 +79,12 @@ class _MemoryWriter:
         """Raises ConnectorError E3113 when the rows went with another process."""
         if committable["table"] != self._table.token:
             raise ConnectorError(
-                f"{self._table.name} lives in memory: what the job had written to it is gone",
+                f"{self._name} lives in memory: what the job had written to it is gone",
                 code="E3113",
                 hint="start the job anew, or have it write to a table with a connector",
             )
         for key in committable["changes"]:
-            self._table.apply_prepared(key, outside=self._live)
+            self._table.apply_prepared(key)
             if key in self._unpublished:
                 self._unpublished.remove(key)
 
@@ -101,6 +103,24 @@ class _MemoryWriter:
 
     def close(self) -> None:
         self._staged = []
+
+
+class _LiveWriter(_MemoryWriter):
+    """Each epoch is a step of the table."""
+
+    def __init__(self, table: MemoryTable, job: str) -> None:
+        super().__init__(table, table.name, table.schema.names, job)
+        self._target = table
+
+    def flush(self, epoch: int) -> None:
+        staged = self._take()
+        if staged:
+            self._target.apply(*staged)
+            self._target.publish()
+
+    def publish(self, committable: Any) -> None:
+        super().publish(committable)
+        self._target.publish()
 
 
 class _WholeWriter(_MemoryWriter):

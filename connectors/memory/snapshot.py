@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from connectors.fixed_rows import FixedRows, FixedRowsReader
+from connectors.memory.rows import TableVersion
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.spi.reader import ReadContext
@@ -26,22 +26,38 @@ def cannot_be_read_again(name: str) -> PlanningError:
     )
 
 
-@dataclass(frozen=True, eq=False)
 class TableSnapshot(FixedRows):
     """Rows that do not change: what a SELECT over a table in memory reads. Equal to one of the same columns of the very
-    same rows, so that a plan reads them once.
+    same rows, so that a plan reads them once. Rows are put together when somebody reads them, and only the columns asked
+    for.
 
-    `whole`: the rows with all columns of the table, where `rows` has some of them.
+    Args:
+        rows: all columns of the rows, or a version of a table.
+        columns: which of them it has; all when not given.
     """
 
-    name: str
-    schema: Schema
-    rows: pa.Table
-    whole: pa.Table | None = None
+    def __init__(
+        self, name: str, schema: Schema, whole: pa.Table | TableVersion, columns: Sequence[str] | None = None
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.whole = whole
+        self._columns = None if columns is None else tuple(columns)
+
+    @property
+    def rows(self) -> pa.Table:
+        """The rows, with the columns of the schema."""
+        if isinstance(self.whole, TableVersion):
+            return self.whole.rows(self._columns)
+        return self.whole if self._columns is None else self.whole.select(list(self._columns))
+
+    @property
+    def num_rows(self) -> int:
+        return self.whole.num_rows
 
     @property
     def _identity(self) -> tuple[str, Schema, int]:
-        return self.name, self.schema, id(self.rows if self.whole is None else self.whole)
+        return self.name, self.schema, id(self.whole)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableSnapshot) and self._identity == other._identity
@@ -57,8 +73,7 @@ class TableSnapshot(FixedRows):
 
     def with_columns(self, names: Sequence[str]) -> TableSnapshot:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
-        whole = self.rows if self.whole is None else self.whole
-        return TableSnapshot(self.name, Schema(fields), self.rows.select(list(names)), whole)
+        return TableSnapshot(self.name, Schema(fields), self.whole, names)
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}
@@ -68,7 +83,7 @@ class SnapshotReader(FixedRowsReader):
     """Begins at the start, and nowhere else."""
 
     def __init__(self, name: str, rows: pa.Table) -> None:
-        super().__init__(rows.combine_chunks())
+        super().__init__(rows)
         self._name = name
 
     def seek(self, position: Any) -> None:

@@ -1,24 +1,25 @@
 """A table in memory: contents that can be read at once, and the changes to them as a stream.
 
 It is what a table without a connector is, and what keeps the answer of a materialized view. Readers that follow it get
-the contents first and then every published step of changes, each step as one epoch. Within `BEGIN EPOCH` changes are
-applied at once, so that the session's statements see them, and published together; followers, and whoever begins to
-follow, see the contents before them. `rollback` brings those back.
+the contents first and then every published step of changes, each step as one epoch. Who reads it once takes a version
+(`connectors/memory/rows.py`), which no change touches. The changes of an open epoch are its session's alone until it ends
+(`connectors/memory/open_changes.py`).
 """
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from connectors.memory.history import every_change, in_pieces, inverse
+from connectors.memory.rows import RowStore, TableVersion
 from connectors.memory.snapshot import TableSnapshot, cannot_be_read_again
+from connectors.memory.staged import StagedChanges
 from runtime.core.cancellation import look, whole
 from runtime.core.changelog import (
     APPEND,
@@ -33,7 +34,6 @@ from runtime.core.changelog import (
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
-from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.spi.reader import ReadContext
@@ -47,11 +47,15 @@ _STEP_COSTS = 16
 __all__ = ["MemoryReader", "MemoryTable"]
 
 _PIECE_ROWS = 1 << 18
-_MERGED_ROWS = 1 << 16
-"""Batches of appended rows that are at least as large are left as they came."""
 
 
-class MemoryTable:
+class ChangeWatcher(Protocol):
+    """Hears what is published."""
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None: ...
+
+
+class MemoryTable(StagedChanges):
     """Rows by primary key (a later row of a key replaces the earlier one), or a bag of rows when there is none.
 
     Args:
@@ -74,12 +78,13 @@ class MemoryTable:
         append_only: bool = False,
         history: bool = False,
     ) -> None:
+        super().__init__()
         self.name = name
         self.schema = schema
         self.primary_key = tuple(primary_key)
         self.append_only = append_only
         self._history = history
-        self._key_positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
+        self.key_positions = [schema.index_of(k) for k in primary_key] or list(range(len(schema)))
         self._clear()
         self._readers: list[MemoryReader] = []
         self.watermark = MIN_WATERMARK
@@ -89,14 +94,8 @@ class MemoryTable:
         self.changed = 0
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
-        self._committed: pa.Table | None = None
-        self._in_epoch = False
-        self._outside: list[ChangelogBatch] = []
-        """Changes of others than the session, which wait for the end of its epoch."""
-        self.token = os.urandom(8).hex()
-        """Tells this table, with its rows, from one of the same name in another process."""
-        self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
-        self._prepared_so_far = 0
+        self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
+        """Who wants to hear what is published: epochs that are open and change the table, too."""
 
     @property
     def mode(self) -> ChangelogMode:
@@ -115,11 +114,11 @@ class MemoryTable:
     @property
     def held(self) -> int:
         """The number of rows, without what whoever keeps it lets gather."""
-        return sum(b.num_rows for b in self._appended) if self.append_only else int(self._counts.sum())
+        return self._rows.num_rows
 
     @property
     def nbytes(self) -> int:
-        return sum(b.nbytes for b in self._appended) + self._rows.nbytes + self._index.nbytes + self._counts.nbytes
+        return self._rows.nbytes + self._index.nbytes + self._positions.nbytes
 
     # --- changing
     # ---------------------------------------------------------------------------------------------------------
@@ -131,26 +130,35 @@ class MemoryTable:
 
         Raises PlanningError E1710 for updates and deletes of an append-only table.
         """
-        if self._in_epoch and self._committed is None:
-            self._committed = self.contents()
-        self._read = None
+        self.check_takes(batches)
         self.changed += 1
         if self.append_only:
-            if not all(batch.is_append_only for batch in batches):
-                raise PlanningError(
-                    f"{self.name} is append-only: its rows cannot be updated or deleted",
-                    code="E1710",
-                    hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
-                )
             with whole():
                 for batch in batches:
-                    self._append(batch.rows)
+                    self._rows.append(self.exactly(batch.rows))
                 self._unpublished += batches
         elif self.primary_key or all(batch.is_append_only for batch in batches):
             self._apply_pieces(in_pieces(batches, _PIECE_ROWS))
         else:
             # A bag may take a row back before it comes: what is between is not looked at.
             self._apply_pieces([ChangelogBatch.concat(batches)])
+
+    def check_takes(self, batches: Sequence[ChangelogBatch]) -> None:
+        """Raise PlanningError E1710 for updates and deletes of an append-only table."""
+        if self.append_only and not all(batch.is_append_only for batch in batches):
+            raise PlanningError(
+                f"{self.name} is append-only: its rows cannot be updated or deleted",
+                code="E1710",
+                hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
+            )
+
+    def exactly(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the very types and names of the table's columns."""
+        schema = self._rows.schema
+        if rows.schema.equals(schema):
+            return rows
+        columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(rows.columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _apply_pieces(self, pieces: Iterable[ChangelogBatch]) -> None:
         known, was_empty = len(self._unpublished), len(self._index) == 0
@@ -176,115 +184,68 @@ class MemoryTable:
         else:
             self._apply_bag(batch)
             self._unpublished.append(batch)
+        if self._rows.is_sparse:
+            self._compact()
 
-    def write_outside(self, *batches: ChangelogBatch) -> None:
-        """A step of changes that is no statement of the session: published at once, or behind its open epoch, so that
-        it is no part of that."""
-        if self._in_epoch:
-            self._outside += batches
-        else:
-            self.apply(*batches)
-            self.publish()
-
-    def _append(self, rows: pa.RecordBatch) -> None:
-        """Small batches become one with the one before that is no larger, so that there are few of them."""
-        while self._appended and self._appended[-1].num_rows <= rows.num_rows < _MERGED_ROWS:
-            rows = pa.Table.from_batches([self._appended.pop(), rows]).combine_chunks().to_batches()[0]
-        self._appended.append(rows)
+    def _stored(self, slots: np.ndarray) -> Sequence[pa.Array]:
+        return self._rows.take(self._positions[slots]).columns
 
     def _apply_upserts(self, batch: ChangelogBatch) -> ChangelogBatch:
         """Only the last change of each key stays; gives the change of the contents as full images."""
-        slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
-        self._grow()
+        slots, is_new = self._index.insert([batch.column(i) for i in self.key_positions], len(batch))
+        self._positions = grown(self._positions, self._index.capacity)
         last = distinct_rows(slots, last=True)
         changes = None
         if self._history and len(last) < len(batch):
-            changes = every_change(batch, slots, ~np.isin(slots, slots[is_new]), self._rows.take)
+            changes = every_change(batch, slots, ~np.isin(slots, slots[is_new]), self._stored)
         is_new = np.isin(slots[last], slots[is_new])
         batch, slots = batch.take(last), slots[last]
         present = batch.signs() > 0
-        old = slots[~is_new]
-        before = pa.RecordBatch.from_arrays(self._rows.take(old), schema=batch.rows.schema)
-        gone = ~present
+        replaced = self._positions[slots[~is_new]]
+        before = self._rows.take(replaced)
+        after = batch.filter(present)
         put = slots[present]
         if len(put):
-            self._rows.put(put, batch.filter(present).columns)
-            self._counts[put] = 1
-            fresh = slots[present & is_new]
-            self._order[fresh] = self._next + np.arange(len(fresh))
-            self._next += len(fresh)
-        removed = slots[gone]
-        if len(removed):
-            self._counts[removed] = 0
-            self._rows.free(slots[gone & ~is_new])
-            self._index.remove(removed)
+            self._positions[put] = self._rows.append(self.exactly(after.rows)) + np.arange(len(put))
+        self._rows.count(replaced, np.zeros(len(replaced), np.int64))
+        self._index.remove(slots[~present])
         if changes is not None:
             return changes
         kinds_before = np.where(present[~is_new], UPDATE_BEFORE, DELETE).astype(np.int8)
-        after = batch.filter(present)
         kinds_after = np.where(is_new[present], INSERT, UPDATE_AFTER).astype(np.int8)
         both = ChangelogBatch.concat([ChangelogBatch(before, kinds_before), ChangelogBatch(after.rows, kinds_after)])
         place = np.concatenate([np.flatnonzero(~is_new) * 2, np.flatnonzero(present) * 2 + 1])
         return both.take(np.argsort(place, kind="stable"))
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
-        slots, is_new = self._index.insert([batch.column(i) for i in self._key_positions], len(batch))
-        self._grow()
+        slots, is_new = self._index.insert([batch.column(i) for i in self.key_positions], len(batch))
+        self._positions = grown(self._positions, self._index.capacity)
         fresh = np.flatnonzero(is_new)
         if len(fresh):
-            self._rows.put(slots[fresh], batch.take(fresh).columns)
-            self._counts[slots[fresh]] = 0
-            self._order[slots[fresh]] = self._next + np.arange(len(fresh))
-            self._next += len(fresh)
-        np.add.at(self._counts, slots, batch.signs().astype(np.int64))
-        touched = np.unique(slots)
-        dead = touched[self._counts[touched] <= 0]
-        if len(dead):
-            self._counts[dead] = 0
-            self._rows.free(dead)
-            self._index.remove(dead)
+            first = self._rows.append(self.exactly(batch.rows if len(fresh) == len(batch) else batch.take(fresh).rows))
+            self._positions[slots[fresh]] = first + np.arange(len(fresh))
+            if len(fresh) == len(batch) and batch.is_append_only:
+                return
+        touched, at = np.unique(slots, return_inverse=True)
+        positions = self._positions[touched]
+        # A fresh row counts once as it is.
+        known = self._rows.counts(positions) - np.isin(touched, slots[fresh])
+        np.add.at(known, at, batch.signs().astype(np.int64))
+        self._rows.count(positions, np.maximum(known, 0))
+        self._index.remove(touched[known <= 0])
 
-    def _grow(self) -> None:
-        size = self._index.capacity
-        self._counts = grown(self._counts, size)
-        self._order = grown(self._order, size)
-
-    def begin_epoch(self) -> None:
-        """Hold back what follows from readers and from `committed_contents` until `publish` or `rollback`."""
-        self._in_epoch = True
-
-    @property
-    def has_open_changes(self) -> bool:
-        """Whether the open epoch has changed it."""
-        return self._committed is not None
-
-    def rollback(self) -> None:
-        """Forget the changes of the open epoch. What others have written meanwhile becomes unpublished changes."""
-        before, self._committed = self._committed, None
-        if before is not None:
-            self._clear()
-            self._unpublished = []
-            rows = before.combine_chunks().to_batches()
-            if rows:
-                self.apply(ChangelogBatch(rows[0]))
-            self._unpublished = []
-        self._end_epoch()
-
-    def _end_epoch(self) -> None:
-        self._in_epoch, self._committed = False, None
-        waiting, self._outside = self._outside, []
-        for batch in waiting:
-            self.apply(batch)
+    def _compact(self) -> None:
+        old, new = self._rows.compact()
+        moved = np.zeros(int(old.max(initial=0)) + 1, np.int64)
+        moved[old] = new
+        slots = self._index.live_slots()
+        self._positions[slots] = moved[self._positions[slots]]
 
     def _clear(self) -> None:
-        types = [self.schema[i].type.arrow for i in self._key_positions]
+        types = [self.schema[i].type.arrow for i in self.key_positions]
         self._index = KeyIndex(types, exact=not self.primary_key)
-        self._rows = ColumnStore([f.type.arrow for f in self.schema])
-        self._counts = np.zeros(0, dtype=np.int64)
-        self._order = np.zeros(0, dtype=np.int64)
-        self._appended: list[pa.RecordBatch] = []
-        self._next = 0
-        self._read: weakref.ref[pa.Table] | None = None
+        self._rows = RowStore(pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema]))
+        self._positions = np.zeros(0, dtype=np.int64)
 
     def publish(self) -> bool:
         """The changes since the last time become one epoch for every follower; tells whether there were any."""
@@ -300,43 +261,15 @@ class MemoryTable:
         return cut(ChangelogBatch.concat(changes)) if changes else []
 
     def _take_unpublished(self) -> list[ChangelogBatch]:
-        self._end_epoch()
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
+        for watcher in tuple(self.watchers) if changes else ():
+            watcher.hear(changes)
         return changes
-
-    def pending(self) -> list[ChangelogBatch]:
-        """The changes since the last time that are still held back."""
-        return [batch for batch in self._unpublished if len(batch)]
 
     def deliver(self, step: ChangelogBatch) -> None:
         """Give a step of changes to every follower."""
         for reader in tuple(self._readers):
             reader.push(step)
-
-    # --- in two steps, for sinks
-    # ------------------------------------------------------------------------------------------------
-
-    def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
-        """Keep changes until `apply_prepared`; gives the name under which they are kept."""
-        self._prepared_so_far += 1
-        key = f"{writer} {self._prepared_so_far}"
-        self._prepared[key] = batches
-        return key
-
-    def apply_prepared(self, key: str, *, outside: bool = False) -> None:
-        """Apply what was kept; nothing happens when it is not there any more. `outside`: see `write_outside`."""
-        batches = self._prepared.get(key)
-        if batches is not None:
-            if outside and self._in_epoch:
-                self.write_outside(*batches)
-            else:
-                self.apply(*batches)
-            del self._prepared[key]
-
-    def forget_prepared(self, writer: str) -> None:
-        """Drop what a writer has prepared and nobody has applied."""
-        for key in [k for k in self._prepared if k.rpartition(" ")[0] == writer]:
-            del self._prepared[key]
 
     def tell_time(self, watermark: int, idle: bool) -> None:
         """The watermark that holds behind all changes so far, and whether nobody should wait for it to move."""
@@ -350,34 +283,48 @@ class MemoryTable:
     # ----------------------------------------------------------------------------------------------------------
 
     def contents(self) -> pa.Table:
-        """All live rows, in order of arrival, a row of count n n times. The same object as long as somebody has it and
-        nothing changes."""
+        """All live rows, in order of arrival, a row of count n n times."""
+        return self.version().rows()
+
+    def version(self) -> TableVersion:
+        """The rows as they are now, for as long as somebody wants to read them."""
         self._caught_up()
-        known = None if self._read is None else self._read()
-        if known is None:
-            known = self._gathered()
-            self._read = weakref.ref(known)
-        return known
+        return self._rows.version()
+
+    def version_with(self, changes: ChangelogBatch) -> TableVersion:
+        """The rows as they would be after some changes. Costs as much as the changes."""
+        self._caught_up()
+        rows = self._rows.fork()
+        changed = self.exactly(changes.rows)
+        if self.append_only:
+            rows.append(changed)
+            return rows.version()
+        keys = [changed.column(i) for i in self.key_positions]
+        alike = KeyIndex([key.type for key in keys], exact=not self.primary_key)
+        slots, _ = alike.insert(keys, len(changed))
+        # The newest row of each key, or a row of each kind of a bag.
+        chosen = distinct_rows(slots, last=bool(self.primary_key))
+        signs = changes.signs().astype(np.int64)
+        known = self._index.find([key.take(pa.array(chosen)) for key in keys], len(chosen))
+        held = np.flatnonzero(known >= 0)
+        positions = self._positions[known[held]]
+        if self.primary_key:
+            rows.count(positions, np.zeros(len(positions), np.int64))
+            rows.append(changed.take(pa.array(chosen[signs[chosen] > 0])))
+            return rows.version()
+        net = np.zeros(alike.capacity, np.int64)
+        np.add.at(net, slots, signs)
+        net = net[slots[chosen]]
+        rows.count(positions, np.maximum(rows.counts(positions) + net[held], 0))
+        fresh = np.flatnonzero((known < 0) & (net > 0))
+        first = rows.append(changed.take(pa.array(chosen[fresh])))
+        often = np.flatnonzero(net[fresh] > 1)
+        rows.count(first + often, net[fresh][often])
+        return rows.version()
 
     def _caught_up(self) -> None:
         if self.catch_up is not None:
             self.catch_up()
-
-    def _gathered(self) -> pa.Table:
-        if self.append_only:
-            return pa.Table.from_batches(self._appended, schema=self._arrow_schema)
-        slots = self._index.live_slots()
-        slots = slots[np.argsort(self._order[slots], kind="stable")]
-        slots = np.repeat(slots, self._counts[slots])
-        return pa.Table.from_batches([pa.RecordBatch.from_arrays(self._rows.take(slots), schema=self._arrow_schema)])
-
-    def committed_contents(self) -> pa.Table:
-        """The contents after the last complete epoch."""
-        return self.contents() if self._committed is None else self._committed
-
-    @property
-    def _arrow_schema(self) -> pa.Schema:
-        return pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema])
 
     def follow(self) -> MemoryReader:
         """A reader that gives the contents now and every published change after. Not while others publish: what comes
@@ -422,8 +369,8 @@ class MemoryTable:
         return requested
 
     def snapshot(self) -> TableSnapshot:
-        """The contents now, changes of the open epoch included, as a bounded table: what the session's statements read."""
-        return TableSnapshot(self.name, self.schema, self.contents())
+        """The contents now as a bounded table."""
+        return TableSnapshot(self.name, self.schema, self.version())
 
 
 class MemoryReader:
@@ -438,7 +385,7 @@ class MemoryReader:
         self.backlog = 0
         """How much has gathered, in rows: a small step takes as long as some more."""
         self.watermark = MIN_WATERMARK
-        start = table.committed_contents()
+        start = table.contents()
         self.push(ChangelogBatch(start.combine_chunks().to_batches()[0]) if start.num_rows else None)
 
     def push(self, step: ChangelogBatch | None) -> None:

@@ -32,6 +32,10 @@ class ConstantTable(FixedRows):
     def __hash__(self) -> int:
         return hash((self.schema, id(self.rows)))
 
+    @property
+    def num_rows(self) -> int:
+        return self.rows.num_rows
+
     def splits(self) -> list[Split]:
         return [Split("rows")]
 

@@ -8,9 +8,6 @@ and the statement is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from connectors.memory import MemoryTable
 from planner.traits.context import TraitContext
 from planner.traits.determinism import is_deterministic
 from runtime.core.errors import PlanningError, Span
@@ -18,6 +15,7 @@ from runtime.expr.function import AggregateFunction, FunctionRegistry
 from runtime.plan import nodes as p
 from runtime.plan.walk import expressions_of, walk
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.views import MaintainedView, Views
 
 __all__ = ["check_unchanged", "stands_for_view"]
@@ -26,7 +24,7 @@ __all__ = ["check_unchanged", "stands_for_view"]
 def stands_for_view(
     storage: ObjectPath,
     views: Views,
-    memory: Mapping[ObjectPath, MemoryTable],
+    epoch: OpenEpoch,
     functions: FunctionRegistry,
     time_zone: str,
     span: Span | None,
@@ -38,7 +36,7 @@ def stands_for_view(
     view = next((v for v in views.jobs() if v.path == storage), None)
     if view is None:
         return False
-    changed = _changed(view, views, memory)
+    changed = _changed(view, views, epoch)
     if changed is None:
         return False
     reason = _follows_more(view, functions, time_zone)
@@ -53,10 +51,9 @@ def stands_for_view(
     return True
 
 
-def check_unchanged(storage: ObjectPath, memory: Mapping[ObjectPath, MemoryTable], span: Span | None) -> None:
+def check_unchanged(storage: ObjectPath, epoch: OpenEpoch | None, span: Span | None) -> None:
     """Raises PlanningError E1715 for a table that the open epoch has changed: it cannot be dropped or replaced."""
-    table = memory.get(storage)
-    if table is not None and table.has_open_changes:
+    if epoch is not None and epoch.find(storage) is not None:
         raise PlanningError(
             f'the open epoch has changed "{storage.name}"',
             code="E1715",
@@ -65,13 +62,13 @@ def check_unchanged(storage: ObjectPath, memory: Mapping[ObjectPath, MemoryTable
         )
 
 
-def _changed(view: MaintainedView, views: Views, memory: Mapping[ObjectPath, MemoryTable]) -> ObjectPath | None:
+def _changed(view: MaintainedView, views: Views, epoch: OpenEpoch) -> ObjectPath | None:
     """A table below a view, or below those that it reads, with changes of the open epoch."""
     kept = {v.path: v for v in views.jobs()}
     waiting, seen = [view], {view.path}
     while waiting:
         for path in sorted(waiting.pop().inputs, key=str):
-            if path in memory and memory[path].has_open_changes:
+            if epoch.find(path) is not None:
                 return path
             if path in kept and path not in seen:
                 seen.add(path)

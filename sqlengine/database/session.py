@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from connectors.catalogue import standard_registry
-from connectors.memory import MemorySink, MemoryTable
+from connectors.memory import MemorySink, MemoryTable, OpenChanges, TableSnapshot
 from connectors.memory.lookup import MemoryLookup
 from connectors.pushed import PushedSource, PushedTable
 from runtime.checkpoint.epoch_state import Restored
@@ -49,6 +49,7 @@ from sqlengine.catalog.objects import (
     PhysicalColumn,
 )
 from sqlengine.database.jobs import Jobs
+from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.targets import JobTarget
 from sqlengine.database.views import Views
 from sqlengine.options.memory_tables import check_hinted, is_append_only
@@ -122,7 +123,8 @@ class Session:
         self.metrics = MetricsRegistry()
         """Where figures of what runs come from: `system.metrics`."""
         self.metrics.add(lambda: _metrics.session_samples(self))
-        self.in_epoch = False
+        self.epoch: OpenEpoch | None = None
+        """What the session has changed since BEGIN EPOCH."""
         self.closed = threading.Event()
         self.checked = False
         self.restarts: int | None = None
@@ -154,6 +156,11 @@ class Session:
         """What PREPARE has made, by name."""
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
+
+    @property
+    def in_epoch(self) -> bool:
+        """Whether an epoch is open."""
+        return self.epoch is not None
 
     @property
     def time_zone(self) -> str:
@@ -232,8 +239,23 @@ class Session:
         try:
             yield
             self.memory[table.storage] = self._filling[1]
+        except BaseException:
+            if self.epoch is not None:
+                self.epoch.forget(self._filling[1])
+            raise
         finally:
             self._filling = None
+
+    def to_write(self, table: CatalogTable) -> MemoryTable | OpenChanges:
+        """Where the changes of a statement to a table without connector go: those of an open epoch are kept apart."""
+        contents = self.memory_table(table)
+        return contents if self.epoch is None else self.epoch.to_write(table.storage, contents)
+
+    def to_read(self, table: CatalogTable | MaterializedView) -> MemoryTable | OpenChanges:
+        """What statements read: the contents with the changes of the open epoch."""
+        contents = self.memory_table(table)
+        changes = None if self.epoch is None else self.epoch.find(table.storage)
+        return contents if changes is None or changes.table is not contents else changes
 
     def _new_memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
         schema = Schema(
@@ -241,16 +263,13 @@ class Session:
         )
         if isinstance(table, MaterializedView):
             return MemoryTable(str(table.path), schema)
-        made = MemoryTable(
+        return MemoryTable(
             str(table.path),
             schema,
             table.primary_key,
             append_only=is_append_only(table),
             history=table.watermark is not None,
         )
-        if self.in_epoch:
-            made.begin_epoch()
-        return made
 
     def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
         """What a connector is told of a table; `options` are those of a hint and win."""
@@ -276,7 +295,7 @@ class Session:
         """The table as a sink; raises UnsupportedError when its connector cannot be written."""
         if table.connector is None:
             check_hinted(table.path.name, "a table in memory", options, span)
-            return MemorySink(self.memory_table(table), live=live)
+            return MemorySink(self.memory_table(table) if live else self.to_write(table), live=live)
         with pointing_at(span):
             request = self.request(table, options, for_sink=True)
             absent = _absent_tables.absent_table(request, table.connector, self.registry)
@@ -330,7 +349,7 @@ class Session:
 
 def _finished(at: ObjectPath, schema: Schema, rows: pa.Table) -> OpenTable:
     """A table of rows that are all there."""
-    snapshot = replace(MemoryTable(str(at), schema, append_only=True).snapshot(), rows=rows)
+    snapshot = TableSnapshot(str(at), schema, rows)
     return OpenTable(CatalogTable(at, tuple(PhysicalColumn(f.name, f.type) for f in schema)), snapshot, None)
 
 
@@ -412,8 +431,9 @@ class Binding:
     def _stands_for(self, view: MaterializedView, span: Span | None) -> bool:
         """Whether the query of a view answers for it, because of changes of the open epoch."""
         session = self.session
+        assert session.epoch is not None
         return _open_views.stands_for_view(
-            view.storage, session.views, session.memory, session.functions, session.time_zone, span
+            view.storage, session.views, session.epoch, session.functions, session.time_zone, span
         )
 
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
@@ -455,7 +475,7 @@ class Binding:
             time = WatermarkOptions.read(table, options, session.options)
             return OpenTable(
                 table,
-                contents if self.live else contents.snapshot(),
+                contents if self.live else session.to_read(found).snapshot(),
                 MemoryLookup(contents) if found.path in session.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
             )

@@ -122,7 +122,7 @@ class Plans:
         rows: dict[str, int] = {}
         for node in walk(planned.physical):
             if isinstance(node, SourceExec) and isinstance(node.table, TableSnapshot) and node.table.name in read:
-                rows[node.table.name] = node.table.rows.num_rows
+                rows[node.table.name] = node.table.num_rows
             elif isinstance(node, SourceExec | LookupJoinExec):
                 return None
         self.keep(replace(planned, physical=_emptied(planned.physical)), session, parameters, rows)
@@ -137,8 +137,8 @@ def _emptied(plan: PhysicalNode) -> PhysicalNode:
         if not isinstance(node, SourceExec) or not isinstance(node.table, TableSnapshot):
             return node
         table = node.table
-        whole = empty.setdefault(table.name, (table.rows if table.whole is None else table.whole).schema.empty_table())
-        return node.with_(table=TableSnapshot(table.name, table.schema, whole.select(list(table.schema.names)), whole))
+        whole = empty.setdefault(table.name, table.whole.schema.empty_table())
+        return node.with_(table=TableSnapshot(table.name, table.schema, whole, table.schema.names))
 
     return rewritten(plan, change)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory import MemoryTable, OpenChanges
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import (
     BindError,
@@ -282,6 +284,8 @@ def _rename(table: CatalogTable, action: ddl.RenameTo, session: Session) -> None
     if contents is not None:
         contents.name = str(renamed.path)
         session.memory[renamed.storage] = contents
+        if session.epoch is not None:
+            session.epoch.move(table.storage, session.epoch.find(table.storage), renamed.storage)
 
 
 def _follow_contents(
@@ -297,17 +301,26 @@ def _follow_contents(
         columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
         return ChangelogBatch.of(columns, schema, kinds)
 
-    published = converted(old.committed_contents())
-    pending = [converted(pa.Table.from_batches([batch.rows]), batch.kinds) for batch in old.pending()]
+    kept = converted(old.contents())
+    changes = None if session.epoch is None else session.epoch.find(before.storage)
+    pending = (
+        []
+        if changes is None
+        else [converted(pa.Table.from_batches([batch.rows]), batch.kinds) for batch in changes.batches]
+    )
     del session.memory[before.storage]
     new = session.memory_table(after)
-    if len(published):
-        new.apply(published)
+    if len(kept):
+        new.apply(kept)
     new.publish()
-    if session.in_epoch:
-        new.begin_epoch()
-    for batch in pending:
-        new.apply(batch)
+    if session.epoch is not None:
+        session.epoch.move(before.storage, _reopened(new, pending), after.storage)
+
+
+def _reopened(table: MemoryTable, pending: Sequence[ChangelogBatch]) -> OpenChanges:
+    changes = OpenChanges(table)
+    changes.apply(*pending)
+    return changes
 
 
 def _converted(rows: pa.Table, old: Schema, name: str, field: Field, session: Session) -> pa.Array:

@@ -179,7 +179,7 @@ def drop_database(statement: st.DropDatabase, session: Session) -> Result:
 def _check_unchanged(database: Database, span: Span | None, session: Session) -> None:
     for thing in database.objects.values():
         if isinstance(thing, CatalogTable):
-            check_unchanged(thing.storage, session.memory, span)
+            check_unchanged(thing.storage, session.epoch, span)
 
 
 def _close_views(session: Session, catalog: str, database: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from runtime.core.errors import PlanningError
 from sqlengine.api.result import Result
+from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 
@@ -20,34 +21,29 @@ def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
         raise PlanningError(
             "an epoch is open already", code="E1712", span=statement.span, hint="END EPOCH or ROLLBACK EPOCH first"
         )
-    session.in_epoch = True
-    kept = {view.path for view in session.views.jobs()}
-    for path, table in session.memory.items():
-        # What a view keeps is changed by nobody but its job.
-        if path not in kept:
-            table.begin_epoch()
+    session.epoch = OpenEpoch()
     return Result.ok()
 
 
 def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
-    """All changes since BEGIN EPOCH become visible together."""
-    _check_open(statement, session)
-    session.in_epoch = False
-    session.publish(list(session.memory.values()))
+    """All changes since BEGIN EPOCH become visible together. Raises PlanningError E1716, and none does, where another
+    session has changed the same rows meanwhile."""
+    epoch = _open(statement, session)
+    session.epoch = None
+    session.publish(epoch.commit(session.memory))
     return Result.ok()
 
 
 def rollback_epoch(statement: st.RollbackEpoch, session: Session) -> Result:
     """All tables in memory are as they were before BEGIN EPOCH. Definitions, and what was written to tables with a
     connector, stay."""
-    _check_open(statement, session)
-    session.in_epoch = False
-    for table in session.memory.values():
-        table.rollback()
-    session.publish(list(session.memory.values()))
+    _open(statement, session)
+    session.epoch = None
     return Result.ok()
 
 
-def _check_open(statement: st.Statement, session: Session) -> None:
-    if not session.in_epoch:
+def _open(statement: st.Statement, session: Session) -> OpenEpoch:
+    epoch = session.epoch
+    if epoch is None:
         raise PlanningError("no epoch is open", code="E1712", span=statement.span, hint="BEGIN EPOCH opens one")
+    return epoch

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory import MemoryReader, MemoryTable
+from connectors.memory import MemoryReader, MemoryTable, OpenChanges
 from runtime.core.cancellation import Cancellation
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import (
@@ -109,7 +109,7 @@ def insert(statement: st.Insert, session: Session) -> Result:
         # counted among the jobs all the same, so that their names do not depend on what an INSERT reads.
         session.jobs.next_id()
         return _change(
-            session, session.memory_table(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
+            session, session.to_write(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
         )
     return _run_inserts([(statement, table)], statement.text, session)
 
@@ -290,7 +290,7 @@ def _shortened(text: str) -> str:
 # -------------------------------------------------------------------------------------------------
 
 
-def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable]:
+def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable | OpenChanges]:
     found = session.catalogs.get(name.parts, name.span)
     if not isinstance(found, CatalogTable) or found.connector is not None:
         view = "a materialized view" if isinstance(found, MaterializedView) else "a view"
@@ -303,15 +303,14 @@ def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[Ca
             if isinstance(found, CatalogTable)
             else f"{verb} the rows of the tables that it reads",
         )
-    contents = session.memory_table(found)
-    if contents.append_only:
+    if session.memory_table(found).append_only:
         raise PlanningError(
             f'"{found.path.name}" is append-only: its rows cannot be updated or deleted',
             code="E1710",
             span=name.span,
             hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
         )
-    return found, contents
+    return found, session.to_write(found)
 
 
 def update(statement: st.Update, session: Session) -> Result:
@@ -341,7 +340,7 @@ def update(statement: st.Update, session: Session) -> Result:
     return _change(session, contents, pairs, f"updated in {table.path.name}")
 
 
-def _check_not_null(contents: MemoryTable, rows: pa.RecordBatch) -> None:
+def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -> None:
     for column, f in zip(rows.columns, contents.schema, strict=True):
         if not f.type.nullable and column.null_count:
             raise ExpressionError(
@@ -390,11 +389,14 @@ def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(rows.columns, names=names)
 
 
-def _change(session: Session, contents: MemoryTable, batch: ChangelogBatch, done: str, counted: str = "rows") -> Result:
+def _change(
+    session: Session, contents: MemoryTable | OpenChanges, batch: ChangelogBatch, done: str, counted: str = "rows"
+) -> Result:
     """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
     if len(batch):
         contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
-    session.publish([contents])
+    if isinstance(contents, MemoryTable):
+        session.publish([contents])
     count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
     return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 

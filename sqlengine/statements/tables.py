@@ -118,7 +118,7 @@ def _check_place(existing: CatalogObject | None, statement: st.CreateTable, sess
     if not isinstance(existing, CatalogTable):
         raise _not_a_table(existing, span)
     _check_unread(existing, span, session)
-    check_unchanged(existing.storage, session.memory, span)
+    check_unchanged(existing.storage, session.epoch, span)
 
 
 def drop_table(statement: st.DropTable, session: Session) -> Result:
@@ -135,7 +135,7 @@ def drop_table(statement: st.DropTable, session: Session) -> Result:
             hint="leave out TEMPORARY",
         )
     _check_unread(table, statement.name.span, session)
-    check_unchanged(table.storage, session.memory, statement.name.span)
+    check_unchanged(table.storage, session.epoch, statement.name.span)
     session.memory.pop(table.storage, None)
     session.catalogs.remove(table)
     return Result.ok()

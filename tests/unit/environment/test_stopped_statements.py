@@ -172,7 +172,7 @@ def test_changes_of_a_table_are_taken_back_whatever_they_were(monkeypatch: pytes
             with pytest.raises(Stopped), AtLook(at).governing():
                 table.apply(batch(changes))
             assert sorted(table.contents().to_pylist(), key=str) == before
-            assert table.pending() == []
+            assert not table.publish()
         table.apply(batch(changes))
         assert {r["k"]: r["v"] for r in table.contents().to_pylist()} == {1: 12, 2: 21, 3: 30, 5: 50}
 

@@ -1,0 +1,120 @@
+"""What an open epoch has changed in a table: its session's alone until the epoch ends.
+
+The table stays as it is. Who has made the changes reads the newest contents with the changes in them; when the epoch ends
+they are applied to the table, unless somebody else has changed one of the same rows meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory.rows import TableVersion
+from connectors.memory.snapshot import TableSnapshot
+from connectors.memory.staged import StagedChanges
+from connectors.memory.table import MemoryTable
+from runtime.core.changelog import ChangelogBatch, ChangelogMode
+from runtime.core.schema import Schema
+from runtime.state.keyed import KeyIndex
+
+__all__ = ["OpenChanges"]
+
+
+class OpenChanges(StagedChanges):
+    """The changes of one epoch to a table in memory."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        super().__init__()
+        self.table = table
+        self._changes: list[ChangelogBatch] = []
+        self._others: list[ChangelogBatch] = []
+        self._read: tuple[TableVersion, int, TableVersion] | None = None
+        table.watchers.add(self)
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        return self.table.primary_key
+
+    def accepts(self, requested: ChangelogMode) -> ChangelogMode:
+        return self.table.accepts(requested)
+
+    def describe(self) -> Mapping[str, Any]:
+        return self.table.describe()
+
+    @property
+    def batches(self) -> Sequence[ChangelogBatch]:
+        """The changes in their order."""
+        return self._changes
+
+    def __bool__(self) -> bool:
+        """Whether the epoch has changed anything."""
+        return bool(self._changes)
+
+    def apply(self, *batches: ChangelogBatch) -> None:
+        """Changes behind the others. Raises PlanningError E1710 for updates and deletes of an append-only table."""
+        self.table.check_takes(batches)
+        self._changes += [batch for batch in batches if len(batch)]
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None:
+        """Others have changed the table."""
+        if self._changes:
+            self._others += changes
+
+    @property
+    def conflicts(self) -> bool:
+        """Whether others have changed a row that this epoch changes, too, since it did."""
+        if not self._others or self.table.append_only:
+            return False
+        mine, others = _touched(self._changes, self.table), _touched(self._others, self.table)
+        if not len(mine) or not len(others):
+            return False
+        positions = self.table.key_positions
+        index = KeyIndex([self.schema[p].type.arrow for p in positions], exact=not self.primary_key)
+        index.insert([mine.column(p) for p in positions], len(mine))
+        return bool(np.any(index.find([others.column(p) for p in positions], len(others)) >= 0))
+
+    def commit(self) -> None:
+        """Apply the changes to the table. Called with its lock held."""
+        self.table.watchers.discard(self)
+        changes, self._changes = self._changes, []
+        if changes:
+            self.table.apply(*changes)
+
+    def contents(self) -> pa.Table:
+        """The newest contents with the changes in them."""
+        return self.version().rows()
+
+    def version(self) -> TableVersion:
+        """The same, for as long as somebody wants to read it."""
+        base = self.table.version()
+        if not self._changes:
+            return base
+        known = self._read
+        if known is None or known[0] is not base or known[1] != len(self._changes):
+            changed = self.table.version_with(ChangelogBatch.concat(self._changes))
+            known = self._read = base, len(self._changes), changed
+        return known[2]
+
+    def snapshot(self) -> TableSnapshot:
+        """The same as a bounded table: what the session's statements read."""
+        return TableSnapshot(self.name, self.schema, self.version())
+
+    def __len__(self) -> int:
+        return self.version().num_rows
+
+
+def _touched(changes: Sequence[ChangelogBatch], table: MemoryTable) -> ChangelogBatch:
+    """The changes in which two epochs may contradict each other: all of a key; of a bag, the rows taken away."""
+    found = ChangelogBatch.concat(list(changes))
+    return found if table.primary_key else found.filter(found.signs() < 0)

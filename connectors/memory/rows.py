@@ -1,0 +1,232 @@
+"""The rows of a table in memory: chunks of columns that do not change, and which of their rows count.
+
+A row has a position, in the order of arrival. What changes a row appends its new image and lets the old one count no
+more, so that a version of the table is a list of chunks: it costs nothing to keep, nobody who reads it is in the way of
+who writes, and reading copies only chunks in which rows were changed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["RowStore", "TableVersion"]
+
+_CHUNK_ROWS = 1 << 16
+_CHUNK_BYTES = 1 << 26
+_DEAD_ROWS = 4096
+"""So many rows that count no more are left where they are."""
+
+
+class _Chunk:
+    """Some rows, and how often each counts (None: once). `written`: which state of the store may write the counts; those
+    of older ones are read by versions."""
+
+    __slots__ = ("counts", "rows", "written")
+
+    def __init__(self, rows: pa.RecordBatch, counts: np.ndarray | None, written: int) -> None:
+        self.rows = rows
+        self.counts = counts
+        self.written = written
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + (0 if self.counts is None else self.counts.nbytes)
+
+
+class TableVersion:
+    """The rows of a table at one moment. Any thread may read it, at any time.
+
+    Args:
+        num_rows: how many there are, a row that is there n times counted n times.
+    """
+
+    def __init__(self, schema: pa.Schema, chunks: Sequence[_Chunk], num_rows: int) -> None:
+        self.schema = schema
+        self.num_rows = num_rows
+        self._chunks = tuple(chunks)
+        self._read: dict[tuple[int, ...], weakref.ref[pa.Table]] = {}
+
+    def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows, or some columns of them, in the order in which their newest images have come, a row of count n n
+        times. The same object as long as somebody has it."""
+        wanted = range(len(self.schema)) if columns is None else [self.schema.get_field_index(c) for c in columns]
+        key = tuple(wanted)
+        known = self._read[key]() if key in self._read else None
+        if known is None:
+            known = self._gathered(key)
+            self._read[key] = weakref.ref(known)
+        return known
+
+    def _gathered(self, columns: tuple[int, ...]) -> pa.Table:
+        schema = pa.schema([self.schema.field(i) for i in columns])
+        if not columns:
+            return pa.table({"rows": pa.nulls(self.num_rows)}).select([])
+        parts: list[pa.RecordBatch] = []
+        for chunk in self._chunks:
+            rows = pa.RecordBatch.from_arrays([chunk.rows.column(i) for i in columns], schema=schema)
+            if chunk.counts is not None and not np.all(chunk.counts == 1):
+                rows = rows.take(pa.array(np.repeat(np.arange(len(rows)), chunk.counts)))
+            if len(rows):
+                parts.append(rows)
+        return pa.Table.from_batches(parts, schema=schema)
+
+
+class RowStore:
+    """Rows that can be appended, counted otherwise, and read by position. One thread at a time writes."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._chunks: list[_Chunk] = []
+        self._starts: list[int] = []
+        self._starts_array: np.ndarray | None = None
+        self._state = 0
+        self._size = 0
+        self.num_rows = 0
+        self._live = 0
+        self._version: weakref.ref[TableVersion] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(chunk.nbytes for chunk in self._chunks)
+
+    @property
+    def size(self) -> int:
+        """The exclusive bound of all positions."""
+        return self._size
+
+    def version(self) -> TableVersion:
+        """The rows as they are now. The same object while nothing changes."""
+        known = None if self._version is None else self._version()
+        if known is None:
+            self._state += 1
+            known = TableVersion(self.schema, self._chunks, self.num_rows)
+            self._version = weakref.ref(known)
+        return known
+
+    def fork(self) -> RowStore:
+        """Another store of the same rows, which shares what neither changes."""
+        self._state += 1
+        made = RowStore(self.schema)
+        made._chunks, made._starts, made._state = self._chunks.copy(), self._starts.copy(), self._state
+        made._size, made.num_rows, made._live = self._size, self.num_rows, self._live
+        return made
+
+    def append(self, rows: pa.RecordBatch) -> int:
+        """Put rows behind the others; gives the position of the first."""
+        first = self._size
+        self._version = None
+        for at in range(0, len(rows), _CHUNK_ROWS):
+            self._push(rows.slice(at, _CHUNK_ROWS))
+        self.num_rows += len(rows)
+        self._live += len(rows)
+        return first
+
+    def _push(self, rows: pa.RecordBatch) -> None:
+        """A chunk behind the others. Small ones become one with those before that are no larger, so that there are
+        few."""
+        start, counts = self._size, None
+        while self._chunks:
+            last = self._chunks[-1].rows
+            together, size = len(last) + len(rows), last.nbytes + rows.nbytes
+            if len(last) > len(rows) or together > _CHUNK_ROWS or size > _CHUNK_BYTES:
+                break
+            counts = _joined(self._chunks[-1].counts, counts, len(last), len(rows))
+            rows = pa.Table.from_batches([last, rows]).combine_chunks().to_batches()[0]
+            self._chunks.pop()
+            start = self._starts.pop()
+        self._chunks.append(_Chunk(rows, counts, self._state))
+        self._starts.append(start)
+        self._starts_array = None
+        self._size = start + len(rows)
+
+    def _by_chunk(self, positions: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice, np.ndarray]]:
+        """The chunks of positions: `(index of the chunk, where in positions, where in the chunk)`."""
+        if self._starts_array is None:
+            self._starts_array = np.array(self._starts, np.int64)
+        if len(positions) == 1:
+            chunk = int(np.searchsorted(self._starts_array, positions[0], "right")) - 1
+            yield chunk, slice(None), positions - self._starts_array[chunk]
+            return
+        chunks = np.searchsorted(self._starts_array, positions, "right") - 1
+        for chunk in np.unique(chunks).tolist():
+            where = np.flatnonzero(chunks == chunk)
+            yield chunk, where, positions[where] - self._starts_array[chunk]
+
+    def take(self, positions: np.ndarray) -> pa.RecordBatch:
+        """The rows at positions, in their order, whether they count or not."""
+        if len(positions) == 0:
+            return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self.schema], schema=self.schema)
+        parts: list[pa.RecordBatch] = []
+        order: list[np.ndarray] = []
+        for chunk, where, inside in self._by_chunk(positions):
+            parts.append(self._chunks[chunk].rows.take(pa.array(inside)))
+            order.append(np.arange(len(positions)) if isinstance(where, slice) else where)
+        if len(parts) == 1:
+            return parts[0]
+        together = pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+        return together.take(pa.array(np.argsort(np.concatenate(order), kind="stable")))
+
+    def counts(self, positions: np.ndarray) -> np.ndarray:
+        """How often the rows at positions count, int64."""
+        found = np.ones(len(positions), np.int64)
+        for chunk, where, inside in self._by_chunk(positions) if len(positions) else ():
+            counts = self._chunks[chunk].counts
+            if counts is not None:
+                found[where] = counts[inside]
+        return found
+
+    def count(self, positions: np.ndarray, counts: np.ndarray) -> None:
+        """Have the rows at positions (each once) count so often, 0 for no more."""
+        if len(positions) == 0:
+            return
+        self._version = None
+        before = self.counts(positions)
+        for chunk, where, inside in self._by_chunk(positions):
+            self._own_counts(chunk)[inside] = counts[where]
+        self.num_rows += int(counts.sum() - before.sum())
+        self._live += int(np.count_nonzero(counts) - np.count_nonzero(before))
+
+    def _own_counts(self, index: int) -> np.ndarray:
+        """The counts of a chunk, to be written: those that a version reads are copied first."""
+        chunk = self._chunks[index]
+        if chunk.counts is None or chunk.written < self._state:
+            counts = np.ones(len(chunk.rows), np.int32) if chunk.counts is None else chunk.counts.copy()
+            chunk = self._chunks[index] = _Chunk(chunk.rows, counts, self._state)
+        assert chunk.counts is not None
+        return chunk.counts
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most rows count no more."""
+        return self._size - self._live > self._live + _DEAD_ROWS
+
+    def compact(self) -> tuple[np.ndarray, np.ndarray]:
+        """Leave out what counts no more; gives `(old, new)` positions of the rows that are left. Costs as much as the
+        table is large, and is worth it when it `is_sparse`."""
+        old = [
+            start + (np.arange(len(chunk.rows)) if chunk.counts is None else np.flatnonzero(chunk.counts))
+            for start, chunk in zip(self._starts, self._chunks, strict=True)
+        ]
+        before = np.concatenate(old) if old else np.zeros(0, np.int64)
+        counts = self.counts(before)
+        kept = [self.take(before[at : at + _CHUNK_ROWS]) for at in range(0, len(before), _CHUNK_ROWS)]
+        self._chunks, self._starts, self._starts_array = [], [], None
+        self._size = self.num_rows = self._live = 0
+        for rows in kept:
+            self.append(rows)
+        often = np.flatnonzero(counts != 1)
+        self.count(often, counts[often])
+        return before, np.arange(len(before))
+
+
+def _joined(first: np.ndarray | None, second: np.ndarray | None, size: int, more: int) -> np.ndarray | None:
+    """The counts of two chunks of so many rows as those of one."""
+    if first is None and second is None:
+        return None
+    return np.concatenate(
+        (np.ones(size, np.int32) if first is None else first, np.ones(more, np.int32) if second is None else second)
+    )

@@ -1,0 +1,43 @@
+"""Changes that are kept until they are to be applied: what a sink needs of a table in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from runtime.core.changelog import ChangelogBatch
+
+__all__ = ["StagedChanges"]
+
+
+class StagedChanges:
+    """What keeps changes under a name until somebody applies or forgets them."""
+
+    def __init__(self) -> None:
+        self.token = os.urandom(8).hex()
+        """Tells this one, with its rows, from one of the same name in another process."""
+        self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
+        self._prepared_so_far = 0
+
+    def apply(self, *batches: ChangelogBatch) -> None:
+        """Change the contents by batches in their order."""
+        raise NotImplementedError
+
+    def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
+        """Keep changes until `apply_prepared`; gives the name under which they are kept."""
+        self._prepared_so_far += 1
+        key = f"{writer} {self._prepared_so_far}"
+        self._prepared[key] = batches
+        return key
+
+    def apply_prepared(self, key: str) -> None:
+        """Apply what was kept; nothing happens when it is not there any more."""
+        batches = self._prepared.get(key)
+        if batches is not None:
+            self.apply(*batches)
+            del self._prepared[key]
+
+    def forget_prepared(self, writer: str) -> None:
+        """Drop what a writer has prepared and nobody has applied."""
+        for key in [k for k in self._prepared if k.rpartition(" ")[0] == writer]:
+            del self._prepared[key]

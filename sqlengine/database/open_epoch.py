@@ -1,0 +1,63 @@
+"""The changes of a session between BEGIN EPOCH and END EPOCH: nobody else sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from connectors.memory import MemoryTable, OpenChanges
+from runtime.core.errors import PlanningError
+from sqlengine.catalog.objects import ObjectPath
+
+__all__ = ["OpenEpoch"]
+
+
+class OpenEpoch:
+    """What an epoch has changed, by the `storage` of tables in memory."""
+
+    def __init__(self) -> None:
+        self._changes: dict[ObjectPath, OpenChanges] = {}
+
+    def to_write(self, storage: ObjectPath, table: MemoryTable) -> OpenChanges:
+        """Where changes of a table go."""
+        found = self._changes.get(storage)
+        if found is None or found.table is not table:
+            found = self._changes[storage] = OpenChanges(table)
+        return found
+
+    def find(self, storage: ObjectPath) -> OpenChanges | None:
+        """The changes of a table; None when there are none."""
+        found = self._changes.get(storage)
+        return found if found else None
+
+    def move(self, before: ObjectPath, changes: OpenChanges | None, after: ObjectPath) -> None:
+        """A table has another name or other columns; None: it is gone."""
+        self._changes.pop(before, None)
+        if changes is not None:
+            self._changes[after] = changes
+
+    def forget(self, table: MemoryTable) -> None:
+        """A table was not made after all."""
+        self._changes = {path: changes for path, changes in self._changes.items() if changes.table is not table}
+
+    def __iter__(self) -> Iterator[OpenChanges]:
+        return (changes for changes in self._changes.values() if changes)
+
+    def commit(self, memory: Mapping[ObjectPath, MemoryTable]) -> Iterable[MemoryTable]:
+        """Apply everything; gives the tables that have changed. Called with their lock held.
+
+        Raises PlanningError E1716, and nothing has changed, when somebody else has changed one of the same rows, or the
+        table itself, since this epoch did.
+        """
+        changed = [(path, changes) for path, changes in self._changes.items() if changes]
+        for path, changes in changed:
+            replaced = memory.get(path) is not changes.table
+            if replaced or changes.conflicts:
+                what = f'"{path.name}" itself' if replaced else f'the same rows of "{path.name}"'
+                raise PlanningError(
+                    f"another session has changed {what} while the epoch was open: nothing of the epoch was applied",
+                    code="E1716",
+                    hint="begin the epoch again: its statements see the newest rows",
+                )
+        for _, changes in changed:
+            changes.commit()
+        return [changes.table for _, changes in changed]
