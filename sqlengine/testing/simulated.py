@@ -150,8 +150,8 @@ class SimulatedEnvironment(TableEnvironment):
         Raises:
             FormatError: E3302 for a table that is not in memory, E3304 for what is no value.
         """
-        _, memory = self._source(table)
-        memory.apply(changes_of(self, table, memory.schema, columns, rows))
+        found, memory = self._source(table)
+        self.session.to_write(found).apply(changes_of(self, table, memory.schema, columns, rows))
         memory.idle = False
         self.session.publish([memory])
         self._check_views()

@@ -147,11 +147,12 @@ class Shop:
         self.duck.execute(f"INSERT INTO {name} SELECT * FROM come")
         self.duck.unregister("come")
         session = self.environment.session
-        contents = session.memory_table(session.catalogs.get((name,), None))
+        table = session.catalogs.get((name,), None)
+        contents = session.memory_table(table)
         both = pa.concat_tables([deleted, upserted])
         kinds = np.r_[np.full(deleted.num_rows, 3), np.full(upserted.num_rows, 0)].astype(np.int8)
         columns = [both.column(f.name).combine_chunks().cast(f.type.arrow) for f in contents.schema]
-        contents.apply(ChangelogBatch.of(columns, contents.schema, kinds))
+        session.to_write(table).apply(ChangelogBatch.of(columns, contents.schema, kinds))
         session.publish([contents])
 
     def _altered(self, rows: pa.Table, domain: pa.Table, keys: tuple[str, ...]) -> pa.Table:
