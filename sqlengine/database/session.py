@@ -9,20 +9,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable, OpenChanges, TableSnapshot
-from connectors.memory.lookup import MemoryLookup
-from connectors.pushed import PushedSource, PushedTable
+from connectors.pushed import PushedTable
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.keys import keys_of
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import Clock, SystemClock
-from runtime.core.errors import OptionError, Span, UnsupportedError, pointing_at
+from runtime.core.errors import Span, UnsupportedError, pointing_at
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.rooms import Room
@@ -41,7 +39,6 @@ from runtime.spi.source import SourceTable
 from sqlengine.catalog.catalog import CatalogObject, Catalogs
 from sqlengine.catalog.objects import (
     CatalogTable,
-    CatalogView,
     MaterializedView,
     MetadataColumn,
     ObjectPath,
@@ -54,10 +51,9 @@ from sqlengine.database.targets import JobTarget
 from sqlengine.database.views import Views
 from sqlengine.options.memory_tables import check_hinted, is_append_only
 from sqlengine.options.time_zones import time_zone_name
-from sqlengine.options.watermarks import WatermarkOptions, is_watermark_option
+from sqlengine.options.watermarks import is_watermark_option
 
 if TYPE_CHECKING:
-    from connectors.absent import AbsentTable
     from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import Prepared
@@ -71,7 +67,6 @@ __all__ = [
     "PYTHON_INPUT",
     "RUNTIME_MODE",
     "TIME_ZONE",
-    "Binding",
     "Session",
     "physical_schema",
 ]
@@ -365,146 +360,3 @@ def physical_schema(table: CatalogTable, *, for_sink: bool = False) -> Schema:
         Field(c.name, c.type) for c in table.columns if isinstance(c, MetadataColumn) and not (for_sink and c.virtual)
     ]
     return Schema(tuple(fields))
-
-
-def _absent(table: CatalogTable, absent: AbsentTable, time: WatermarkOptions) -> OpenTable:
-    """A table to plan with, whose connector is not there."""
-    if not absent.reads:
-        raise UnsupportedError(
-            f"connector '{absent.connector}' of {table.path.name} cannot be read",
-            code="E1602",
-            hint="it is a sink only: INSERT INTO it",
-        )
-    lookup = absent if absent.looks_up else None
-    return OpenTable(table, absent, lookup, time.idle_timeout, time.alignment, time.splits_in_order)
-
-
-def _as_view(view: MaterializedView) -> CatalogView:
-    """A materialized view as the plain view of the same query."""
-    return CatalogView(view.path, view.query, view.text, tuple(c.name for c in view.columns))
-
-
-@dataclass(frozen=True)
-class Binding:
-    """The session as the binder sees it. `live`: tables in memory are followed (views), else read as they are now
-    (queries), changes of the open epoch included."""
-
-    session: Session
-    live: bool
-    current: tuple[str, str] | None = None
-
-    @property
-    def functions(self) -> FunctionRegistry:
-        return self.session.functions
-
-    @property
-    def options(self) -> Options:
-        return self.session.options
-
-    @property
-    def parameters(self) -> Parameters | None:
-        return self.session.parameters
-
-    @property
-    def time_zone(self) -> str:
-        return self.session.time_zone
-
-    @property
-    def batch(self) -> bool:
-        return not self.live and self.session.options.get(RUNTIME_MODE) == "batch"
-
-    @property
-    def current_database(self) -> str:
-        return self.current[1] if self.current is not None else self.session.catalogs.current_database
-
-    def within(self, view: CatalogView) -> Binding:
-        return replace(self, current=(view.path.catalog, view.path.database))
-
-    def kept_query(self, path: tuple[str, ...]) -> CatalogView | None:
-        if self.current is not None and len(path) < 3:
-            path = (*self.current[: 3 - len(path)], *path)
-        found = self.session.catalogs.find(self.session.catalogs.qualify(path))
-        if not isinstance(found, MaterializedView):
-            return None
-        return _as_view(found)
-
-    def _stands_for(self, view: MaterializedView, span: Span | None) -> bool:
-        """Whether the query of a view answers for it, because of changes of the open epoch."""
-        session = self.session
-        assert session.epoch is not None
-        return _open_views.stands_for_view(
-            view.storage, session.views, session.epoch, session.functions, session.time_zone, span
-        )
-
-    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
-        session = self.session
-        if is_system_table(path):
-            return session.system_table(path[1:], span)
-        if path[0] == PYTHON_DATABASE and len(path) == 2 and path[1] in session.python_tables:
-            return session.python_table(path[1])
-        information = session.information_table(path, span, self.current[0] if self.current is not None else None)
-        if information is not None:
-            return information
-        if self.current is not None and len(path) < 3:
-            path = (*self.current[: 3 - len(path)], *path)
-        found = session.catalogs.get(path, span)
-        if session.parameters is not None:
-            session.parameters.read.append((session.catalogs.qualify(path), found))
-        if isinstance(found, CatalogView):
-            check_hinted(found.path.name, "a view", options, span)
-            return found
-        if options and not session.options.get(DYNAMIC_OPTIONS):
-            raise OptionError(
-                "OPTIONS hints are switched off", span=span, hint="SET 'table.dynamic-table-options.enabled' = 'true'"
-            )
-        if isinstance(found, MaterializedView):
-            session.views.check(found.path)
-            if session.in_epoch and not self.live and self._stands_for(found, span):
-                check_hinted(found.path.name, "a view", options, span)
-                return _as_view(found)
-        if isinstance(found, MaterializedView) or found.connector is None:
-            session.views.check(found.path)
-            what = "a materialized view" if isinstance(found, MaterializedView) else "a table in memory"
-            check_hinted(found.path.name, what, options, span)
-            contents = session.memory_table(found)
-            table = (
-                found
-                if isinstance(found, CatalogTable)
-                else CatalogTable(found.path, found.columns, primary_key=found.primary_key, measured=found.measured)
-            )
-            time = WatermarkOptions.read(table, options, session.options)
-            return OpenTable(
-                table,
-                contents if self.live else session.to_read(found).snapshot(),
-                MemoryLookup(contents) if found.path in session.declared else None,
-                idle_timeout=time.idle_timeout if self.live else 0,
-            )
-        pushed = session.inputs.get(found.storage) if found.connector == PYTHON_INPUT else None
-        if pushed is not None:
-            time = WatermarkOptions.read(found, options, session.options)
-            return OpenTable(found, PushedSource(pushed), None, idle_timeout=time.idle_timeout)
-        return self._connected(found, options, span)
-
-    def _connected(self, table: CatalogTable, options: Mapping[str, str], span: Span | None) -> OpenTable:
-        with pointing_at(span):
-            time = WatermarkOptions.read(table, options, self.session.options)
-            request = self.session.request(table, options, for_sink=False)
-            connector = {**table.options, **options}["connector"]
-            absent = _absent_tables.absent_table(request, connector, self.session.registry)
-            if absent is not None:
-                return _absent(table, absent, time)
-            factory = self.session.registry.connectors.get(connector)
-            if factory.source is None and factory.lookup is None:
-                raise UnsupportedError(
-                    f"connector '{factory.name}' of {table.path.name} cannot be read",
-                    code="E1602",
-                    hint="it is a sink only: INSERT INTO it",
-                )
-            return OpenTable(
-                table,
-                factory.source(request) if factory.source is not None else None,
-                factory.lookup(request) if factory.lookup is not None else None,
-                time.idle_timeout,
-                time.alignment,
-                time.splits_in_order,
-            )

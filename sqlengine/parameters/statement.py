@@ -11,7 +11,8 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DataType
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
-from sqlengine.database.session import Binding, Session
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
 from sqlengine.parameters.plans import Plans

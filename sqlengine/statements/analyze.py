@@ -19,7 +19,8 @@ from sqlengine.api.result import Result, fold
 from sqlengine.api.rows import python_values
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable, PhysicalColumn
 from sqlengine.catalog.statistics import MeasuredTable, PartitionKey
-from sqlengine.database.session import Binding, Session
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import Session
 from sqlengine.parse import parse_query
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import where_equal

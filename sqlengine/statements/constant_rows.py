@@ -20,8 +20,9 @@ from runtime.expr.rewrite import to_input_refs
 from sqlengine.bind import bind_insert
 from sqlengine.bind.constants import constant_query
 from sqlengine.catalog.objects import CatalogTable
+from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
-from sqlengine.database.session import Binding, Session
+from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.constant_rows import ConstantRows, only_constants
 from sqlengine.verify.options import VERIFY

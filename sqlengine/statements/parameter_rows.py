@@ -14,7 +14,8 @@ from runtime.eval.evaluator import Evaluator
 from runtime.expr.analysis import contains, is_deterministic, is_dynamic
 from runtime.expr.nodes import ColumnRef, Expr, InputRef, Parameter, SubqueryExpr, transform
 from sqlengine.catalog.objects import CatalogTable
-from sqlengine.database.session import Binding, Session
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Parameters, Slot
 from sqlengine.parameters.rows import value_rows
 from sqlengine.parse import statement_nodes as st

@@ -28,7 +28,8 @@ from runtime.spi.statistics import TableStatistics
 from sqlengine.bind import BoundQuery, bind_insert, bind_query
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, OpenTable
-from sqlengine.database.session import Binding, Session, physical_schema
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import Session, physical_schema
 from sqlengine.options.watermarks import WatermarkOptions
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.spans import span_of

@@ -13,7 +13,8 @@ from runtime.expr.nodes import Literal
 from sqlengine.api.result import Result
 from sqlengine.api.rows import Row
 from sqlengine.bind import bind_expression
-from sqlengine.database.session import Binding, Session
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import Session
 from sqlengine.parameters.statement import Prepared
 from sqlengine.parse import statement_nodes as st
 
