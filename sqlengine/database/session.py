@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from sqlengine.parameters.statement import Prepared
 
 _absent_tables = Room("connectors.absent")
-_open_views = Room("sqlengine.database.open_views")
 
 __all__ = [
     "DYNAMIC_OPTIONS",
