@@ -27,9 +27,9 @@ from planner.traits.keys import upsert_keys
 from runtime.core.errors import UserError, did_you_mean
 from runtime.local.job_settings import EPOCH_MAX_ROWS
 from runtime.plan.explain import explain as explain_physical
-from runtime.plan.explain import order_text
 from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode, SortSpec
+from runtime.plan.text import order_text
 from runtime.state.backend import STATE_BACKEND
 
 __all__ = ["DETAILS", "explain_text"]

@@ -17,17 +17,6 @@ from runtime.spi.statistics import TableStatistics
 
 __all__ = ["state_text", "tables_of"]
 
-_ADVICE: Mapping[type[PhysicalNode], str] = {
-    p.HashJoinExec: "SET 'table.exec.state.ttl', hint STATE_TTL for a side, or join within an interval or a window",
-    p.TemporalJoinExec: "join rows that only come: then versions before the watermark go",
-    p.GroupAggregateExec: "SET 'table.exec.state.ttl', or aggregate in windows",
-    p.TopNExec: "SET 'table.exec.state.ttl', or rank in windows",
-    p.OverAggregateExec: "SET 'table.exec.state.ttl', or give the frame an interval of event time",
-    p.DeduplicateExec: "SET 'table.exec.state.ttl'",
-    p.SinkMaterializeExec: "SET 'table.exec.state.ttl', or write by the key of the query",
-}
-_OTHER_ADVICE = "aggregate or join in windows, or limit the input"
-
 
 def tables_of(plans: Sequence[LogicalNode]) -> dict[str, TableStatistics]:
     """What is known of the tables that plans read, by name."""
@@ -75,7 +64,7 @@ def _parts(node: PhysicalNode, size: TableSize, known: bool) -> Iterator[str]:
     elif _ends(node):
         yield "bounded by its input"
     else:
-        yield f"nothing bounds it: grows by {_size(each)} a row for ever; {_ADVICE.get(type(node), _OTHER_ADVICE)}"
+        yield f"nothing bounds it: grows by {_size(each)} a row for ever; {node.advice}"
 
 
 def _ends(node: PhysicalNode) -> bool:

@@ -18,7 +18,6 @@ from runtime.core.schema import Schema
 from runtime.plan import nodes as p
 from runtime.plan.aggregate_state import value_tables
 from runtime.plan.nodes import AggregateSpec, PhysicalNode
-from runtime.plan.state import state_tables
 from runtime.plan.windows import SessionWindow
 
 __all__ = ["TableSize", "state_sizes"]
@@ -51,7 +50,7 @@ class TableSize(NamedTuple):
 
 def state_sizes(node: PhysicalNode, inputs: Sequence[RowFacts]) -> list[TableSize]:
     """The tables of a node's state, in the order of `state_tables`; what several tables share counts with the first."""
-    tables = state_tables(node)
+    tables = [table for table in node.state() if table.holds]
     if not tables:
         return []
     measure = _SIZES.get(type(node))

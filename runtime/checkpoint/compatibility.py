@@ -28,8 +28,7 @@ from runtime.core.options import Options, bool_option
 from runtime.core.strict_json import read_json
 from runtime.core.types import DataType
 from runtime.plan.identity import uids
-from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, ValuesExec, WatermarkExec
-from runtime.plan.state import state_tables
+from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, ValuesExec
 from runtime.plan.walk import walk_all
 from runtime.state.snapshot import SavedState
 
@@ -345,9 +344,7 @@ def _dropped(name: str, was: SavedNode, saved: Restored, replaced: set[str]) -> 
 
 
 def _tables(node: PhysicalNode) -> list[str]:
-    if isinstance(node, WatermarkExec):
-        return [WATERMARK]
-    return [table.name for table in state_tables(node)]
+    return [WATERMARK] if node.sets_time else [table.name for table in node.state() if table.holds]
 
 
 def _rows(state: SavedState) -> dict[str, int]:

@@ -19,7 +19,8 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Literal
-from runtime.plan.identity import NOT_MEANING, short_kind
+from runtime.plan.base import INPUT_FIELDS
+from runtime.plan.identity import says_nothing_of_state, short_kind
 from runtime.plan.nodes import (
     CalcExec,
     GroupAggregateExec,
@@ -30,7 +31,7 @@ from runtime.plan.nodes import (
 )
 from runtime.plan.parts import AggregateSpec
 from runtime.plan.values import decode_value
-from runtime.plan.walk import INPUT_FIELDS, walk_all
+from runtime.plan.walk import walk_all
 from runtime.plan.windows import AttachedWindow
 from runtime.spi.abilities import SupportsTypeWidening
 from runtime.spi.source import SourceTable
@@ -266,13 +267,13 @@ class PlanMatching:
             node = _in_order(node, {new: old for old, new in moved.items()})
         elif any(None in columns for _, columns in places):
             return None
-        table = getattr(node, "table", None)
-        if table is not None and _table(shown_facts(table.describe())) != _table(saved.table):
+        if node.outside is not None and _table(shown_facts(node.outside.describe())) != _table(saved.table):
             return None
         width = sum(len(columns) for _, columns in before)
         comparing = _Comparing(tuple(range(width)), tuple(range(width)))
+        apart = says_nothing_of_state(node) | {"calls"}
         for known in node_fields(node):
-            if known.name in NOT_MEANING or known.name == "calls":
+            if known.name in apart:
                 continue
             if not comparing.same(getattr(node, known.name), saved.fields.get(known.name, known.default)):
                 return None
@@ -283,7 +284,7 @@ class PlanMatching:
         return Match(saved.number, tuple(range(len(node.schema))), saved.uid, moved)
 
     def _same_calls(self, node: PhysicalNode, saved: SavedNode) -> bool:
-        new: tuple[AggregateSpec, ...] = getattr(node, "calls", ())
+        new = node.aggregates
         old: tuple[AggregateSpec, ...] = saved.fields.get("calls", ())
         if len(new) != len(old):
             return False

@@ -11,11 +11,9 @@ from runtime.checkpoint.matching import SavedNode
 from runtime.core.secrets import shown_facts
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.plan.values import encode_fields, encode_value
-from runtime.plan.walk import INPUT_FIELDS
 
 __all__ = ["changed_setting", "reads_time_zone"]
 
-_TIMES_TO_LIVE = ("ttl", "left_ttl", "right_ttl")
 _ZONED = (
     '"TypeRoot.TIMESTAMP_LTZ"',
     '"CURRENT_DATE"',
@@ -29,8 +27,8 @@ _ZONED = (
 
 def changed_setting(node: PhysicalNode, was: SavedNode) -> str | None:
     """Why a run from the start with the settings of now could have come to something else; None when it could not."""
-    for name in _TIMES_TO_LIVE:
-        before, now = was.fields.get(name, 0), getattr(node, name, 0)
+    for name, now in node.times_to_live.items():
+        before = was.fields.get(name, 0)
         if before and (not now or now > before):
             return f"what was not touched for {_duration(before)} is gone: so long it lived until now"
     if isinstance(node, SourceExec):
@@ -50,7 +48,7 @@ def changed_setting(node: PhysicalNode, was: SavedNode) -> str | None:
 
 def reads_time_zone(node: PhysicalNode) -> bool:
     """Whether what a node gives may depend on the time zone of the session."""
-    fields = encode_fields(node, frozenset((*INPUT_FIELDS, "table")))
+    fields = encode_fields(node, frozenset((*node.input_fields, *(("table",) if node.table_use else ()))))
     text = json.dumps([fields, *(encode_value(i.schema) for i in node.inputs)], default=str)
     return any(word in text for word in _ZONED)
 

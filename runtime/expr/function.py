@@ -224,7 +224,7 @@ class AggregateFunction:
     `runtime/eval/aggregates`); the class is
     attached by name there so that this package stays free of state.
     `retractable`: every input can be taken back with state that does not grow with the group (else the values are
-    kept).
+    kept). `keeps_values`: they are kept in any case.
     `mergeable`: partial results can be merged (two-phase aggregation, panes of HOP and CUMULATE).
     `order_sensitive`: depends on the order of arrival. `ignores_duplicates`: DISTINCT changes nothing (MIN, MAX).
     `empty`: what it gives over no rows: 0 for counts, `()` for an empty multiset, None (NULL) otherwise.
@@ -236,6 +236,7 @@ class AggregateFunction:
     document: str
     nulls: Nulls = Nulls.MAYBE
     retractable: bool = True
+    keeps_values: bool = False
     mergeable: bool = True
     order_sensitive: bool = False
     ignores_duplicates: bool = False

@@ -36,6 +36,7 @@ from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
 from runtime.operators.sink import SinkOperator
 from runtime.operators.watermark import WatermarkOperator
+from runtime.plan.base import BY_ROW
 from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
@@ -161,7 +162,7 @@ class Dataflow:
     def _is_complete(self, vertex: Vertex) -> bool:
         if vertex.operator is not None and vertex.operator.complete:
             return True
-        passes_on = isinstance(vertex.node, CalcExec | SinkExec)
+        passes_on = vertex.node.division() == BY_ROW or vertex.node.table_use == "sink"
         return passes_on and all(self._is_complete(self.vertices[i]) for i in vertex.inputs)
 
     def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:

@@ -192,7 +192,7 @@ def _source_samples(job: Job, now: int) -> Iterator[Sample]:
     rows: dict[str, list[Vertex]] = {}
     for vertex in job.dataflow.vertices:
         if vertex.operator is None:
-            rows.setdefault(getattr(vertex.node, "name", vertex.name), []).append(vertex)
+            rows.setdefault(vertex.node.outside_name or vertex.name, []).append(vertex)
     for name, vertices in rows.items():
         yield SOURCE_ROWS.sample(sum(v.rows_out for v in vertices), job.name, name)
         yield IDLE.sample(all(v.idle for v in vertices), job.name, name)

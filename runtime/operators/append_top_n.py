@@ -17,7 +17,6 @@ from runtime.kernels.ranking import contenders, places_in_runs
 from runtime.kernels.sort import run_starts, sort_words
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.touched_table import touched_table
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import RankFunction, TopNExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
@@ -57,7 +56,7 @@ class AppendTopNOperator(Operator):
         assert node.end is not None
         self._node = node
         self._n = node.end
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         schema = node.input.schema
         self._keys = KeyIndex.of(schema, node.partition)
         self._idle = IdleSlots(node.ttl) if node.ttl else None

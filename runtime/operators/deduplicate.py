@@ -16,7 +16,6 @@ from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import DeduplicateExec
 from runtime.plan.state import column_names
 from runtime.state.held_rows import RowsInPlace
@@ -247,7 +246,7 @@ class KeepLastOperator(Operator):
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         self._node = node
         self._context = context
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         self._keys = KeyIndex.of(node.schema, node.keys)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._rows = ColumnStore([f.type.arrow for f in node.schema])

@@ -19,7 +19,6 @@ from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import GroupAggregateExec
 from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
@@ -54,7 +53,7 @@ class GroupAggregateOperator(Operator):
         self._aggregated = {i for c in node.calls for i in (*c.args, *(o.index for o in c.order_by))}
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         self._next_seq = 0
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         names = column_names(source)

@@ -3,6 +3,7 @@
 1. The output has the node's schema (Arrow types) and only row kinds that the node's mode allows.
 2. Folding the output never takes back a row that is not there (retract and append), or deletes a key that is not there
 twice.
+3. The operator has opened the state tables that its node declares, and no others.
 """
 
 from __future__ import annotations
@@ -18,12 +19,27 @@ from runtime.core.errors import InternalError
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.plan.nodes import PhysicalNode, SinkExec
 
-__all__ = ["GuardedOperator", "guarded"]
+__all__ = ["GuardedOperator", "guarded", "undeclared"]
 
 
 def guarded(operator: Operator, node: PhysicalNode) -> Operator:
     """The operator with the checks around it; sinks give nothing, so they stay as they are."""
     return operator if isinstance(node, SinkExec) else GuardedOperator(operator, node)
+
+
+def undeclared(operator: Operator, node: PhysicalNode) -> list[str]:
+    """How the tables of an operator differ from those that its node declares: by name, key, owner, or whether they are a
+    figure of the whole operator."""
+    declared = {t.name: (t.key_names, t.owner, t.figure) for t in node.state()}
+    found: list[str] = []
+    for task in operator.tasks:
+        opened = {t.name: (list(t.key), "" if t.owner is None else t.owner.name, t.shared) for t in task.tables}
+        found += [
+            f"{name} is {opened.get(name)} and declared {declared.get(name)}"
+            for name in sorted({*opened, *declared})
+            if opened.get(name) != declared.get(name)
+        ]
+    return found
 
 
 class GuardedOperator(Operator):
@@ -35,6 +51,8 @@ class GuardedOperator(Operator):
         self._node = node
         self._live: Counter[str] = Counter()
         self._knows_all = True
+        if differing := undeclared(inner, node):
+            raise self._broken("; ".join(differing))
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         output = self.inner.step(self._given(inputs, time), time)

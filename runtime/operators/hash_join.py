@@ -25,7 +25,6 @@ from runtime.operators.join_condition import JoinCondition
 from runtime.operators.join_output import PairOutput
 from runtime.operators.join_side import PAIRS, JoinSide
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import HashJoinExec, JoinKind
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
@@ -85,7 +84,7 @@ class HashJoinOperator(PiecewiseOperator):
             plain,
         )
         self._kind = kind
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         self._schema = node.schema
         rows = context.options.get(PIECE_MAX_ROWS)
         sides = self._left.rows, self._right.rows

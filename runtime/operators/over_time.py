@@ -25,7 +25,6 @@ from runtime.operators.over_calls import OverCalls
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import OverAggregateExec
-from runtime.plan.over_state import carries_totals, keeps_past_rows, keeps_totals, time_bounds_rows
 from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
@@ -68,7 +67,7 @@ class OverTimeOperator(Operator):
             raise UnsupportedError(
                 "a frame over a time attribute cannot end after the current row", hint="end it with CURRENT ROW"
             )
-        self._carries = carries_totals(node)
+        self._carries = node.carries_totals
         self._positions = any(isinstance(call, PositionCall) for call in self._calls.calls)
         self._span = _span(frame)
         if isinstance(self._span, float) and self._calls.history:
@@ -85,12 +84,12 @@ class OverTimeOperator(Operator):
         self._waiting = np.zeros(0, np.int64)
         self._queue = SortedRuns(1)
         self._past = BlockLists()
-        self._idle = IdleSlots(node.ttl) if node.ttl and not time_bounds_rows(node) else None
+        self._idle = IdleSlots(node.ttl) if node.ttl and not node.time_bounds_rows else None
         self._next_seq = 0
         self._saved = self._calls.saved_calls(self._carries)
         self._waiting_table = self._row_table("waiting", waiting=True) if node.rowtime else None
-        self._past_table = self._row_table("frames", waiting=False) if keeps_past_rows(node) else None
-        self._totals_table = self._made_totals() if keeps_totals(node) or self._idle is not None else None
+        self._past_table = self._row_table("frames", waiting=False) if node.keeps_past_rows else None
+        self._totals_table = self._made_totals() if node.keeps_totals or self._idle is not None else None
         tables = [self._totals_table, self._waiting_table, self._past_table, self._calls.history_table()]
         self._tables = [table for table in tables if table is not None]
         if self._totals_table is not None:
@@ -122,7 +121,7 @@ class OverTimeOperator(Operator):
                 self._wait(rows, partitions)
             else:
                 self._past.append(partitions[order], rows[order])
-                if time_bounds_rows(self._node):
+                if self._node.time_bounds_rows:
                     self._queue.insert(np.full(len(rows), _PAST, np.int64), time_words(times), arrivals, rows)
             return rows
 

@@ -25,7 +25,6 @@ from runtime.operators.column_equality import equal_columns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.over_calls import OverCalls, range_numbers
 from runtime.operators.touched_table import touched_table
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import OverAggregateExec
 from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
@@ -56,7 +55,7 @@ class OverUpdateOperator(Operator):
     def __init__(self, node: OverAggregateExec, context: OperatorContext) -> None:
         del context
         self._node = node
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         self._calls = OverCalls(node, node.frame)
         source = node.input.schema
         types = [t.arrow for t in source.types]

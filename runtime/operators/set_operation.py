@@ -13,7 +13,6 @@ from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import SetOperationExec
 from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
@@ -45,7 +44,7 @@ class SetOperationOperator(Operator):
         self._intersect = node.kind == "INTERSECT"
         self._all = node.all
         self._delete = UPDATE_BEFORE if node.mode.update_before and not node.mode.delete else DELETE
-        self._at_end = emits_at_end(node)
+        self._at_end = node.emits_at_end
         self._index = KeyIndex(types)
         self._store = ColumnStore(types)
         self._types = types

@@ -15,7 +15,6 @@ from runtime.operators.append_top_n import AppendTopNOperator, keeps_few
 from runtime.operators.operator import Operator, OperatorContext
 from runtime.operators.ranking import Ranked, ranked_rows
 from runtime.operators.shown_rows import ShownRowsOperator
-from runtime.plan.at_end import emits_at_end
 from runtime.plan.nodes import TopNExec
 from runtime.state.keyed import KeyIndex
 from runtime.state.rows import Identity
@@ -51,7 +50,7 @@ class TopNOperator(ShownRowsOperator[Ranked]):
             node.unique or (),
             images=images,
             ttl=node.ttl,
-            at_end=emits_at_end(node),
+            at_end=node.emits_at_end,
         )
         self._node = node
         self._append_only = mode.is_append_only

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from runtime.plan.nodes import AggregateSpec
+from runtime.core.schema import Schema
+from runtime.expr.function import AggregateFunction, made_by_program
+from runtime.plan.parts import AggregateSpec
+from runtime.plan.state import StateSpec, figure, key_text
 
-__all__ = ["ValueTable", "call_names", "distinct_name", "is_distinct", "sharing_distinct", "value_tables"]
+__all__ = [
+    "ValueTable",
+    "call_names",
+    "distinct_name",
+    "is_distinct",
+    "sharing_distinct",
+    "value_specs",
+    "value_tables",
+]
 
 _IGNORES_DUPLICATES = frozenset({"MIN", "MAX"})
 _KEEPS_ROWS_TO_TAKE_BACK = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
@@ -78,10 +89,43 @@ def value_tables(calls: Sequence[AggregateSpec]) -> list[ValueTable]:
     found = [
         ValueTable(f"values of {name}", call.args, call.function.upper() in _IGNORES_DUPLICATES)
         for call, name in call_names(calls).items()
-        if call.function.upper() in _KEEPS_ROWS or (call.retract and call.function.upper() in _KEEPS_ROWS_TO_TAKE_BACK)
+        if _keeps_rows(call)
     ]
     found += [ValueTable(distinct_name(sharing[0]), sharing[0].args, True) for sharing in sharing_distinct(calls)]
     return found
+
+
+def _keeps_rows(call: AggregateSpec) -> bool:
+    name = call.function.upper()
+    made = made_by_program(name)
+    if isinstance(made, AggregateFunction):
+        return made.keeps_values or (call.retract and not made.retractable)
+    return name in _KEEPS_ROWS or (call.retract and name in _KEEPS_ROWS_TO_TAKE_BACK)
+
+
+def _figures(call: AggregateSpec, name: str) -> list[StateSpec]:
+    """What all groups share: arguments that are the same for every row."""
+    match call.function.upper():
+        case "PERCENTILE":
+            return [figure(f"fractions of {name}")]
+        case "LISTAGG" if len(call.args) > 1:
+            return [figure(f"separator of {name}")]
+        case _:
+            return []
+
+
+def value_specs(calls: Sequence[AggregateSpec], schema: Schema, owner: str, bound: str) -> list[StateSpec]:
+    """These tables as a node declares them: of calls over columns of a schema, whose groups are the rows of `owner`."""
+    found = [
+        StateSpec(
+            table.name,
+            f"{'distinct' if table.once else 'all'} values of {key_text(schema, table.args, 'rows')}",
+            bound,
+            owner=owner,
+        )
+        for table in value_tables(calls)
+    ]
+    return [*found, *(each for call, name in call_names(calls).items() for each in _figures(call, name))]
 
 
 def _name(call: AggregateSpec) -> str:

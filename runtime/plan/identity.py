@@ -11,32 +11,25 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from runtime.core.node import node_fields
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
 from runtime.core.types import DataType
-from runtime.plan.nodes import PhysicalNode
+from runtime.plan.base import PhysicalNode
 from runtime.plan.values import encode_fields, encode_value
-from runtime.plan.walk import INPUT_FIELDS, walk_all
+from runtime.plan.walk import walk_all
 
-__all__ = ["NOT_MEANING", "short_kind", "uid", "uids"]
+__all__ = ["says_nothing_of_state", "short_kind", "uid", "uids"]
 
-NOT_MEANING = frozenset(
-    {
-        *INPUT_FIELDS,
-        "table",
-        "schema",
-        "mode",
-        "ttl",
-        "left_ttl",
-        "right_ttl",
-        "idle_timeout",
-        "alignment",
-        "splits_in_order",
-        "not_null_enforcer",
-        "null_handling",
-    }
-)
-"""Fields that may change while the state stays right: names, what is emitted, how long it is kept."""
+_EMITTED = ("schema", "mode")
+"""What is emitted: names and row kinds may change while the state stays right."""
+
+
+def says_nothing_of_state(node: PhysicalNode) -> frozenset[str]:
+    """The fields that may change while the state stays right: settings, times to live, what is emitted. Inputs and the
+    table of a connector are compared by themselves."""
+    roles = (field.name for field in node_fields(node) if field.role)
+    return frozenset((*node.input_fields, *(("table",) if node.table_use else ()), *_EMITTED, *roles))
 
 
 def short_kind(node: PhysicalNode) -> str:
@@ -69,13 +62,12 @@ def uids(roots: Sequence[PhysicalNode]) -> dict[PhysicalNode, str]:
 def _digest(node: PhysicalNode, digests: dict[PhysicalNode, str]) -> str:
     meaning: dict[str, Any] = {
         "kind": type(node).__name__,
-        "fields": encode_fields(node, NOT_MEANING),
+        "fields": encode_fields(node, says_nothing_of_state(node)),
         "types": _types(node.schema),
         "inputs": [digests[source] for source in node.inputs],
     }
-    table = getattr(node, "table", None)
-    if table is not None:
-        meaning["table"] = shown_facts(table.describe())
+    if node.outside is not None:
+        meaning["table"] = shown_facts(node.outside.describe())
         meaning["columns"] = list(node.schema.names)
     text = json.dumps(meaning, sort_keys=True, default=str, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

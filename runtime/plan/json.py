@@ -16,10 +16,10 @@ from typing import Any
 
 from runtime.core.errors import FormatError
 from runtime.core.secrets import shown_facts
+from runtime.plan.base import INPUT_FIELDS, PhysicalNode
 from runtime.plan.identity import uids
-from runtime.plan.nodes import LookupJoinExec, PhysicalNode, SinkExec, SourceExec
 from runtime.plan.values import class_named, decode_value, encode_fields
-from runtime.plan.walk import INPUT_FIELDS, walk_all
+from runtime.plan.walk import walk_all
 from runtime.spi.lookup import LookupTable
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
@@ -35,8 +35,6 @@ NODE_VERSIONS: dict[str, int] = {}
 Table = SourceTable | SinkTable | LookupTable
 TableResolver = Callable[[str, str, dict[str, Any]], Table]
 """Gives the table for (`source`, `sink` or `lookup`; name; description)."""
-
-_USES: dict[type[PhysicalNode], str] = {SourceExec: "source", SinkExec: "sink", LookupJoinExec: "lookup"}
 
 
 def encode_plan(roots: Sequence[PhysicalNode]) -> dict[str, Any]:
@@ -61,16 +59,14 @@ def plan_json(roots: Sequence[PhysicalNode], time_zone: str | None = None) -> st
 def _encode_node(node: PhysicalNode, numbers: dict[PhysicalNode, int]) -> dict[str, Any]:
     name = type(node).__name__
     found: dict[str, Any] = {"node": f"{name}@{NODE_VERSIONS.get(name, 1)}"}
-    for field in INPUT_FIELDS:
-        value = getattr(node, field, None)
-        if isinstance(value, PhysicalNode):
-            found[field] = numbers[value]
-        elif isinstance(value, tuple):
-            found[field] = [numbers[part] for part in value]
-    table = getattr(node, "table", None)
-    if table is not None:
-        found["table"] = shown_facts(table.describe())
-    found.update(encode_fields(node, frozenset((*INPUT_FIELDS, "table"))))
+    for field in node.input_fields:
+        value = getattr(node, field)
+        found[field] = numbers[value] if isinstance(value, PhysicalNode) else [numbers[part] for part in value]
+    apart = set(node.input_fields)
+    if node.outside is not None:
+        found["table"] = shown_facts(node.outside.describe())
+        apart.add("table")
+    found.update(encode_fields(node, frozenset(apart)))
     return found
 
 
@@ -91,6 +87,7 @@ def _decode_node(entry: dict[str, Any], done: list[PhysicalNode], resolve: Table
     if int(version) != NODE_VERSIONS.get(name, 1):
         raise FormatError(f"the plan holds version {version} of {name}, which this version cannot read", code="E3210")
     cls = class_named(name)
+    assert issubclass(cls, PhysicalNode)
     fields: dict[str, Any] = {}
     for key, value in entry.items():
         if key in ("id", "uid", "node"):
@@ -98,9 +95,7 @@ def _decode_node(entry: dict[str, Any], done: list[PhysicalNode], resolve: Table
         if key in INPUT_FIELDS:
             fields[key] = done[value] if isinstance(value, int) else tuple(done[v] for v in value)
         elif key == "table":
-            fields[key] = resolve(_USES[cls], entry["name"], value)
+            fields[key] = resolve(cls.table_use, entry["name"], value)
         else:
             fields[key] = decode_value(value)
-    node = cls(**fields)
-    assert isinstance(node, PhysicalNode)
-    return node
+    return cls(**fields)

@@ -29,7 +29,9 @@ _CLASSES: dict[str, type] = {
     name: cls
     for module in _MODULES
     for name, cls in vars(module).items()
-    if isinstance(cls, type) and issubclass(cls, Node | enum.Enum) and cls.__module__ == module.__name__
+    if isinstance(cls, type)
+    and issubclass(cls, Node | enum.Enum)
+    and (cls.__module__ == module.__name__ or issubclass(cls, nodes.PhysicalNode))
 }
 
 

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from runtime.core.node import node_fields
 from runtime.expr.nodes import Expr
-from runtime.plan.nodes import PhysicalNode
+from runtime.plan.base import PhysicalNode
 
-__all__ = ["INPUT_FIELDS", "expressions_of", "map_inputs", "walk", "walk_all"]
-
-INPUT_FIELDS = ("input", "left", "right", "parts")
-"""The fields of physical nodes that hold other physical nodes."""
+__all__ = ["expressions_of", "map_inputs", "walk", "walk_all"]
 
 
 def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
@@ -43,18 +40,16 @@ def _walk(roots: Sequence[PhysicalNode]) -> Iterator[PhysicalNode]:
 def map_inputs(node: PhysicalNode, change: Callable[[PhysicalNode], PhysicalNode]) -> PhysicalNode:
     """The node over changed inputs; the same object when none changed."""
     changes: dict[str, object] = {}
-    for field in node_fields(node):
-        if field.name not in INPUT_FIELDS:
-            continue
-        value = getattr(node, field.name)
+    for name in node.input_fields:
+        value = getattr(node, name)
         if isinstance(value, PhysicalNode):
             new = change(value)
             if new is not value:
-                changes[field.name] = new
-        elif isinstance(value, tuple):
+                changes[name] = new
+        else:
             parts = tuple(change(part) for part in value)
             if any(a is not b for a, b in zip(parts, value, strict=True)):
-                changes[field.name] = parts
+                changes[name] = parts
     return node.with_(**changes) if changes else node
 
 

@@ -26,7 +26,6 @@ from runtime.local.source_inputs import SourceInputs
 from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, StateSize
 from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
-from runtime.spark.clock import follows_clock
 from runtime.spark.cluster import Cluster, raised
 from runtime.spark.filed import FiledBatch
 from runtime.spark.layout import PREFIX, Layout, lay_out, place_of
@@ -109,7 +108,7 @@ class SparkDataflow(Dataflow):
         self._in_tasks = SourcesInTasks(nodes, self._readers_of(), options, functions, time_zone, cluster)
         self._layout = lay_out(nodes, [v.inputs for v in self.vertices], self._roots, self._in_tasks.chained)
         self._with_clock = {
-            phase for phase in self._layout.phases if any(follows_clock(nodes[v]) for v in self._layout.vertices(phase))
+            phase for phase in self._layout.phases if any(nodes[v].follows_clock for v in self._layout.vertices(phase))
         }
 
     def inputs(self, node: SourceExec, *given: Any, **named: Any) -> SourceInputs:  # type: ignore[override]

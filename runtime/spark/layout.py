@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from runtime.plan import nodes as p
+from runtime.plan.base import BY_ROW, PhysicalNode
 from runtime.plan.distribution import distribution
-from runtime.plan.windows import SessionWindow
 
 __all__ = ["HERE", "ONE", "PREFIX", "Edge", "Layout", "Placed", "Where", "lay_out", "place_of"]
 
@@ -30,9 +29,6 @@ PREFIX = -1
 
 Division = Literal["here", "one"] | tuple[int, ...]
 """How changes are divided among the tasks of the next stage: a tuple holds the columns of the key."""
-
-_ON_DRIVER = (p.SourceExec, p.SinkExec, p.WatermarkExec, p.LookupJoinExec, p.ValuesExec)
-_STATELESS = (p.CalcExec, p.ExpandExec, p.UnnestExec, p.UnionExec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ class Layout:
 
 
 def lay_out(
-    nodes: Sequence[p.PhysicalNode],
+    nodes: Sequence[PhysicalNode],
     inputs: Sequence[tuple[int, ...]],
     roots: Sequence[int],
     read: frozenset[int] = frozenset(),
@@ -135,17 +131,12 @@ def lay_out(
     return Layout(tuple(placed), tuple(edges), remote)
 
 
-def place_of(node: p.PhysicalNode) -> tuple[Where, tuple[tuple[int, ...], ...]]:
+def place_of(node: PhysicalNode) -> tuple[Where, tuple[tuple[int, ...], ...]]:
     """Where an operator can run, and by which columns each of its inputs is divided if it is by key."""
-    if isinstance(node, _ON_DRIVER):
+    if not node.inputs or node.table_use or node.sets_time:
         return "driver", ()
-    if isinstance(node, _STATELESS) or (
-        isinstance(node, p.WindowTableExec) and not isinstance(node.window, SessionWindow)
-    ):
+    if node.division() == BY_ROW:
         return "here", ()
-    if isinstance(node, p.DropUpdateBeforeExec):
-        # By key it looks at all changes of the key in the epoch.
-        return ("keyed", (node.keys,)) if node.keys else ("here" if node.keys is None else "one", ())
     keys = distribution(node)
     return ("one", ()) if keys is None else ("keyed", keys)
 

@@ -96,7 +96,7 @@ def without_tables(nodes: Sequence[PhysicalNode]) -> tuple[PhysicalNode, ...]:
     new: dict[int, PhysicalNode] = {}
     for node in walk_all(nodes):
         made = map_inputs(node, lambda child: new[id(child)])
-        if getattr(node, "table", None) is not None:
+        if node.outside is not None:
             made = made.with_(table=None)
         new[id(node)] = made
     return tuple(new[id(node)] for node in nodes)

@@ -12,7 +12,7 @@ from planner.traits.context import TraitContext
 from planner.traits.determinism import is_deterministic
 from runtime.core.errors import PlanningError, Span
 from runtime.expr.function import AggregateFunction, FunctionRegistry
-from runtime.plan import nodes as p
+from runtime.plan.base import Follows
 from runtime.plan.walk import expressions_of, walk
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.open_epoch import OpenEpoch
@@ -85,23 +85,19 @@ def _follows_more(view: MaintainedView, functions: FunctionRegistry, time_zone: 
     traits = TraitContext(functions)
     for root in view.job.roots:
         for node in walk(root):
-            if not isinstance(node, _BY_CONTENTS):
+            follows = node.follows()
+            if follows & (Follows.EVENT_TIME | Follows.CLOCK | Follows.END):
                 return "time"
-            if any(getattr(node, ttl, 0) for ttl in ("ttl", "left_ttl", "right_ttl")):
+            if Follows.OUTSIDE in follows:
+                return "another system"
+            if node.expires:
                 return "the time to live of its state"
-            if isinstance(node, p.OverAggregateExec) and (node.rowtime or node.proctime):
-                return "time"
+            if Follows.ARRIVAL in follows:
+                return "the order of arrival"
             if not all(is_deterministic(expr, traits) for expr in expressions_of(node)):
                 return "a function that is not deterministic"
-            for call in getattr(node, "calls", ()):
+            for call in node.aggregates:
                 function = functions.find(call.function)
                 if isinstance(function, AggregateFunction) and (function.order_sensitive or not function.deterministic):
                     return f"the order of arrival, for {call.function}"
     return None
-
-
-_BY_CONTENTS = (
-    p.SourceExec, p.ValuesExec, p.CalcExec, p.UnionExec, p.ExpandExec, p.GroupAggregateExec, p.HashJoinExec, p.TopNExec,
-    p.OverAggregateExec, p.LimitExec, p.SetOperationExec, p.UnnestExec, p.ChangelogNormalizeExec, p.DropUpdateBeforeExec,
-    p.SinkExec,
-)  # fmt: skip

@@ -132,7 +132,7 @@ class SystemTables:
                     rejected[operator] = rejected.get(operator, 0) + count
             for vertex in job.dataflow.vertices:
                 size = None if vertex.operator is None else vertex.operator.state_size
-                lost = rejected.get(vertex.name, 0) + rejected.get(getattr(vertex.node, "name", ""), 0)
+                lost = rejected.get(vertex.name, 0) + rejected.get(vertex.node.outside_name, 0)
                 filters = isinstance(vertex.node, CalcExec) and vertex.node.condition is not None
                 rows.append(
                     (

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from connectors.memory import MemoryTable
 from connectors.values.constants import ConstantTable
-from runtime.core.node import node_fields
 from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic
 from runtime.expr.function import AggregateFunction, FunctionRegistry
 from runtime.expr.nodes import Expr
 from runtime.local.job import Job
-from runtime.plan import nodes as p
-from runtime.plan.nodes import PhysicalNode
+from runtime.plan.base import Follows
 from runtime.plan.walk import expressions_of
 
 __all__ = ["follows_time", "may_gather", "reads_outside"]
@@ -21,32 +19,10 @@ def reads_outside(job: Job) -> bool:
     return any(not isinstance(source.table, MemoryTable | ConstantTable) for source in job.dataflow.sources)
 
 
-_TIMELESS = (
-    p.SourceExec,
-    p.ValuesExec,
-    p.CalcExec,
-    p.UnionExec,
-    p.ExpandExec,
-    p.GroupAggregateExec,
-    p.HashJoinExec,
-    p.TopNExec,
-    p.DeduplicateExec,
-    p.SetOperationExec,
-    p.UnnestExec,
-    p.ChangelogNormalizeExec,
-    p.DropUpdateBeforeExec,
-    p.SinkExec,
-)
-"""What changes nothing in an epoch without input, as long as no state is forgotten with time."""
-
-_BY_ARRIVAL = (p.TopNExec, p.DeduplicateExec)
-"""What may answer by the order in which rows come."""
-
-
 def follows_time(job: Job) -> bool:
     """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
     operator that waits."""
-    return any(not isinstance(v.node, _TIMELESS) or _expires(v.node) for v in job.dataflow.vertices)
+    return any(v.node.acts_without_input for v in job.dataflow.vertices)
 
 
 def may_gather(job: Job, functions: FunctionRegistry) -> bool:
@@ -55,17 +31,13 @@ def may_gather(job: Job, functions: FunctionRegistry) -> bool:
     nothing that may fail, so that no statement breaks it unseen. What answers by the order of arrival reads one table only:
     its rows stay in their order."""
     nodes = [v.node for v in job.dataflow.vertices]
-    several = sum(isinstance(node, p.SourceExec) for node in nodes) > 1
+    several = sum(node.table_use == "source" for node in nodes) > 1
     return (
         not reads_outside(job)
         and not follows_time(job)
-        and not any(several and isinstance(node, _BY_ARRIVAL) for node in nodes)
+        and not any(several and node.follows() & (Follows.ARRIVAL | Follows.TIES) for node in nodes)
         and all(_steady(expr, functions) for node in nodes for expr in expressions_of(node))
-        and all(
-            _steady_call(functions.find(call.function), several)
-            for node in nodes
-            for call in getattr(node, "calls", ())
-        )
+        and all(_steady_call(functions.find(call.function), several) for node in nodes for call in node.aggregates)
     )
 
 
@@ -81,7 +53,3 @@ def _steady_call(function: object, several: bool) -> bool:
         and function.accumulator is None
         and not (several and function.order_sensitive)
     )
-
-
-def _expires(node: PhysicalNode) -> bool:
-    return any(f.name.endswith("ttl") and getattr(node, f.name) for f in node_fields(type(node)))

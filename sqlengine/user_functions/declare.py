@@ -395,7 +395,7 @@ def _aggregate(name: str, function: Any, result: Any, inputs: Any, kind: str, de
         def vectors(spec: AggregateSpec) -> Any:
             return ReplayedAccumulator(name, spec, fold_vectors(name, called, kind))
 
-        return _declared_aggregate(name, "aggregate", function, shape, vectors, deterministic)
+        return _declared_aggregate(name, "aggregate", function, shape, vectors, deterministic, keeps_values=True)
     type_ = result_of(name, function.get_value, _told(function, result))
     return _with_methods(name, "aggregate", function, type_, inputs, function.get_value, deterministic)
 
@@ -428,23 +428,34 @@ def _with_methods(
     deterministic: bool,
 ) -> UserFunction:
     shape = signature(function.accumulate, inputs, type_, skip=1)
+    retractable = hasattr(function, "retract")
 
     def objects(spec: AggregateSpec) -> Any:
-        if spec.retract and not hasattr(function, "retract"):
+        if spec.retract and not retractable:
             return ReplayedAccumulator(name, spec, fold_rows(name, function, spec.arg_types, value_of))
         return ObjectAccumulator(name, function, spec, value_of)
 
-    return _declared_aggregate(name, kind, function, shape, objects, deterministic)
+    return _declared_aggregate(name, kind, function, shape, objects, deterministic, retractable=retractable)
 
 
 def _declared_aggregate(
-    name: str, kind: str, function: Any, shape: Any, accumulator: Callable[[AggregateSpec], Any], deterministic: bool
+    name: str,
+    kind: str,
+    function: Any,
+    shape: Any,
+    accumulator: Callable[[AggregateSpec], Any],
+    deterministic: bool,
+    *,
+    retractable: bool = True,
+    keeps_values: bool = False,
 ) -> UserFunction:
     def declare(key: str) -> AnyFunction:
         return AggregateDeclaration(
             name=key,
             signatures=(shape,),
             document=_first_line(function, kind),
+            retractable=retractable,
+            keeps_values=keeps_values,
             order_sensitive=True,
             deterministic=deterministic,
             accumulator=accumulator,

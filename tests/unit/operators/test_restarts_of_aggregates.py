@@ -18,8 +18,8 @@ from runtime.core.types import decimal as decimal_type
 from runtime.eval.aggregates.exact_sums import ExactSums
 from runtime.eval.aggregates.saved_sums import float_sums, restore_decimals, restore_floats, saved_decimals
 from runtime.operators.group_aggregate import GroupAggregateOperator
+from runtime.operators.guards import undeclared
 from runtime.plan.nodes import AggregateSpec, GroupAggregateExec, SortSpec
-from runtime.plan.state import state_tables
 
 SCHEMA = Schema.of(
     ("k", STRING),
@@ -162,8 +162,7 @@ def test_a_restart_changes_nothing(keys: tuple[int, ...], retract: bool, ttl: in
 @pytest.mark.parametrize("retract", [False, True], ids=["inserts", "changes"])
 def test_the_tables_are_those_that_the_plan_declares(retract: bool) -> None:
     plan = node((0,), retract)
-    kept = [t.name for t in GroupAggregateOperator(plan, context()).tables if not t.shared]
-    assert kept == [t.name for t in state_tables(plan)]
+    assert undeclared(GroupAggregateOperator(plan, context()), plan) == []
 
 
 @pytest.mark.parametrize("exponents", [(-3, 3), (-320, 300), (0, 1)], ids=str)

@@ -30,11 +30,11 @@ from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, TimeAttribu
 from runtime.expr.library import builtin_functions
 from runtime.expr.nodes import Call, Expr, Frame, FrameBound, InputRef
 from runtime.operators.build import build_operator
+from runtime.operators.guards import undeclared
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan import nodes as p
 from runtime.plan.distribution import leaves_memory
 from runtime.plan.nodes import AggregateSpec, JoinKind, PhysicalNode, RankFunction, SortSpec, ValuesExec
-from runtime.plan.state import state_tables
 from runtime.state.snapshot import restore_task
 
 SCHEMA = Schema.of(
@@ -144,10 +144,8 @@ def run_on(backend: str, node: PhysicalNode, modes: Sequence[ChangelogMode], epo
 
 
 def check_names(node: PhysicalNode) -> None:
-    """EXPLAIN STATE names the tables that there are, but for figures of the whole operator."""
-    tables = build_operator(node, context()).tables
-    declared = {table.name for table in state_tables(node)}
-    assert {table.name for table in tables if not table.shared} <= declared <= {table.name for table in tables}
+    """The operator opens the tables that its node declares."""
+    assert undeclared(build_operator(node, context()), node) == []
 
 
 @pytest.mark.parametrize("ttl", [0, TTL])

@@ -17,6 +17,7 @@ from runtime.core.schema import Schema
 from runtime.core.types import BIGINT, DOUBLE, INT, STRING, DataType, TimeAttribute, timestamp, timestamp_ltz
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.operators.build import build_operator
+from runtime.operators.guards import undeclared
 from runtime.operators.operator import EpochTime, Operator
 from runtime.plan.nodes import (
     JoinKind,
@@ -29,7 +30,6 @@ from runtime.plan.nodes import (
     WindowTableExec,
     WindowTopNExec,
 )
-from runtime.plan.state import state_tables
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
 BOUNDS = [("window_start", timestamp(3)), ("window_end", timestamp(3))]
@@ -211,8 +211,7 @@ def _maker(plan: PhysicalNode, rejected: list[Rejected]) -> Callable[[], Operato
 @pytest.mark.parametrize("name", CASES)
 def test_the_tables_are_those_that_the_plan_declares(name: str) -> None:
     plan = CASES[name]
-    kept = [t.name for t in build_operator(plan, context()).tables if not t.shared]
-    assert kept == [t.name for t in state_tables(plan)]
+    assert undeclared(build_operator(plan, context()), plan) == []
 
 
 def test_merged_groups_give_back_the_value_that_came_first() -> None:

@@ -1,0 +1,211 @@
+"""Physical nodes of aggregation: groups, and OVER. See `nodes.py` for what holds for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import node
+from runtime.core.schema import Schema
+from runtime.expr.nodes import Frame, FrameBound
+from runtime.plan.aggregate_state import is_distinct, value_specs
+from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.over_state import RANKS, begins_with_partition, carries, looks_back, over_names, values_table
+from runtime.plan.parts import AggregateSpec, SortSpec
+from runtime.plan.state import (
+    CLOCK,
+    KEYS,
+    NOTHING,
+    ONE_ROW,
+    WATERMARK,
+    StateSpec,
+    figure,
+    key_text,
+    touched,
+    until_idle,
+)
+from runtime.plan.text import by_text, calls_text, order_text
+
+__all__ = ["GroupAggregateExec", "OverAggregateExec"]
+
+
+@node
+class GroupAggregateExec(PhysicalNode):
+    """Unwindowed aggregation: key columns, then one column per call. No keys: one global group, which appears with its
+    first row.
+
+    `mode.update_before` says whether old images are sent. With `retract` inputs a group whose last row is taken back
+    gives `-D`.
+    `ttl`: idle milliseconds after which a group is forgotten; 0 never.
+    """
+
+    input: PhysicalNode
+    keys: tuple[int, ...]
+    calls: tuple[AggregateSpec, ...]
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "SET 'table.exec.state.ttl', or aggregate in windows"
+
+    def text(self) -> str:
+        calls = calls_text(self.calls, self.input.schema, self.schema.names[len(self.keys) :])
+        return f"{by_text(self.keys, self.input.schema).lstrip()} [{calls}]".strip()
+
+    def state(self) -> tuple[StateSpec, ...]:
+        schema = self.input.schema
+        held = f"accumulators by {key_text(schema, self.keys)}"
+        bound = until_idle(self.ttl, KEYS if self.keys else ONE_ROW)
+        return (
+            StateSpec("groups", held, bound, schema, self.keys),
+            *value_specs(self.calls, schema, "groups", until_idle(self.ttl, NOTHING)),
+            figure("arrivals"),
+        )
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+
+    def revises(self) -> bool:
+        return True
+
+    def by_key_alone(self) -> bool:
+        return True
+
+    @property
+    def aggregates(self) -> tuple[AggregateSpec, ...]:
+        return self.calls
+
+
+@node
+class OverAggregateExec(PhysicalNode):
+    """Aggregates and window functions with OVER: input columns, then one column per call.
+
+    `rowtime`: the order column is event time: append-only, rows come out in time order when the watermark passes them,
+    late ones are rejected.
+    `proctime`: arrival order, at once. Neither: any order columns, updating: rows whose value changes are sent again.
+    `calls` use AggregateSpec; `function` may also be ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, NTILE, PERCENT_RANK,
+    CUME_DIST, FIRST_VALUE, LAST_VALUE.
+    """
+
+    input: PhysicalNode
+    partition: tuple[int, ...]
+    order: tuple[SortSpec, ...]
+    frame: Frame | None
+    calls: tuple[AggregateSpec, ...]
+    rowtime: bool
+    proctime: bool
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "SET 'table.exec.state.ttl', or give the frame an interval of event time"
+
+    def text(self) -> str:
+        schema = self.input.schema
+        frame = ""
+        if self.frame is not None:
+            low = "" if self.frame.lower_offset is None else f"{self.frame.lower_offset} "
+            high = "" if self.frame.upper_offset is None else f"{self.frame.upper_offset} "
+            unit = "ROWS" if self.frame.rows else "RANGE"
+            frame = f" {unit} BETWEEN {low}{self.frame.lower.value} AND {high}{self.frame.upper.value}"
+        order = f" order by {order_text(self.order, schema)}" if self.order else ""
+        calls = calls_text(self.calls, schema, self.schema.names[len(schema) :])
+        return f"[{calls}]{by_text(self.partition, schema)}{order}{frame}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        schema = self.input.schema
+        by = key_text(schema, self.partition)
+        if not self.in_time_order:
+            rows = StateSpec(
+                "rows", f"all rows in order by {by}", until_idle(self.ttl, NOTHING), schema, self.partition
+            )
+            return (rows, *touched(schema, self.partition, self.ttl))
+        by_time = self.time_bounds_rows
+        tables: list[StateSpec] = []
+        if self.rowtime:
+            held = "rows until their time has come"
+            tables.append(StateSpec("waiting", held, WATERMARK, schema, self.partition))
+        if self.keeps_past_rows:
+            if by_time:
+                bound = WATERMARK if self.rowtime else CLOCK
+            else:
+                listed = not self.carries_totals and (self.frame is None or self.frame.lower_offset is None)
+                bound = until_idle(self.ttl, NOTHING if listed else KEYS)
+            tables.append(StateSpec("frames", f"rows that later frames reach by {by}", bound, schema, self.partition))
+        if self.keeps_totals or (self.ttl and not by_time):
+            held = f"{'accumulators' if self.keeps_totals else 'the time of the last change'} by {by}"
+            bound = until_idle(0 if by_time else self.ttl, KEYS)
+            tables.append(StateSpec("totals", held, bound, schema, self.partition))
+        tables += [
+            StateSpec(
+                values_table(name),
+                f"distinct values of {key_text(schema, call.args, 'one row')}",
+                until_idle(self.ttl, NOTHING),
+                owner="totals",
+            )
+            for name, call in self.distinct_calls
+        ]
+        if any(looks_back(call) for call in self.calls):
+            tables.append(figure("history"))
+        return tuple(tables)
+
+    def follows(self) -> Follows:
+        if self.proctime:
+            return Follows.CLOCK | Follows.ARRIVAL
+        return Follows.TIES | (Follows.EVENT_TIME if self.rowtime else Follows.NOTHING)
+
+    def division(self) -> Division:
+        return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+
+    def revises(self) -> bool:
+        return not self.in_time_order
+
+    @property
+    def aggregates(self) -> tuple[AggregateSpec, ...]:
+        return self.calls
+
+    @property
+    def in_time_order(self) -> bool:
+        """Whether rows come out in order of time, and stay as they are."""
+        return self.rowtime or self.proctime
+
+    @property
+    def carries_totals(self) -> bool:
+        """In time order: whether frames are told by what a partition carries from row to row, so that no row past is
+        needed but for LAG."""
+        frame = self.frame
+        by_clock = self.proctime and frame is not None and not frame.rows and begins_with_partition(frame)
+        ends_here = frame is None or by_clock or frame.upper is FrameBound.CURRENT_ROW
+        return begins_with_partition(frame) and ends_here and all(carries(c) or looks_back(c) for c in self.calls)
+
+    @property
+    def keeps_totals(self) -> bool:
+        """In time order: whether something is carried for each partition."""
+        if self.carries_totals:
+            return any(carries(call) for call in self.calls)
+        return any(call.function.upper() in RANKS for call in self.calls)
+
+    @property
+    def keeps_past_rows(self) -> bool:
+        """In time order: whether rows that have come out are kept, for the frames of later ones."""
+        return not self.carries_totals or any(looks_back(call) for call in self.calls)
+
+    @property
+    def time_bounds_rows(self) -> bool:
+        """In time order: whether rows past go when time has passed them by the length of the frames (RANGE), so that no
+        time to live is needed."""
+        frame = self.frame
+        if self.carries_totals or begins_with_partition(frame) or any(looks_back(call) for call in self.calls):
+            return False
+        return frame is not None and not frame.rows
+
+    @property
+    def distinct_calls(self) -> list[tuple[str, AggregateSpec]]:
+        """In time order: the calls that keep the distinct values that they have seen, with their names."""
+        if not self.carries_totals:
+            return []
+        named = zip(over_names(self.calls), self.calls, strict=True)
+        return [(name, call) for name, call in named if is_distinct(call)]

@@ -1,0 +1,240 @@
+"""Physical nodes of joins; those of windows are in `window_nodes.py`. See `nodes.py` for what holds for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import node
+from runtime.core.schema import Schema
+from runtime.expr.nodes import Expr
+from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.parts import JoinKind
+from runtime.plan.state import (
+    CLOCK,
+    KEYS,
+    NOTHING,
+    WATERMARK,
+    StateSpec,
+    column_names,
+    duration_text,
+    figure,
+    key_text,
+    touched,
+    until_idle,
+)
+from runtime.plan.text import both_schemas, columns_text, on_text, pairs_text, shown
+from runtime.spi.lookup import LookupTable
+
+__all__ = ["HashJoinExec", "IntervalJoinExec", "LookupJoinExec", "TemporalJoinExec"]
+
+
+@node
+class HashJoinExec(PhysicalNode):
+    """Regular join: both inputs kept as long as they live. Keys are compared pairwise with `=`, or null-safe where
+    `null_safe` is true; `condition` (over left then right columns) must hold besides. No keys: every pair is a
+    candidate.
+
+    `left_unique`, `right_unique`: positions of a unique key of that input, None when rows may repeat.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    null_safe: tuple[bool, ...]
+    condition: Expr | None
+    left_unique: tuple[int, ...] | None
+    right_unique: tuple[int, ...] | None
+    schema: Schema
+    mode: ChangelogMode
+    left_ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+    right_ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "SET 'table.exec.state.ttl', hint STATE_TTL for a side, or join within an interval or a window"
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        pairs = pairs_text(self.left_keys, self.right_keys, self.null_safe, left, right)
+        sides = (("left", self.left_unique, left), ("right", self.right_unique, right))
+        unique = "".join(
+            f", {side} unique ({columns_text(key, schema)})" for side, key, schema in sides if key is not None
+        )
+        return f"{self.kind.name}{on_text(pairs, self.condition, both_schemas(left, right))}{unique}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        return (
+            _joined_side("left", self.left.schema, self.left_keys, self.left_unique, self.left_ttl),
+            _joined_side("right", self.right.schema, self.right_keys, self.right_unique, self.right_ttl),
+        )
+
+    def follows(self) -> Follows:
+        return Follows.NOTHING
+
+    def division(self) -> Division:
+        left = tells_keys(self.left.mode, self.left_keys, self.left_unique)
+        right = tells_keys(self.right.mode, self.right_keys, self.right_unique)
+        return (self.left_keys, self.right_keys) if left and right else None
+
+    def revises(self) -> bool:
+        return self.kind not in (JoinKind.INNER, JoinKind.SEMI)
+
+    def by_key_alone(self) -> bool:
+        return True
+
+
+@node
+class IntervalJoinExec(PhysicalNode):
+    """Join rows whose times lie close: lower <= left time - right time <= upper (milliseconds), keys equal, `condition`
+    true.
+
+    Append-only inputs; unmatched rows of the kept side come out when no match can come any more. Rows are dropped when
+    the other side's watermark passes their bound. `proctime`: the times are the clock's.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    lower: int
+    upper: int
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+    proctime: bool = False
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        both = both_schemas(left, right)
+        names = column_names(both)
+        pairs = pairs_text(self.left_keys, self.right_keys, (), left, right)
+        times = f"{names[self.left_time]} - {names[len(left) + self.right_time]}"
+        between = f"{times} in [{self.lower} ms, {self.upper} ms]"
+        return f"{self.kind.name} {between}{on_text(pairs, self.condition, both)}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        bound = f"{CLOCK if self.proctime else WATERMARK}, {duration_text(self.upper - self.lower)} of rows"
+        sides = (("left", self.left.schema, self.left_keys), ("right", self.right.schema, self.right_keys))
+        return tuple(
+            StateSpec(name, f"rows by {key_text(schema, keys, 'time')}", bound, schema, keys)
+            for name, schema, keys in sides
+        )
+
+    def follows(self) -> Follows:
+        return Follows.CLOCK if self.proctime else Follows.EVENT_TIME
+
+    def division(self) -> Division:
+        told = tells_keys(self.left.mode, self.left_keys) and tells_keys(self.right.mode, self.right_keys)
+        return (self.left_keys, self.right_keys) if told else None
+
+
+@node
+class TemporalJoinExec(PhysicalNode):
+    """Event-time temporal join: each left row with the newest right version of its key at the left row's time (INNER or
+    LEFT).
+
+    The right input is versioned: an upsert or retract changelog with `right_keys` as its key and `right_time` as its
+    event time. A version that is a delete matches nothing. Left rows wait for the watermark of both sides; late left
+    rows are rejected. `ttl`: milliseconds after which a key that no row of either side has come for is forgotten; 0
+    never.
+    """
+
+    left: PhysicalNode
+    right: PhysicalNode
+    kind: JoinKind
+    left_keys: tuple[int, ...]
+    right_keys: tuple[int, ...]
+    left_time: int
+    right_time: int
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    advice = "join rows that only come: then versions before the watermark go"
+
+    def text(self) -> str:
+        left, right = self.left.schema, self.right.schema
+        both = both_schemas(left, right)
+        names = column_names(both)
+        pairs = pairs_text(self.left_keys, self.right_keys, (), left, right)
+        times = f"as of {names[self.left_time]}, versions by {names[len(left) + self.right_time]}"
+        return f"{self.kind.name} {times}{on_text(pairs, self.condition, both)}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        schema, keys = self.right.schema, self.right_keys
+        by = key_text(schema, keys, "one row")
+        bound = until_idle(self.ttl, KEYS)
+        # An updating left side may take back a row of any time, so versions are kept for good.
+        versions = f"{WATERMARK} and {bound}" if self.left.mode.is_append_only else until_idle(self.ttl, NOTHING)
+        return (
+            StateSpec("waiting", "left rows until their time has come", WATERMARK, self.left.schema, self.left_keys),
+            StateSpec("keys", f"how far back versions are known by {by}", bound, schema, keys),
+            StateSpec("versions", f"versions by {by}", versions, schema, keys),
+            figure("forgotten"),
+            *touched(schema, keys, self.ttl),
+        )
+
+    def follows(self) -> Follows:
+        return Follows.EVENT_TIME
+
+    def division(self) -> Division:
+        left = tells_keys(self.left.mode, self.left_keys)
+        right = tells_keys(self.right.mode, self.right_keys, self.right_keys)
+        return (self.left_keys, self.right_keys) if left and right else None
+
+
+@node
+class LookupJoinExec(PhysicalNode):
+    """Join each row with the rows that an outside table holds now. INNER or LEFT.
+
+    `keys`: (expression over the left columns or a constant, position of the column of the looked-up table). Output:
+    left columns, then the table's columns; `condition` over both must hold. `ttl`: milliseconds after which the answer
+    of a row of an updating input is forgotten; 0 never.
+    """
+
+    input: PhysicalNode
+    table: LookupTable = field(compare=True)
+    name: str
+    kind: JoinKind
+    keys: tuple[tuple[Expr, int], ...]
+    condition: Expr | None
+    schema: Schema
+    mode: ChangelogMode
+    ttl: int = field(default=0, metadata=TIME_TO_LIVE)
+
+    table_use = "lookup"
+
+    def text(self) -> str:
+        names = self.table.schema.names
+        keys = ", ".join(f"{names[i]} = {shown(e, self.input.schema)}" for e, i in self.keys)
+        return f"{self.kind.name} {self.name} ({keys}){on_text('', self.condition, self.schema)}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        if not self.input.mode.is_retract:
+            return ()
+        schema, bound = self.input.schema, until_idle(self.ttl, NOTHING)
+        return (
+            StateSpec("rows", "distinct rows with counts", bound, schema, range(len(schema))),
+            StateSpec("answers", "what was looked up for each row", bound, owner="rows"),
+        )
+
+    def follows(self) -> Follows:
+        return Follows.OUTSIDE
+
+    def division(self) -> Division:
+        return None
+
+
+def _joined_side(
+    name: str, schema: Schema, keys: tuple[int, ...], unique: tuple[int, ...] | None, ttl: int
+) -> StateSpec:
+    if unique is None:
+        held = "rows with counts"
+    else:
+        held = f"rows, one for each {key_text(schema, unique)}," if unique else "one row"
+    return StateSpec(name, f"{held} by {key_text(schema, keys)}", until_idle(ttl, NOTHING), schema, keys)
