@@ -95,7 +95,8 @@ class MemoryTable(StagedChanges):
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
         self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
-        """Who wants to hear what is published: epochs that are open and change the table, too."""
+        """Who wants to hear what is published, before any follower: epochs that are open and change the table, too, and the
+        log of a database that lasts."""
 
     @property
     def mode(self) -> ChangelogMode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ __all__ = ["Config", "TableEnvironment"]
 
 _parameters = Room("sqlengine.parameters.statement")
 _metrics = Room("sqlengine.database.metrics")
+_lasting = Room("sqlengine.statements.lasting")
 _settings = Room("sqlengine.statements.settings")
 
 
@@ -60,6 +62,7 @@ class TableEnvironment(TableFactory):
         clock: Clock | None = None,
         fresh: bool = False,
         spark: Any = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> TableEnvironment:
         """A new environment.
 
@@ -68,6 +71,10 @@ class TableEnvironment(TableFactory):
             clock: gives processing time (tests replace it).
             fresh: INSERTs start anew although there are checkpoints of them, which are removed.
             spark: a SparkSession, in whose tasks jobs run.
+            path: the folder of a database that lasts: what is made in it is there again when it is opened the next
+                time. It is made where there is none. Without it all ends with the process.
+
+        Raises DatabaseError when the folder cannot be opened: E3701 when another process has it open.
         """
         session = Session(clock=clock)
         session.fresh = fresh
@@ -76,7 +83,10 @@ class TableEnvironment(TableFactory):
             _settings.set_value(session, TARGET.key, "spark")
         for key, value in (config or {}).items():
             _settings.set_value(session, key, str(value))
-        return TableEnvironment(session)
+        environment = TableEnvironment(session)
+        if path is not None:
+            _lasting.open_database(session, os.fspath(path))
+        return environment
 
     def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
         """Carry out one statement.
@@ -175,7 +185,8 @@ class TableEnvironment(TableFactory):
         return self._session
 
     def close(self) -> None:
-        """Stop all jobs and views; sinks publish what they have. Harmless when called again."""
+        """Stop all jobs and views; sinks publish what they have, and a database in a folder is saved and given back.
+        Harmless when called again."""
         self._session.closed.set()
         active = self._session.jobs.active()
         for running in active:
@@ -185,6 +196,8 @@ class TableEnvironment(TableFactory):
         self._session.views.close()
         for table in self._session.inputs.values():
             table.close("the environment was closed: push before that")
+        if self._session.durable is not None:
+            self._session.durable.close()
 
     def __enter__(self) -> TableEnvironment:
         return self

@@ -191,6 +191,10 @@ class Catalogs:
             )
         return self._catalogs[name]
 
+    def put_catalog(self, catalog: Catalog) -> None:
+        """Put a catalog in the place of the one of its name, if there is one."""
+        self._catalogs[catalog.name] = catalog
+
     def catalogs(self) -> list[Catalog]:
         return [self._catalogs[n] for n in sorted(self._catalogs)]
 

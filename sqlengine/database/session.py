@@ -54,6 +54,7 @@ from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import is_watermark_option
 
 if TYPE_CHECKING:
+    from sqlengine.database.durable import Durable
     from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import Prepared
@@ -112,6 +113,10 @@ class Session:
         self.inputs: dict[ObjectPath, PushedTable] = {}
         """Streams that a program pushes, by `storage` of their tables."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
+        self.durable: Durable | None = None
+        """Where what is made and changed is kept; None for a database that ends with the process."""
+        self.temporary_functions: set[str] = set()
+        """Functions found by a path that are not kept, by name in capitals."""
         self.jobs = Jobs()
         self.views = Views()
         self.metrics = MetricsRegistry()
@@ -200,6 +205,8 @@ class Session:
         if self.publish_cut is None:
             for table in tables:
                 table.publish()
+            if self.durable is not None:
+                self.durable.commit()
             self.views.propagate()
             return
         for table in tables:
@@ -217,6 +224,8 @@ class Session:
         found = self.memory.get(table.storage)
         if found is None:
             found = self.memory[table.storage] = self._new_memory_table(table)
+            if self.durable is not None:
+                self.durable.follow(table.storage, found)
         return found
 
     @contextmanager

@@ -109,6 +109,8 @@ class Views:
     def __init__(self) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
+        self._unmade: dict[ObjectPath, SqlEngineError] = {}
+        """What has kept a view from being made again when the database was opened."""
         self.on_failed: Callable[[PlanningError], object] = lambda error: tell(f"{error.code} {error.message}")
         """Called by the thread that follows connectors when a view of it has failed."""
         self._stop = threading.Event()
@@ -130,6 +132,7 @@ class Views:
             view.job.cancellation = Cancellation()
             # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
             before = self._views.pop(view.path, None)
+            self._unmade.pop(view.path, None)
             self._views[view.path] = view
             if before is not None:
                 before.close()
@@ -144,8 +147,13 @@ class Views:
             self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
             self._thread.start()
 
+    def add_unmade(self, path: ObjectPath, failure: SqlEngineError) -> None:
+        """There is a view that could not be made again: whoever reads it is told why."""
+        self._unmade[path] = failure
+
     def remove(self, path: ObjectPath) -> None:
         with self.lock:
+            self._unmade.pop(path, None)
             view = self._views.pop(path, None)
             if view is not None:
                 view.close()
@@ -159,11 +167,13 @@ class Views:
         """Raise PlanningError E1713 when a view, or one that it reads, has failed: its answer is no longer kept."""
         view = self._views.get(path)
         if view is None:
+            if path in self._unmade:
+                raise _failed(path, self._unmade[path])
             return
         self._read(view)
         if view.failure is not None:
             view.told = True
-            raise _failed(view, view.failure)
+            raise _failed(view.path, view.failure)
         for source in view.inputs:
             self.check(source)
 
@@ -173,7 +183,7 @@ class Views:
         for view in list(self._views.values()):
             if view.failure is not None and not view.told:
                 view.told = True
-                found.append(_failed(view, view.failure))
+                found.append(_failed(view.path, view.failure))
         return found
 
     def propagate(self) -> None:
@@ -290,9 +300,9 @@ def _as_failure(error: BaseException) -> SqlEngineError:
     return failure
 
 
-def _failed(view: MaintainedView, failure: SqlEngineError) -> PlanningError:
+def _failed(path: ObjectPath, failure: SqlEngineError) -> PlanningError:
     error = PlanningError(
-        f'the materialized view "{view.path.name}" has failed: {failure.message}',
+        f'the materialized view "{path.name}" has failed: {failure.message}',
         code="E1713",
         hint="CREATE OR REPLACE it with a query that copes, or drop it",
     )

@@ -87,9 +87,9 @@ def view_text(view: CatalogView | MaterializedView, *, name: str | None = None, 
     return f"CREATE {kind} {name or _path(view)}{named}{_comment(view.comment, chr(10))}\nAS {text}"
 
 
-def catalog_text(catalog: Catalog) -> str:
+def catalog_text(catalog: Catalog, *, masked: bool = True) -> str:
     """The CREATE CATALOG statement of a catalog."""
-    return f"CREATE CATALOG {quoted(catalog.name)}{_comment(catalog.comment)} {_with(catalog.options, masked=True)}"
+    return f"CREATE CATALOG {quoted(catalog.name)}{_comment(catalog.comment)} {_with(catalog.options, masked=masked)}"
 
 
 def database_text(database: Database, *, name: str, masked: bool = True) -> str:

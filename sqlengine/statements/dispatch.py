@@ -14,12 +14,13 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 
-__all__ = ["execute"]
+__all__ = ["carry_out", "execute"]
 
 _databases = Room("sqlengine.statements.databases")
 _jobs = Room("sqlengine.statements.jobs")
 _prepared = Room("sqlengine.statements.prepared")
 _file_catalog = Room("sqlengine.statements.file_catalog")
+_lasting = Room("sqlengine.statements.lasting")
 
 
 def execute(statement: st.Statement, session: Session) -> Result:
@@ -43,23 +44,38 @@ def execute(statement: st.Statement, session: Session) -> Result:
             hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
     defines = isinstance(statement, _DEFINITIONS)
+    durable = session.durable
     with session.views.lock:
         if defines and not isinstance(statement, st.DropCatalog):
             _file_catalog.check_files(session)
-        result = _with_others.get(type(statement), _named(name))(statement, session)
+        if durable is not None:
+            _lasting.check_statement(statement, session)
+        try:
+            result = _with_others.get(type(statement), _named(name))(statement, session)
+        finally:
+            # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
+            if durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
+                _lasting.keep_definitions(session)
         if defines:
             _file_catalog.save_files(session)
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
         result.warnings = (*result.warnings, *failures)
-        return result
+    if durable is not None:
+        durable.settle()
+    return result
+
+
+def carry_out(statement: st.Statement, session: Session) -> Result:
+    """A statement that is a part of another one."""
+    return _named(_RUN[type(statement)])(statement, session)
 
 
 def _create_catalog(statement: st.CreateCatalog, session: Session) -> Result:
-    return _databases.create_catalog(statement, session, lambda inner, _: _named(_RUN[type(inner)])(inner, session))
+    return _databases.create_catalog(statement, session, carry_out)
 
 
 def _execute_prepared(statement: st.ExecutePrepared, session: Session) -> Result:
-    return _prepared.execute_prepared(statement, session, lambda inner, _: _named(_RUN[type(inner)])(inner, session))
+    return _prepared.execute_prepared(statement, session, carry_out)
 
 
 _with_others: dict[type[st.Statement], Callable[[Any, Session], Result]] = {
@@ -80,6 +96,9 @@ _DEFINITIONS = (
     ddl.AlterView, st.CreateDatabase, st.CreateCatalog, ddl.AlterDatabase, ddl.AlterCatalog, st.DropDatabase, st.DropCatalog,
 )  # fmt: skip
 """Statements after which the files of catalogs say something else."""
+
+
+_FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
 
 
 _PYTHON = (

@@ -41,6 +41,8 @@ def create_function(statement: st.CreateFunction, session: Session) -> Result:
         )
     register(session, name, _load(statement.identifier, statement.identifier_span), span)
     session.function_paths[name.upper()] = statement.identifier
+    if statement.temporary:
+        session.temporary_functions.add(name.upper())
     return Result.ok()
 
 
@@ -73,6 +75,7 @@ def register(session: Session, name: str, function: Any, span: Span | None = Non
     session.functions.functions[name.upper()] = declared
     session.user_functions[name.upper()] = declared
     session.function_paths.pop(name.upper(), None)
+    session.temporary_functions.discard(name.upper())
 
 
 def unregister(session: Session, name: str, span: Span | None = None, *, if_exists: bool = False) -> bool:

@@ -236,6 +236,8 @@ def _drive(job: Job, session: Session) -> None:
     lock = session.views.lock
     with lock:
         for _ in job.epochs(pause=lock.given_up):
+            if session.durable is not None:
+                session.durable.commit()
             session.views.propagate()
 
 
@@ -448,6 +450,8 @@ def _follow(
                 if step is None and there:
                     session.views.check(storage)
             if step is not None:
+                if session.durable is not None:
+                    session.durable.settle()
                 yield step
             elif not there:
                 return

@@ -30,6 +30,7 @@ from sqlengine.api.result import Result
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
+from sqlengine.options.database import DATABASE_OPTIONS
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
@@ -51,6 +52,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *RESTART_OPTIONS,
         *BACKEND_OPTIONS,
         *CLIENT_OPTIONS,
+        *DATABASE_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,

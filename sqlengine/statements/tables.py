@@ -43,6 +43,7 @@ __all__ = [
     "catalog_columns",
     "catalog_watermark",
     "checked_table",
+    "declared_table",
     "create_table",
     "described_table",
     "drop_table",
@@ -65,9 +66,9 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
     return result
 
 
-def described_table(statement: st.CreateTable, session: Session) -> CatalogTable | None:
-    """The table that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
-    table = CatalogTable(
+def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
+    """The table as the statement's columns and clauses say, unchecked."""
+    return CatalogTable(
         session.catalogs.qualify(statement.name.parts),
         catalog_columns(statement.columns),
         catalog_watermark(statement.watermarks[0]) if statement.watermarks else None,
@@ -78,6 +79,11 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
         statement.temporary,
         _constraint_name(statement.primary_key),
     )
+
+
+def described_table(statement: st.CreateTable, session: Session) -> CatalogTable | None:
+    """The table that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
+    table = declared_table(statement, session)
     existing = session.catalogs.twin(table, statement.name.span)
     if existing is not None and statement.if_not_exists:
         return None

@@ -22,6 +22,7 @@ __all__ = [
     "alter_view",
     "create_materialized_view",
     "create_view",
+    "declared_view",
     "described_materialized_view",
     "drop_materialized_view",
     "drop_view",
@@ -33,20 +34,24 @@ _view_traits = Room("sqlengine.database.view_traits")
 
 def create_view(statement: st.CreateView, session: Session) -> Result:
     """Name a query. It is bound once here, so that a wrong one is refused at once."""
-    path = session.catalogs.qualify(statement.name.parts)
     schema = query_schema(session, statement.query.query)
-    names = _column_names(statement.columns, schema)
-    view = CatalogView(
-        path,
+    _column_names(statement.columns, schema)
+    view = declared_view(statement, session)
+    session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
+    return Result.ok()
+
+
+def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
+    """The view as the statement says, unchecked."""
+    return CatalogView(
+        session.catalogs.qualify(statement.name.parts),
         statement.query.query,
         statement.query.text,
-        names if statement.columns else (),
+        tuple(c.name.text for c in statement.columns),
         statement.comment,
         statement.temporary,
         tuple(c.comment for c in statement.columns),
     )
-    session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
-    return Result.ok()
 
 
 def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:

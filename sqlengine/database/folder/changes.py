@@ -56,11 +56,13 @@ Place = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A statement that makes something, and the catalog and database that were current for its names."""
+    """A statement that makes something, the catalog and database that were current for its names, and the options that
+    were set when its meaning depends on them."""
 
     text: str
     catalog: str
     database: str
+    options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
@@ -209,10 +211,13 @@ def definitions_of(value: Sequence[object], where: str) -> dict[Place, Definitio
         parts = as_list(place, "place", where)
         if not 2 <= len(parts) <= 4 or parts[0] not in KINDS or not all(isinstance(part, str) for part in parts):
             raise Damage(f"{where} defines something of no name")
-        texts = None if definition is None else _sequence(definition, 3, where)
-        if texts is not None and not all(isinstance(text, str) for text in texts):
+        if definition is None:
+            found[tuple(parts)] = None
+            continue
+        texts = as_list(definition, "definition", where)
+        if len(texts) < 3 or len(texts) % 2 == 0 or not all(isinstance(text, str) for text in texts):
             raise Damage(f"{where} has a definition without text")
-        found[tuple(parts)] = None if texts is None else Definition(*texts)
+        found[tuple(parts)] = Definition(*texts[:3], tuple(zip(texts[3::2], texts[4::2], strict=True)))
     return found
 
 

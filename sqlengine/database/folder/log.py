@@ -268,20 +268,19 @@ class Log:
             return self.epoch + 1
 
     def close(self) -> None:
-        """No more epochs are taken; those that were are on the disk."""
+        """No more epochs are taken; those that were are on the disk. Raises DatabaseError E3704."""
         with self._syncing, self._writing:
-            if self.failure is None:
-                self.failure = DatabaseError("the database is closed", code="E3704", hint="open it again")
-                try:
-                    self._file.close()
-                except OSError as error:
-                    raise DatabaseError(
-                        f"the log cannot be written: {error.strerror}",
-                        code="E3704",
-                        hint="what was done last may be missing when the database is opened again",
-                    ) from error
-            else:
-                self._file.abandon()
+            self.check()
+            try:
+                self._file.close()
+            except OSError as error:
+                raise self._stopped(error) from error
+            self.failure = DatabaseError("the database is closed", code="E3704", hint="open it again")
+
+    def abandon(self) -> None:
+        """Let go of the file, as it is."""
+        with self._syncing, self._writing:
+            self._file.abandon()
 
     def _sync(self) -> None:
         with self._writing:

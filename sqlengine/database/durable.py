@@ -1,0 +1,142 @@
+"""What makes a database last: changes of its tables and definitions go to the log of its folder.
+
+Tables tell of what they publish; `commit` makes that one epoch of the log, and `settle` waits until it is safe. Who
+changes definitions hands over all there are (`define`), and what differs from before is logged. Temporary tables, and
+the answers of materialized views, are not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from connectors.memory import MemoryTable
+from runtime.core.changelog import UPDATE_BEFORE, ChangelogBatch
+from sqlengine.catalog.catalog import CatalogObject
+from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
+from sqlengine.database.folder.folder import DatabaseFolder
+
+__all__ = ["Durable"]
+
+
+class _Kept:
+    """A table whose changes go to the log: those that it has published since the last epoch of that."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        self.table = table
+        self.changes: list[ChangelogBatch] = []
+        table.watchers.add(self)
+
+    def hear(self, changes: Sequence[ChangelogBatch]) -> None:
+        self.changes += changes
+
+
+class Durable:
+    """The folder of a database and what it is told. Used by one thread at a time, but for `settle` and `check`.
+
+    Args:
+        memory: the rows of all tables in memory, by storage.
+    """
+
+    def __init__(self, folder: DatabaseFolder, memory: Mapping[ObjectPath, MemoryTable]) -> None:
+        self.folder = folder
+        self._memory = memory
+        self._kept: dict[Storage, _Kept | None] = {}
+        """The tables of which the log knows the rows; None for one that has none yet."""
+        self._closed = False
+        self.known: dict[Place, tuple[CatalogObject, Definition]] = {}
+        """The objects of which the definition is known, with that."""
+        self.unmade: dict[Place, Definition] = {}
+        """Catalogs and functions that could not be made when the database was opened."""
+        self.view_reads: dict[ObjectPath, frozenset[ObjectPath]] = {}
+        """The views from which a materialized view was made."""
+
+    @property
+    def definitions(self) -> dict[Place, Definition]:
+        """What is defined, as the log has it."""
+        return self.folder.definitions
+
+    def begin(self) -> None:
+        """Follow the tables that were restored."""
+        for storage in self._tables(self.definitions):
+            self._kept[storage] = self._follow(storage)
+
+    def define(self, definitions: Mapping[Place, Definition]) -> None:
+        """Log what differs from the definitions before, and the rows of tables that were made, replaced or renamed."""
+        changes = EpochChanges()
+        for place in [p for p in self.definitions if p not in definitions]:
+            changes.definitions[place] = None
+        for place, definition in definitions.items():
+            if self.definitions.get(place) != definition:
+                changes.definitions[place] = definition
+        tables = self._tables(definitions)
+        for storage in [s for s in self._kept if s not in tables]:
+            del self._kept[storage]
+        for storage in tables:
+            before, now = self._kept.get(storage), self._memory.get(ObjectPath(*storage))
+            if storage in self._kept and now is (None if before is None else before.table):
+                continue
+            self._kept[storage] = self._follow(storage)
+            if before is not None or (now is not None and len(now)):
+                changes.tables.append(TableChanges(storage, True, self._rows(storage)))
+        self._add(changes)
+
+    def commit(self) -> None:
+        """What tables have published since the last time becomes an epoch of the log."""
+        self._add(EpochChanges())
+
+    def check(self) -> None:
+        """Raises DatabaseError E3704 when nothing can be logged any more."""
+        if not self._closed:
+            self.folder.check()
+
+    def settle(self) -> None:
+        """Wait until all that was committed is safe. Raises DatabaseError E3704."""
+        if not self._closed:
+            self.folder.settle()
+
+    def close(self) -> None:
+        """Save what there is and give the folder back. Harmless when called again. Raises DatabaseError E3704."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.folder.check()
+            self.commit()
+        finally:
+            self.folder.close(self._rows)
+
+    def follow(self, path: ObjectPath, table: MemoryTable) -> None:
+        """Rows of a table begin to be kept in memory: a table that is defined has none before it is first used."""
+        if path.parts in self._kept and self._kept[path.parts] is None:
+            self._kept[path.parts] = _Kept(table)
+
+    def _tables(self, definitions: Mapping[Place, Definition]) -> dict[Storage, None]:
+        return {(p[1], p[2], p[3]): None for p in definitions if p[0] == "table"}
+
+    def _follow(self, storage: Storage) -> _Kept | None:
+        table = self._memory.get(ObjectPath(*storage))
+        return None if table is None else _Kept(table)
+
+    def _add(self, changes: EpochChanges) -> None:
+        for storage, kept in self._kept.items():
+            if kept is not None and kept.changes:
+                batches, kept.changes = kept.changes, []
+                if self._memory.get(ObjectPath(*storage)) is kept.table:
+                    changes.tables.append(TableChanges(storage, False, _without_before(kept.table, batches)))
+        if changes:
+            self.folder.add(changes, self._rows)
+
+    def _rows(self, storage: Storage) -> list[ChangelogBatch]:
+        """All rows of a table after the last epoch."""
+        table = self._memory.get(ObjectPath(*storage))
+        return [] if table is None else [ChangelogBatch(b) for b in table.contents().to_batches()]
+
+
+def _without_before(table: MemoryTable, batches: list[ChangelogBatch]) -> list[ChangelogBatch]:
+    """Where rows have a key a later one replaces the earlier one: what it was need not be kept."""
+    if not table.primary_key:
+        return batches
+    return [b if b.kinds is None else b.filter(np.asarray(b.kinds != UPDATE_BEFORE)) for b in batches]

@@ -1,0 +1,383 @@
+"""A database in a folder: opened with all that was made in it, and its definitions kept as statements change them.
+
+    TableEnvironment.create(path="shop")
+
+Definitions are kept as the statements that make them (`create_text.py`), with the catalog and database that were current.
+Tables and views come back as they were declared, unchecked: what does not work any more says so when it is used. Rows of
+tables without connector come from the folder; materialized views are made again over them, under the options that were
+set when they were made. One that cannot be made is there and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from runtime.checkpoint.keys import keys_of
+from runtime.checkpoint.storage import Damage
+from runtime.core.changelog import ChangelogBatch
+from runtime.core.errors import CatalogError, DatabaseError, Span, SqlEngineError
+from runtime.core.logs import Log, tell
+from runtime.core.options import Options
+from runtime.expr.function import AnyFunction, FunctionRegistry
+from sqlengine.bind import bind_query
+from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
+from sqlengine.database.durable import Durable
+from sqlengine.database.folder.changes import Definition, Place, Storage
+from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
+from sqlengine.database.session import PYTHON_DATABASE, Binding, Session
+from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, SYNCHRONOUS
+from sqlengine.parse import ddl_nodes as ddl
+from sqlengine.parse import parse_statement
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree
+from sqlengine.statements import functions, views
+from sqlengine.statements.create_text import catalog_text, create_text, database_text, literal, quoted
+from sqlengine.statements.databases import IN_MEMORY, create_catalog
+from sqlengine.statements.dispatch import carry_out
+from sqlengine.statements.file_catalog import FILE
+from sqlengine.statements.tables import declared_table
+
+__all__ = ["check_statement", "keep_definitions", "open_database"]
+
+_log = Log("database")
+
+_MEANS = ("table.", "optimizer.", "parallelism.", "state.", "sqlengine.batch.", "sqlengine.state.")
+"""What the options begin with on which the answer of a view depends, or how it is kept."""
+
+
+def open_database(session: Session, path: str) -> None:
+    """Have a session's objects and rows in a folder. Raises DatabaseError."""
+    settings = FolderSettings(
+        session.options.get(SYNCHRONOUS),
+        session.options.get(CHECKPOINT_SIZE),
+        session.options.get(CHECKPOINT_INTERVAL) / 1000,
+        keys_of(session.options),
+    )
+    folder = DatabaseFolder.open(path, settings)
+    durable = Durable(folder, session.memory)
+    try:
+        with session.views.lock:
+            _restore(session, durable)
+        session.durable = durable
+    except BaseException as error:
+        folder.abandon()
+        if isinstance(error, Damage):
+            raise DatabaseError(
+                f"the database {folder.place} is damaged: {error}",
+                code="E3702",
+                hint="RESTORE it from a backup; nothing in the folder was changed",
+            ) from error
+        raise
+
+
+# --- what is there
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def keep_definitions(session: Session) -> None:
+    """After a statement that may have changed definitions: what differs goes to the log."""
+    durable = session.durable
+    assert durable is not None
+    durable.define(_definitions(session, durable))
+
+
+def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
+    """All that is there and kept, and what could not be made when the database was opened."""
+    found: dict[Place, Definition] = {}
+    current = session.catalogs.current_catalog, session.catalogs.current_database
+
+    def keep(place: Place, text: str, *now: str, options: tuple[tuple[str, str], ...] = ()) -> None:
+        found[place] = Definition(text, now[0] if now else "", now[1] if now else "", options)
+
+    for catalog in session.catalogs.catalogs():
+        if not _is_kept(catalog, session):
+            continue
+        keep(("catalog", catalog.name), catalog_text(catalog, masked=False))
+        if catalog.options.get("type") != IN_MEMORY:
+            continue
+        for database in catalog.databases.values():
+            name = f"{quoted(catalog.name)}.{quoted(database.name)}"
+            keep(("database", catalog.name, database.name), database_text(database, name=name, masked=False))
+            for thing in database.objects.values():
+                kind = _kind(thing)
+                place = (kind, *thing.path.parts)
+                known = durable.known.get(place)
+                if known is not None and known[0] is thing:
+                    found[place] = known[1]
+                    continue
+                text = create_text(thing, masked=False)
+                before = durable.definitions.get(place)
+                if before is not None and before.text == text:
+                    found[place] = before  # It was measured, no more.
+                elif isinstance(thing, MaterializedView):
+                    keep(place, text, *current, options=_meaning(session.options))
+                else:
+                    keep(place, text, thing.path.catalog, thing.path.database)
+                durable.known[place] = thing, found[place]
+    for name, path in session.function_paths.items():
+        if name not in session.temporary_functions:
+            keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(path)} LANGUAGE PYTHON")
+    for place, definition in list(durable.unmade.items()):
+        if found.setdefault(place, definition) is not definition:
+            del durable.unmade[place]
+    return found
+
+
+def _is_kept(catalog: Catalog, session: Session) -> bool:
+    kind = catalog.options.get("type")
+    return kind in (IN_MEMORY, FILE) or kind in session.registry.catalogs.names()
+
+
+def _kind(thing: CatalogTable | CatalogView | MaterializedView) -> str:
+    if isinstance(thing, CatalogTable):
+        return "table"
+    return "view" if isinstance(thing, CatalogView) else "materialized view"
+
+
+def _meaning(options: Options) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((k, v) for k, v in options.as_dict().items() if k.startswith(_MEANS)))
+
+
+# --- made again
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _restore(session: Session, durable: Durable) -> None:
+    rows = durable.folder.take_rows()
+    definitions = durable.definitions
+    places = {kind: [p for p in definitions if p[0] == kind] for kind in {p[0] for p in definitions}}
+    for place in places.get("catalog", []):
+        _restore_catalog(session, durable, place)
+    for place in places.get("database", []):
+        statement = parse_statement(definitions[place].text)
+        assert isinstance(statement, st.CreateDatabase)
+        made = Database(place[2], statement.comment, st.options_dict(statement.options))
+        session.catalogs.catalog(place[1]).databases[place[2]] = made
+    for place in places.get("function", []):
+        with _kept_when_it_fails(durable, place):
+            statement = parse_statement(definitions[place].text)
+            assert isinstance(statement, st.CreateFunction)
+            functions.create_function(statement, session)
+    for place in (*places.get("table", []), *places.get("view", [])):
+        _declare(session, durable, place)
+    for storage, batches in rows.items():
+        _fill(session, storage, batches)
+    durable.begin()
+    for place in places.get("materialized view", []):
+        _make_view(session, durable, place)
+
+
+@contextmanager
+def _kept_when_it_fails(durable: Durable, place: Place) -> Iterator[None]:
+    """What cannot be made now is told, and stays defined until something else has its name."""
+    try:
+        yield
+    except SqlEngineError as error:
+        durable.unmade[place] = durable.definitions[place]
+        _log.failure(f"the {place[0]} {place[1]} could not be made again", error, path=durable.folder.place)
+        tell(f"the {place[0]} {place[1]} is kept, but could not be made again: {error.code} {error.message}")
+
+
+def _restore_catalog(session: Session, durable: Durable, place: Place) -> None:
+    definition = durable.definitions[place]
+    statement = parse_statement(definition.text)
+    assert isinstance(statement, st.CreateCatalog)
+    options = st.options_dict(statement.options)
+    if options.get("type") == IN_MEMORY:
+        made = Catalog(place[1], statement.comment, options, {})
+        session.catalogs.put_catalog(made)
+        return
+    with _kept_when_it_fails(durable, place):
+        create_catalog(statement, session, carry_out)
+
+
+def _declare(session: Session, durable: Durable, place: Place) -> None:
+    with _current(session, durable.definitions[place]):
+        statement = parse_statement(durable.definitions[place].text)
+        if isinstance(statement, ddl.CreateTable):
+            thing: CatalogTable | CatalogView = declared_table(statement, session)
+        else:
+            assert isinstance(statement, st.CreateView)
+            thing = views.declared_view(statement, session)
+    session.catalogs.replace(thing)
+    durable.known[place] = thing, durable.definitions[place]
+
+
+def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> None:
+    """Raises Damage for rows that are none of the table."""
+    found = session.catalogs.find(ObjectPath(*storage))
+    if not isinstance(found, CatalogTable) or found.connector is not None:
+        raise Damage(f"there are rows of {'.'.join(storage)}, which is no table without connector")
+    table = session.memory_table(found)
+    arrow = table.schema.arrow
+    for batch in batches:
+        if batch.rows.schema.types != arrow.types or batch.rows.schema.names != arrow.names:
+            raise Damage(f"there are rows of other columns than {'.'.join(storage)} has")
+    if batches:
+        table.apply(*batches)
+    table.publish()
+
+
+def _make_view(session: Session, durable: Durable, place: Place) -> None:
+    definition = durable.definitions[place]
+    statement = parse_statement(definition.text)
+    assert isinstance(statement, st.CreateMaterializedView)
+    path = ObjectPath(*place[1:])
+    try:
+        with _current(session, definition), _options(session, definition):
+            views.create_materialized_view(statement, session)
+            durable.view_reads[path] = _reads(session, statement.query.query)[0]
+    except SqlEngineError as error:
+        unmade = MaterializedView(path, statement.query.query, statement.query.text, (), comment=statement.comment)
+        session.catalogs.replace(unmade)
+        session.views.add_unmade(path, error)
+        durable.known[place] = unmade, definition
+        _log.failure(f"the materialized view {path} could not be made again", error, path=durable.folder.place)
+        tell(f"the materialized view {path} is kept, but could not be made again: {error.code} {error.message}")
+        return
+    made = session.catalogs.find(path)
+    assert made is not None
+    durable.known[place] = made, definition
+
+
+@contextmanager
+def _current(session: Session, definition: Definition) -> Iterator[None]:
+    catalogs = session.catalogs
+    before = catalogs.current_catalog, catalogs.current_database
+    catalogs.current_catalog, catalogs.current_database = definition.catalog, definition.database
+    try:
+        yield
+    finally:
+        catalogs.current_catalog, catalogs.current_database = before
+
+
+@contextmanager
+def _options(session: Session, definition: Definition) -> Iterator[None]:
+    """The options on which the answer of a view depends are those that were set when it was made."""
+    before = session.options
+    others = {k: v for k, v in before.as_dict().items() if not k.startswith(_MEANS)}
+    session.options = Options({**others, **dict(definition.options)})
+    try:
+        yield
+    finally:
+        session.options = before
+
+
+# --- what may be kept
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def check_statement(statement: st.Statement, session: Session) -> None:
+    """Before a statement is carried out.
+
+    Raises:
+        DatabaseError: E3704, the log has stopped; E3705, a view would outlive what it reads.
+        CatalogError: E1410, a materialized view reads the view that is to be dropped or changed.
+    """
+    durable = session.durable
+    assert durable is not None
+    durable.check()
+    match statement:
+        case st.CreateView(temporary=False) | st.CreateMaterializedView():
+            reads = _check_query(session, statement.query.query, statement.name)
+            if isinstance(statement, st.CreateMaterializedView):
+                durable.view_reads[session.catalogs.qualify(statement.name.parts)] = reads
+        case ddl.AlterView() | st.DropView():
+            found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+            if not isinstance(found, CatalogView) or found.temporary:
+                return
+            _check_unread(session, durable, found, statement.name.span)
+            if isinstance(statement, ddl.AlterView) and isinstance(statement.action, ddl.NewQuery):
+                _check_query(session, statement.action.query.query, statement.name)
+
+
+def _check_query(session: Session, query: Tree, name: ddl.ObjectName) -> frozenset[ObjectPath]:
+    """The views that the query of a kept view reads."""
+    try:
+        reads, wrong = _reads(session, query)
+    except SqlEngineError:
+        return frozenset()  # The statement itself says so.
+    if wrong:
+        raise DatabaseError(
+            f'"{name.parts[-1]}" is kept in the folder of the database, and reads {wrong[0]}, which is not',
+            code="E3705",
+            span=name.span,
+            hint="make what it reads without TEMPORARY (a function with AS 'module.name' LANGUAGE PYTHON), or make a "
+            "TEMPORARY VIEW",
+        )
+    return reads
+
+
+def _check_unread(session: Session, durable: Durable, view: CatalogView, span: Span) -> None:
+    readers = [p for p, reads in durable.view_reads.items() if view.path in reads]
+    for reader in readers:
+        if isinstance(session.catalogs.find(reader), MaterializedView):
+            raise CatalogError(
+                f'"{view.path.name}" is read by the materialized view "{reader.name}", which is made again from it when '
+                "the database is opened",
+                code="E1410",
+                span=span,
+                hint="drop the materialized view first",
+            )
+
+
+def _reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[str]]:
+    """The views that a query reads, and what it reads that ends with the session."""
+    noted = _Noted()
+    registry = _NotingFunctions(session.functions.functions, noted)
+    bind_query(query, _NotingBinding(session, True, None, noted, registry))
+    wrong = list(noted.temporary)
+    for name in noted.functions:
+        if name in session.user_functions and (
+            name not in session.function_paths or name in session.temporary_functions
+        ):
+            wrong.append(f"the function {name}")
+    return frozenset(noted.views), wrong
+
+
+@dataclass
+class _Noted:
+    """What was asked for while a query was bound."""
+
+    views: set[ObjectPath] = field(default_factory=set)
+    temporary: list[str] = field(default_factory=list)
+    functions: dict[str, None] = field(default_factory=dict)
+
+
+class _NotingFunctions(FunctionRegistry):
+    """Functions by name, noting which are asked for."""
+
+    def __init__(self, functions: dict[str, AnyFunction], noted: _Noted) -> None:
+        super().__init__(functions)
+        self._noted = noted
+
+    def find(self, name: str) -> AnyFunction | None:
+        self._noted.functions[name.upper()] = None
+        return super().find(name)
+
+
+@dataclass(frozen=True)
+class _NotingBinding(Binding):
+    """A binding that notes which objects are named, those of views that are read as well."""
+
+    noted: _Noted = field(default_factory=_Noted)
+    registry: FunctionRegistry = field(default_factory=FunctionRegistry)
+
+    @property
+    def functions(self) -> FunctionRegistry:
+        return self.registry
+
+    def within(self, view: CatalogView) -> Binding:
+        return replace(self, current=(view.path.catalog, view.path.database))
+
+    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
+        found = super().resolve(path, span, options)
+        thing = found if isinstance(found, CatalogView) else found.table
+        if isinstance(found, CatalogView):
+            self.noted.views.add(found.path)
+        if getattr(thing, "temporary", False) or thing.path.database == PYTHON_DATABASE:
+            self.noted.temporary.append(f'the temporary {_kind(thing)} "{thing.path.name}"')
+        return found
