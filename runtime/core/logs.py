@@ -27,6 +27,7 @@ LOGGERS: Final = {
     "connectors": "`sqlengine.connectors.<connector>`: splits begun and ended, files that cannot be read, commits of sinks",
     "rejected": "rows that could not be used: how many, where and why, never the rows",
     "catalog": "files of catalogs that were written",
+    "database": "databases in folders: made, opened, checkpoints, objects that could not be made again",
     "spark": "the epochs of jobs on Spark, tasks that were lost",
 }
 """The loggers below `sqlengine`, with what they tell."""

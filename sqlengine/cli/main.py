@@ -34,6 +34,7 @@ EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
   sqlengine                                  SQL at a prompt, as `sqlengine shell`
+  sqlengine shop/                            the same on a database in a folder, which lasts
   sqlengine run -e "SELECT 1 + 1"
   sqlengine run job.sql                      statements in order; INSERTs run as jobs
   sqlengine run --format json job.sql | jq   results on stdout, all else on stderr
@@ -57,6 +58,8 @@ files:
                                                                        with a space, and no secrets
 
 examples:
+  sqlengine shell --database shop           what is made is there the next time: tables with their rows, views
+  sqlengine shop/                           the same
   sqlengine shell --catalog work.sql        tables and views that are defined are there the next time
   sqlengine shell -i tables.sql             starts with a file of definitions
   echo "SELECT 1" | sqlengine shell
@@ -84,6 +87,8 @@ examples:
   sqlengine run job.sql -D table.local-time-zone=Europe/Berlin
   sqlengine run job.sql -D execution.checkpointing.dir=state -D execution.checkpointing.interval='10 s'
                              saves the state of INSERTs; run again after any end they go on from there
+  sqlengine run --database shop job.sql
+                             works on the database in the folder shop, which is made where there is none
   echo "SHOW FUNCTIONS" | sqlengine run - --format csv
 
 exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
@@ -147,9 +152,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--format", choices=FORMATS, default="table", help="how results are printed (default: %(default)s)"
     )
     _target_argument(run)
+    _database_argument(run)
     run.add_argument("--fresh", action="store_true", help="INSERTs start anew: checkpoints of earlier runs are removed")
     run.set_defaults(
-        run=lambda args, options: _run.run_command(args.execute, args.files, options, args.format, fresh=args.fresh)
+        run=lambda args, options: _run.run_command(
+            args.execute, args.files, options, args.format, fresh=args.fresh, database=args.database
+        )
     )
 
     explain = _parser(commands.add_parser, _EXPLAIN, _EXPLAIN_MORE, name="explain", help="show how queries would run")
@@ -209,6 +217,7 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
     shell.add_argument(
         "-c", "--catalog", metavar="FILE", help="keep definitions in this file: a catalog, in use from the start"
     )
+    _database_argument(shell)
     shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' to remember nothing")
     _options_argument(shell)
     shell.set_defaults(run=_run_shell)
@@ -216,7 +225,7 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
 
 def _run_shell(args: argparse.Namespace, options: dict[str, str]) -> int:
     return _shell.shell_command(
-        _shell.ShellArguments(args.execute, args.file, args.init, args.catalog, args.history), options
+        _shell.ShellArguments(args.execute, args.file, args.init, args.catalog, args.history, args.database), options
     )
 
 
@@ -240,6 +249,14 @@ def _sql_arguments(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument("-e", "--execute", action="append", default=[], metavar="SQL", help=about)
     _options_argument(parser)
     parser.set_defaults(parser=parser)
+
+
+def _database_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--database",
+        metavar="FOLDER",
+        help="work on the database in this folder: what is made in it lasts (it is made where there is none)",
+    )
 
 
 def _target_argument(parser: argparse.ArgumentParser) -> None:
@@ -295,6 +312,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
+    if given and given[0] not in COMMANDS and (os.path.isdir(given[0]) or given[0].endswith(("/", os.sep))):
+        given = ["shell", "--database", *given]
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         file = given[0].endswith(".sql") or os.path.isfile(given[0])
         hint = f"did you mean: sqlengine run {given[0]}" if file else did_you_mean(given[0], COMMANDS)

@@ -26,11 +26,21 @@ INSERT_STOPPED = "E1633"
 
 
 def run_command(
-    texts: Sequence[str], files: Sequence[str], options: dict[str, str], form: str, *, fresh: bool = False
+    texts: Sequence[str],
+    files: Sequence[str],
+    options: dict[str, str],
+    form: str,
+    *,
+    fresh: bool = False,
+    database: str | None = None,
 ) -> int:
-    """Run all statements; the first that fails stops the rest. Jobs without an end run until Ctrl-C. Gives the exit
-    status."""
-    with Interrupt() as interrupt, Progress() as progress, TableEnvironment.create(options, fresh=fresh) as environment:
+    """Run all statements, on the database in a folder if one is given; the first that fails stops the rest. Jobs without
+    an end run until Ctrl-C. Gives the exit status."""
+    with (
+        Interrupt() as interrupt,
+        Progress() as progress,
+        TableEnvironment.create(options, fresh=fresh, path=database) as environment,
+    ):
         run = _Run(environment, interrupt, progress, form)
         try:
             for source, text in scripts(texts, files):

@@ -108,6 +108,11 @@ class Durable:
         finally:
             self.folder.close(self._rows)
 
+    def abandon(self) -> None:
+        """Give the folder back as it is: what was not committed is lost."""
+        self._closed = True
+        self.folder.abandon()
+
     def follow(self, path: ObjectPath, table: MemoryTable) -> None:
         """Rows of a table begin to be kept in memory: a table that is defined has none before it is first used."""
         if path.parts in self._kept and self._kept[path.parts] is None:

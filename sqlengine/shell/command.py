@@ -27,7 +27,8 @@ class ShellArguments:
     """What the command line says.
 
     `texts` and `files` run instead of a prompt; `init` is the file to run first (None: the user's own, if there is
-    one; empty: none); `catalog` a file that keeps definitions; `history` where lines are remembered (empty: nowhere).
+    one; empty: none); `catalog` a file that keeps definitions; `history` where lines are remembered (empty: nowhere);
+    `database` the folder of a database that lasts.
     """
 
     texts: Sequence[str] = ()
@@ -35,6 +36,7 @@ class ShellArguments:
     init: str | None = None
     catalog: str | None = None
     history: str | None = None
+    database: str | None = None
 
 
 def default_init() -> Path | None:
@@ -56,7 +58,7 @@ def shell_command(arguments: ShellArguments, options: dict[str, str]) -> int:
     scripted = bool(arguments.texts or arguments.files)
     interactive = not scripted and sys.stdin.isatty() and sys.stdout.isatty()
     screen = Screen(interactive=interactive)
-    with TableEnvironment.create(options) as environment:
+    with TableEnvironment.create(options, path=arguments.database) as environment:
         executor = Executor(environment, screen)
         executor.quiet = True
         if arguments.catalog is not None:

@@ -61,9 +61,9 @@ def open_database(session: Session, path: str) -> None:
     try:
         with session.views.lock:
             _restore(session, durable)
-        session.durable = durable
     except BaseException as error:
-        folder.abandon()
+        session.durable = None
+        durable.abandon()
         if isinstance(error, Damage):
             raise DatabaseError(
                 f"the database {folder.place} is damaged: {error}",
@@ -118,7 +118,7 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                     keep(place, text, thing.path.catalog, thing.path.database)
                 durable.known[place] = thing, found[place]
     for name, path in session.function_paths.items():
-        if name not in session.temporary_functions:
+        if name in session.user_functions and name not in session.temporary_functions:
             keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(path)} LANGUAGE PYTHON")
     for place, definition in list(durable.unmade.items()):
         if found.setdefault(place, definition) is not definition:
@@ -164,7 +164,9 @@ def _restore(session: Session, durable: Durable) -> None:
     for place in (*places.get("table", []), *places.get("view", [])):
         _declare(session, durable, place)
     for storage, batches in rows.items():
-        _fill(session, storage, batches)
+        if batches:
+            _fill(session, storage, batches)
+    session.durable = durable
     durable.begin()
     for place in places.get("materialized view", []):
         _make_view(session, durable, place)
@@ -216,8 +218,7 @@ def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> 
     for batch in batches:
         if batch.rows.schema.types != arrow.types or batch.rows.schema.names != arrow.names:
             raise Damage(f"there are rows of other columns than {'.'.join(storage)} has")
-    if batches:
-        table.apply(*batches)
+    table.apply(*batches)
     table.publish()
 
 

@@ -200,7 +200,10 @@ def changes_of(body: pa.Buffer, where: str) -> EpochChanges:
 
 def definitions_json(definitions: Mapping[Place, Definition | None]) -> list[object]:
     """Definitions as JSON."""
-    return [[list(place), None if d is None else [d.text, d.catalog, d.database]] for place, d in definitions.items()]
+    return [
+        [list(place), None if d is None else [d.text, d.catalog, d.database, *(text for o in d.options for text in o)]]
+        for place, d in definitions.items()
+    ]
 
 
 def definitions_of(value: Sequence[object], where: str) -> dict[Place, Definition | None]:

@@ -210,7 +210,8 @@ class DatabaseFolder:
             if changes is None or _is_cheaper_anew(sum(p.segment.rows for p in pieces), len(pieces), changes):
                 rows[table] = contents(table)
             else:
-                manifest.tables[table] = list(pieces)
+                if pieces:
+                    manifest.tables[table] = list(pieces)
                 if changes:
                     rows[table] = changes
 

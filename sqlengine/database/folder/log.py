@@ -66,11 +66,13 @@ class EpochBodies:
 
 @dataclass(slots=True)
 class LogEnd:
-    """Where a log ends: the last whole epoch, the newest file (None: there is none) and how much of it counts. `cut`:
-    how many bytes of a torn end stand behind that; `dropped`: whole frames are among them, of which none was synced."""
+    """Where a log ends: the last whole epoch; the newest file (None: there is none), the number of its first epoch, and
+    how much of it counts. `cut`: how many bytes of a torn end stand behind that; `dropped`: whole frames are among them,
+    of which none was synced."""
 
     epoch: int
     file: str | None = None
+    first: int = 0
     size: int = 0
     cut: int = 0
     dropped: bool = False
@@ -91,7 +93,7 @@ def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: 
     needed = max((i for i, (first, _) in enumerate(files) if first <= after + 1), default=0)
     for number, (first, path) in enumerate(files[needed:], needed):
         newest = number == len(files) - 1
-        end.file, end.size = path, 0
+        end.file, end.first, end.size = path, first, 0
         data = storage.read(path)
         frames = FrameReader(data, path, keys, identity)
         reading = _FileReader(frames, path, identity, first)
@@ -195,6 +197,7 @@ class Log:
         self.written = 0
         """Bytes of epochs since the log was opened or `begin_file`."""
         if end.file is not None and end.size:
+            self._first = end.first
             self._file = storage.append(end.file, end.size)
             self._size = self._synced = end.size
             self.written = end.size
@@ -255,6 +258,8 @@ class Log:
         """The epochs that follow go to a new file; gives the number of the first. What was appended before is safe."""
         with self._syncing, self._writing:
             self.check()
+            if self._first == self.epoch + 1:
+                return self._first  # It is as good as new.
             try:
                 if self._waits:
                     self._file.close()
@@ -275,11 +280,12 @@ class Log:
                 self._file.close()
             except OSError as error:
                 raise self._stopped(error) from error
-            self.failure = DatabaseError("the database is closed", code="E3704", hint="open it again")
+            self.failure = _closed()
 
     def abandon(self) -> None:
-        """Let go of the file, as it is."""
+        """Take no more epochs; the file stays as it is."""
         with self._syncing, self._writing:
+            self.failure = self.failure or _closed()
             self._file.abandon()
 
     def _sync(self) -> None:
@@ -308,6 +314,7 @@ class Log:
 
     def _open(self, first: int) -> None:
         body = json.dumps({"format": FORMAT, "database": self._identity, "first": first}).encode()
+        self._first = first
         try:
             self._file = self._storage.create(_name(first))
             self._size = self._synced = 0
@@ -328,3 +335,7 @@ class Log:
             "the statement at hand may be there, whole, or not",
         )
         return DatabaseError(self.failure.message, code="E3704", hint=self.failure.hint)
+
+
+def _closed() -> DatabaseError:
+    return DatabaseError("the database is closed", code="E3704", hint="open it again")

@@ -1,0 +1,297 @@
+"""A database in a folder under faults: what was told to be done is there, what was not is absent or whole.
+
+Random statements run against a database; the disk fails or the process is killed at some operation, the log is cut at
+some byte, a byte of a file is another. Then the database is opened again: its tables, views and definitions are those
+after some statement that is no earlier than the last one that was told to be done. DATABASE_SEEDS says how many seeds
+there are, FAULT_FIRST_SEED which is the first.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from runtime.core.errors import SqlEngineError
+from sqlengine import TableEnvironment
+from sqlengine.database.folder import lease
+from tests.faults.conftest import FIRST_SEED, KILLS
+from tests.faults.disk import Disk, Killed, fault_from
+
+SEEDS = int(os.environ.get("DATABASE_SEEDS", "40"))
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+State = dict[str, object]
+
+QUERIES = {
+    name: f"SELECT * FROM {name}" for name in ("k", "bag", "made", "total", "shown")
+}  # fmt: skip
+
+
+def state(t_env: TableEnvironment) -> State:
+    """All that can be seen of the database."""
+    found: State = {}
+    for name, query in QUERIES.items():
+        try:
+            found[name] = sorted(map(repr, t_env.execute_sql(query).to_arrow().to_pylist()))
+        except SqlEngineError as error:
+            found[name] = error.code
+    return found
+
+
+def statement(rng: random.Random) -> list[str]:
+    """A statement, or those of an epoch, which count together."""
+    if rng.random() < 0.15:
+        return [
+            "BEGIN EPOCH",
+            *(_change(rng) for _ in range(3)),
+            rng.choice(["END EPOCH", "END EPOCH", "ROLLBACK EPOCH"]),
+        ]
+    return [_change(rng) if rng.random() < 0.75 else _definition(rng)]
+
+
+def _change(rng: random.Random) -> str:
+    n, m = rng.randrange(6), rng.randrange(1000)
+    return rng.choice(
+        [
+            f"INSERT INTO k VALUES ({n}, {m})",
+            f"INSERT INTO k VALUES ({n}, {m}), ({n + 1}, {m + 1})",
+            f"INSERT INTO bag SELECT x + {n} FROM (VALUES {', '.join(f'({i})' for i in range(1 + n * n))}) AS v(x)",
+            f"UPDATE k SET n = n + 1 WHERE id > {n}",
+            f"DELETE FROM bag WHERE n = {n}",
+            f"DELETE FROM k WHERE id = {n}",
+            "INSERT INTO k SELECT n, n FROM bag ON CONFLICT DO DEDUPLICATE",
+            "TRUNCATE TABLE bag" if n == 0 else f"INSERT INTO bag VALUES ({m})",
+        ]
+    )
+
+
+def _definition(rng: random.Random) -> str:
+    return rng.choice(
+        [
+            "CREATE TABLE IF NOT EXISTS k (id INT PRIMARY KEY NOT ENFORCED, n INT)",
+            "CREATE TABLE IF NOT EXISTS bag (n INT)",
+            "CREATE OR REPLACE TABLE made AS SELECT n FROM bag",
+            "DROP TABLE IF EXISTS made",
+            "ALTER TABLE made RENAME n TO m",
+            "CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT COUNT(*) AS c, SUM(n) AS s FROM k",
+            "DROP MATERIALIZED VIEW IF EXISTS total",
+            "CREATE VIEW IF NOT EXISTS shown AS SELECT n, COUNT(*) AS c FROM bag GROUP BY n",
+            "DROP VIEW IF EXISTS shown",
+            "DROP TABLE IF EXISTS bag",
+        ]
+    )
+
+
+FIRST = (
+    "CREATE TABLE k (id INT PRIMARY KEY NOT ENFORCED, n INT)",
+    "CREATE TABLE bag (n INT)",
+    "CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS c, SUM(n) AS s FROM k",
+)
+
+
+def settings(rng: random.Random) -> dict[str, str]:
+    return {
+        "sqlengine.database.checkpoint-size": rng.choice(["1", "3kb", "20kb", "64mb"]),
+        "sqlengine.database.synchronous": rng.choice(["full", "full", "normal", "off"]),
+    }
+
+
+def carry_out(t_env: TableEnvironment, statements: list[str]) -> None:
+    """Statements that the engine refuses, such as one about a table that is not there, change nothing."""
+    for text in statements:
+        try:
+            t_env.execute_sql(text)
+        except SqlEngineError as error:
+            if error.code.startswith("E37"):
+                raise
+
+
+def process_ends(t_env: TableEnvironment | None) -> None:
+    """Without a word: nothing that an environment does from now on counts."""
+    if t_env is not None and t_env.session.durable is not None:
+        with suppress(BaseException):
+            t_env.session.durable.abandon()
+    lease._held.clear()
+    gc.collect()
+
+
+class Trial:
+    """A database, and beside it one in memory that carries out the same: the model.
+
+    `states`: those that it may be in: after what was told to be done, and after what was tried since.
+    """
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.rng = random.Random(seed)
+        self.done: list[list[str]] = [[text] for text in FIRST]
+
+    def model(self, done: list[list[str]]) -> State:
+        with TableEnvironment.create() as t_env:
+            for statements in done:
+                carry_out(t_env, statements)
+            return state(t_env)
+
+    def run(self, disk: Disk, count: int) -> None:
+        """Carries out statements until the disk fails or the process is killed; then it is opened on a whole disk."""
+        t_env: TableEnvironment | None = None
+        tried: list[list[str]] = []
+        with disk.installed():
+            try:
+                t_env = TableEnvironment.create(settings(self.rng), path=self.folder)
+                for _ in range(count):
+                    tried = [statement(self.rng)]
+                    carry_out(t_env, tried[0])
+                    self.done += tried
+                    tried = []
+                t_env.close()
+            except (Killed, SqlEngineError) as error:
+                if isinstance(error, SqlEngineError):
+                    assert error.code in ("E3700", "E3704"), error
+            finally:
+                process_ends(t_env)
+        self.check(tried)
+
+    def check(self, tried: list[list[str]]) -> None:
+        with TableEnvironment.create(path=self.folder) as t_env:
+            found = state(t_env)
+        if found == self.model(self.done):
+            return
+        self.done += tried
+        assert tried and found == self.model(self.done)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
+def test_disk_faults(tmp_path: Path, seed: int) -> None:
+    trial = Trial(tmp_path / "db", seed)
+    with TableEnvironment.create(path=trial.folder) as t_env:
+        for text in FIRST:
+            t_env.execute_sql(text)
+    for _ in range(3):
+        rng = trial.rng
+        operations = rng.choice([20, 60, 200])
+        killed = rng.random() < 0.5
+        disk = Disk(None, rng.randrange(operations)) if killed else Disk(fault_from(rng, operations)[1])
+        trial.run(disk, rng.randrange(2, 20))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + max(1, SEEDS // 8)))
+def test_a_log_cut_at_any_byte(tmp_path: Path, seed: int) -> None:
+    """The states at all cuts are those after each statement, in order."""
+    rng = random.Random(seed)
+    folder = tmp_path / "db"
+    t_env = TableEnvironment.create(path=folder)
+    states: list[State] = [state(t_env)]
+    sizes: list[int] = [0]
+    (log,) = (folder / "log").iterdir()
+    for statements in [*([text] for text in FIRST), *(statement(rng) for _ in range(12))]:
+        carry_out(t_env, statements)
+        states.append(state(t_env))
+        sizes.append(log.stat().st_size)
+    process_ends(t_env)
+    whole = log.read_bytes()
+    cuts = sorted({rng.randrange(len(whole) + 1) for _ in range(25)} | {len(whole)})
+    for cut in cuts:
+        copy = tmp_path / str(cut)
+        shutil.copytree(folder, copy)
+        (copy / "log" / log.name).write_bytes(whole[:cut])
+        with TableEnvironment.create(path=copy) as again:
+            last = max(i for i, size in enumerate(sizes) if size <= cut)
+            # The statements of an epoch count together, but what it defines is there at once.
+            assert state(again) == states[last], cut
+        shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + max(2, SEEDS // 4)))
+def test_other_bytes(tmp_path: Path, seed: int) -> None:
+    """Damage is told, or does not matter: never is anything missing without a word."""
+    rng = random.Random(seed)
+    folder = tmp_path / "db"
+    t_env = TableEnvironment.create({"sqlengine.database.checkpoint-size": "4kb"}, path=folder)
+    for text in FIRST:
+        t_env.execute_sql(text)
+    for _ in range(15):
+        carry_out(t_env, [_change(rng)])
+    t_env.session.durable.folder._wait()  # type: ignore[union-attr]
+    # The end of the log is known to be whole by what stands behind it.
+    t_env.execute_sql("CREATE TABLE last (a INT)")
+    expected = state(t_env)
+    process_ends(t_env)
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size]
+    for _ in range(12):
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        path = copy / rng.choice(files).relative_to(folder)
+        data = bytearray(path.read_bytes())
+        way = rng.random()
+        if way < 0.6:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif way < 0.8 and path.parent.name != "log":
+            del data[rng.randrange(len(data)) :]
+        path.write_bytes(data) if way < 0.9 else path.unlink()
+        try:
+            with TableEnvironment.create(path=copy) as again:
+                # The last statement is the only one whose damage looks like a crash.
+                assert state(again) == expected, path
+        except SqlEngineError as error:
+            assert error.code in ("E3702", "E3703"), error
+        shutil.rmtree(copy)
+
+
+_WRITER = """
+import sys, threading
+from sqlengine import TableEnvironment
+t_env = TableEnvironment.create({"sqlengine.database.checkpoint-size": "20kb"}, path=sys.argv[1])
+t_env.execute_sql("CREATE TABLE IF NOT EXISTS t (w INT, n INT)")
+t_env.execute_sql("CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT w, COUNT(*) AS c FROM t GROUP BY w")
+known = {r["w"]: r["c"] for r in t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()}
+print("open", flush=True)
+n = [known.get(w, 0) for w in range(3)]
+while True:
+    for w in range(3):
+        t_env.execute_sql(f"INSERT INTO t VALUES ({w}, {n[w]})")
+        n[w] += 1
+        print(w, n[w], flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_a_killed_writer_loses_nothing_that_it_was_told(tmp_path: Path) -> None:
+    rng = random.Random(FIRST_SEED)
+    told = [0, 0, 0]
+    for _ in range(max(2, KILLS)):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        for _ in range(rng.randrange(1, 150)):
+            w, n = map(int, process.stdout.readline().split())
+            told[w] = n
+        process.send_signal(signal.SIGKILL)
+        for line in process.stdout.read().splitlines(keepends=True):
+            if line.endswith("\n"):
+                w, n = map(int, line.split())
+                told[w] = n
+        process.wait()
+        process.stdout.close()
+        with TableEnvironment.create(path=tmp_path / "db") as t_env:
+            found = t_env.execute_sql("SELECT w, n FROM t").to_arrow().to_pylist()
+            for w in range(3):
+                numbers = sorted(r["n"] for r in found if r["w"] == w)
+                assert numbers == list(range(len(numbers))) and told[w] <= len(numbers) <= told[w] + 1
+                told[w] = len(numbers)
+            views = t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()
+            assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
