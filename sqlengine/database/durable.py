@@ -24,13 +24,16 @@ __all__ = ["Durable"]
 class _Kept:
     """A table whose changes go to the log: those that it has published since the last epoch of that."""
 
-    def __init__(self, table: MemoryTable) -> None:
+    def __init__(self, storage: Storage, table: MemoryTable, changed: dict[_Kept, None]) -> None:
+        self.storage = storage
         self.table = table
         self.changes: list[ChangelogBatch] = []
+        self._changed = changed
         table.watchers.add(self)
 
     def hear(self, changes: Sequence[ChangelogBatch]) -> None:
         self.changes += changes
+        self._changed[self] = None
 
 
 class Durable:
@@ -46,6 +49,7 @@ class Durable:
         self._kept: dict[Storage, _Kept | None] = {}
         """The tables of which the log knows the rows; None for one that has none yet."""
         self._closed = False
+        self._changed: dict[_Kept, None] = {}
         self.known: dict[Place, tuple[CatalogObject, Definition]] = {}
         """The objects of which the definition is known, with that."""
         self.unmade: dict[Place, Definition] = {}
@@ -85,7 +89,8 @@ class Durable:
 
     def commit(self) -> None:
         """What tables have published since the last time becomes an epoch of the log."""
-        self._add(EpochChanges())
+        if self._changed:
+            self._add(EpochChanges())
 
     def check(self) -> None:
         """Raises DatabaseError E3704 when nothing can be logged any more."""
@@ -116,21 +121,22 @@ class Durable:
     def follow(self, path: ObjectPath, table: MemoryTable) -> None:
         """Rows of a table begin to be kept in memory: a table that is defined has none before it is first used."""
         if path.parts in self._kept and self._kept[path.parts] is None:
-            self._kept[path.parts] = _Kept(table)
+            self._kept[path.parts] = _Kept(path.parts, table, self._changed)
 
     def _tables(self, definitions: Mapping[Place, Definition]) -> dict[Storage, None]:
         return {(p[1], p[2], p[3]): None for p in definitions if p[0] == "table"}
 
     def _follow(self, storage: Storage) -> _Kept | None:
         table = self._memory.get(ObjectPath(*storage))
-        return None if table is None else _Kept(table)
+        return None if table is None else _Kept(storage, table, self._changed)
 
     def _add(self, changes: EpochChanges) -> None:
-        for storage, kept in self._kept.items():
-            if kept is not None and kept.changes:
-                batches, kept.changes = kept.changes, []
-                if self._memory.get(ObjectPath(*storage)) is kept.table:
-                    changes.tables.append(TableChanges(storage, False, _without_before(kept.table, batches)))
+        published = list(self._changed)
+        self._changed.clear()
+        for kept in published:
+            batches, kept.changes = kept.changes, []
+            if self._kept.get(kept.storage) is kept:
+                changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
         if changes:
             self.folder.add(changes, self._rows)
 

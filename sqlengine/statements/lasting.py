@@ -24,10 +24,11 @@ from runtime.expr.function import AnyFunction, FunctionRegistry
 from sqlengine.bind import bind_query
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
+from sqlengine.database.binding import Binding
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
-from sqlengine.database.session import PYTHON_DATABASE, Binding, Session
+from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, SYNCHRONOUS
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement

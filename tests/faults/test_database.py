@@ -26,9 +26,13 @@ from sqlengine.database.folder import lease
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.disk import Disk, Killed, fault_from
 
-SEEDS = int(os.environ.get("DATABASE_SEEDS", "40"))
+SEEDS = int(os.environ.get("DATABASE_SEEDS", "16"))
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # The thread that writes a checkpoint is killed, too.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 
 State = dict[str, object]
 

@@ -218,12 +218,12 @@ class DatabaseFolder:
         def write() -> bool:
             try:
                 self._write(manifest, rows, first)
-            except (OSError, DatabaseError) as error:
+            except Exception as error:
                 # What was fixed is not there: next time these tables are written whole.
                 for table in since:
                     self._state.since[table] = None
-                reason = error.message if isinstance(error, DatabaseError) else error.strerror or str(error)
-                _log.warning("the checkpoint after epoch %d failed: %s", first - 1, reason, path=self.place)
+                _log.failure(f"the checkpoint after epoch {manifest.epoch:,} failed", error, path=self.place)
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
                 tell(f"the checkpoint of {self.place} failed: {reason}; the log has all, and grows")
                 return False
             return True
