@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.cost.column_facts import statistics_of
-from planner.cost.row_facts import RowFacts, row_facts
+from planner.cost.row_facts import row_facts
 from planner.cost.state_size import TableSize, state_sizes
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from runtime.plan import nodes as p
+from runtime.plan.estimates.rows import RowFacts
 from runtime.plan.identity import uids
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import walk, walk_all

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planner.cost.positions import position_of
-from planner.cost.selectivity import Known
 from planner.logical import nodes as n
 from planner.logical.nodes import LogicalNode
 from runtime.expr.nodes import ColumnRef
+from runtime.plan.estimates.positions import position_of
+from runtime.plan.estimates.selectivity import Known
 from runtime.spi.statistics import TableStatistics
 
 __all__ = ["known_of", "statistics_of"]

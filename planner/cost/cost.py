@@ -12,14 +12,14 @@ from functools import singledispatch
 from typing import NamedTuple
 
 from planner.cost.column_facts import known_of, statistics_of
-from planner.cost.distinct import distinct_of
-from planner.cost.selectivity import Known, selectivity
 from planner.logical import nodes as n
 from planner.logical.nodes import JoinKind, LogicalNode
 from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.context import TraitContext
 from planner.traits.keys import unique_keys
 from runtime.expr.nodes import ColumnRef, Expr
+from runtime.plan.estimates.distinct import distinct_of
+from runtime.plan.estimates.selectivity import Known, selectivity
 
 __all__ = ["DEFAULT_ROWS", "Estimate", "distinct_values", "estimate", "has_statistics", "total_cost"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
@@ -10,6 +11,20 @@ from runtime.core.schema import Schema
 from runtime.expr.nodes import Frame, FrameBound
 from runtime.plan.aggregate_state import is_distinct, value_specs
 from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.estimates.rows import RowFacts, combinations, grouped
+from runtime.plan.estimates.sizes import (
+    COUNTED,
+    LISTED,
+    ORDERED,
+    WORD,
+    Kept,
+    Sizes,
+    accumulator_bytes,
+    alive,
+    key_index_bytes,
+    row_bytes,
+    value_sizes,
+)
 from runtime.plan.over_state import RANKS, begins_with_partition, carries, looks_back, over_names, values_table
 from runtime.plan.parts import AggregateSpec, SortSpec
 from runtime.plan.state import (
@@ -67,6 +82,24 @@ class GroupAggregateExec(PhysicalNode):
 
     def division(self) -> Division:
         return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        return grouped(given, self.keys, self.calls, combinations(given, self.keys) if self.keys else 1.0)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        groups = combinations(facts, self.keys) if self.keys else 1.0
+        size = key_index_bytes(self.input.schema, facts, self.keys, groups)
+        held = (
+            row_bytes(self.input.schema, facts, self.keys)
+            + accumulator_bytes(self.calls, self.input.schema, facts)
+            + WORD
+        )
+        return {
+            "groups": Kept(groups, groups, size + groups * held),
+            **value_sizes(self.calls, self.input.schema, facts, facts.rows, self.keys),
+        }
 
     def revises(self) -> bool:
         return True
@@ -159,6 +192,29 @@ class OverAggregateExec(PhysicalNode):
 
     def division(self) -> Division:
         return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        keys = combinations(facts, self.partition) if self.partition else 1.0
+        row = row_bytes(schema, facts) + accumulator_bytes(self.calls, schema, facts)
+        index = key_index_bytes(schema, facts, self.partition, keys)
+        time = self.order[0].index if self.order else 0
+        waiting = alive(facts, time, 0.0, False) if self.rowtime else 0.0
+        rows = facts.rows
+        size = index + rows * (row + ORDERED + COUNTED)
+        if not self.input.mode.is_append_only:
+            size += key_index_bytes(schema, facts, tuple(range(len(schema))), rows)
+        return {
+            "rows": Kept(rows, keys, size),
+            "waiting": Kept(waiting, min(keys, waiting), waiting * (row_bytes(schema, facts) + ORDERED)),
+            "frames": Kept(rows, keys, rows * (row + LISTED)),
+            "totals": Kept(keys, keys, index + keys * (accumulator_bytes(self.calls, schema, facts) + WORD)),
+            "touched": Kept(keys, keys, keys * WORD),
+        }
 
     def revises(self) -> bool:
         return not self.in_time_order

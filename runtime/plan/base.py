@@ -8,6 +8,7 @@ A node class is the one description of its operator. Beside its fields it declar
 | `state()` | the tables of its state: name, key, what they hold, what bounds them |
 | `follows()` | what its output follows besides the rows of its inputs: time, order of arrival, ... |
 | `division()` | by which columns its inputs may be divided among tasks |
+| `estimate()` | how many rows it gives, from what is known of its inputs |
 
 A class that leaves one out is refused when it is made. What has a default here (`revises`, `advice`, `aggregates`, ...)
 is declared by the few nodes for which the default is wrong. Fields say in their `role` what they are for.
@@ -23,6 +24,8 @@ from runtime.core.changelog import ChangelogMode
 from runtime.core.errors import InternalError
 from runtime.core.node import Node, node_fields
 from runtime.core.schema import Schema
+from runtime.plan.estimates.rows import RowFacts
+from runtime.plan.estimates.sizes import Sizes
 from runtime.plan.parts import AggregateSpec
 from runtime.plan.state import StateSpec
 from runtime.spi.lookup import LookupTable
@@ -42,7 +45,7 @@ __all__ = [
     "tells_keys",
 ]
 
-DECLARATIONS: Final = ("text", "state", "follows", "division")
+DECLARATIONS: Final = ("text", "state", "follows", "division", "estimate")
 """What every node class declares itself."""
 
 INPUT_FIELDS: Final = ("input", "left", "right", "parts")
@@ -125,7 +128,16 @@ class PhysicalNode(Node):
         """How the inputs may be divided among tasks, so that each has all that it needs."""
         raise NotImplementedError
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        """The rows that it gives, from those of its inputs (of a source those of its table). Columns that are left out
+        are taken for as many values as there are rows."""
+        raise NotImplementedError
+
     # --- what few nodes declare
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        """How large the tables of `state` are when the inputs have been read; those that are left out keep all rows."""
+        return {}
 
     def revises(self) -> bool:
         """Whether in a stream rows that were given may change with more input (an inner join's pairs and a closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
@@ -9,6 +10,20 @@ from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
 from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.estimates.rows import SELECTED_PAIRS, RowFacts, beside, combinations, joined
+from runtime.plan.estimates.sizes import (
+    COUNTED,
+    LIST,
+    LISTED,
+    ORDERED,
+    WORD,
+    Kept,
+    Sizes,
+    alive,
+    key_index_bytes,
+    row_bytes,
+    timed,
+)
 from runtime.plan.parts import JoinKind
 from runtime.plan.state import (
     CLOCK,
@@ -77,6 +92,31 @@ class HashJoinExec(PhysicalNode):
         right = tells_keys(self.right.mode, self.right_keys, self.right_unique)
         return (self.left_keys, self.right_keys) if left and right else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, 1.0)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        left, right = inputs
+        keys = [combinations(left, self.left_keys), combinations(right, self.right_keys)]
+        plain = all(source.mode.is_append_only for source in self.inputs) and self.mode.is_append_only
+        found: Sizes = {}
+        sides = (
+            ("left", self.left, left, self.left_unique, keys[0]),
+            ("right", self.right, right, self.right_unique, keys[1]),
+        )
+        for name, source, facts, unique, own in sides:
+            each = row_bytes(source.schema, facts) + (LISTED if plain else COUNTED)
+            size = facts.rows * each + own * LIST
+            if not plain and not source.mode.is_append_only:
+                identity = unique if unique else tuple(range(len(source.schema)))
+                size += key_index_bytes(source.schema, facts, identity, facts.rows)
+            found[name] = Kept(facts.rows, own, size)
+        # Both sides have the same index of keys.
+        first = max(keys) if self.left_keys else 1.0
+        shared = key_index_bytes(self.left.schema, left, self.left_keys, first)
+        found["left"] = found["left"]._replace(bytes=found["left"].bytes + shared)
+        return found
+
     def revises(self) -> bool:
         return self.kind not in (JoinKind.INNER, JoinKind.SEMI)
 
@@ -130,6 +170,25 @@ class IntervalJoinExec(PhysicalNode):
     def division(self) -> Division:
         told = tells_keys(self.left.mode, self.left_keys) and tells_keys(self.right.mode, self.right_keys)
         return (self.left_keys, self.right_keys) if told else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        span = inputs[0].span(self.left_time)
+        share = SELECTED_PAIRS if not span else min(1.0, (self.upper - self.lower) / 1000 / span)
+        return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, share)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        left, right = inputs
+        reach = max(0.0, float(self.upper - self.lower))
+        kept = {
+            "left": timed(self.left.schema, left, alive(left, self.left_time, reach, self.proctime), self.left_keys),
+            "right": timed(
+                self.right.schema, right, alive(right, self.right_time, reach, self.proctime), self.right_keys
+            ),
+        }
+        index = key_index_bytes(self.left.schema, left, self.left_keys, max(k.keys for k in kept.values()))
+        kept["left"] = kept["left"]._replace(bytes=kept["left"].bytes + index + kept["left"].rows * ORDERED)
+        kept["right"] = kept["right"]._replace(bytes=kept["right"].bytes + kept["right"].rows * ORDERED)
+        return kept
 
 
 @node
@@ -187,6 +246,19 @@ class TemporalJoinExec(PhysicalNode):
         right = tells_keys(self.right.mode, self.right_keys, self.right_keys)
         return (self.left_keys, self.right_keys) if left and right else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return beside(inputs)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        left, right = inputs
+        keys = combinations(right, self.right_keys)
+        index = key_index_bytes(self.right.schema, right, self.right_keys, keys)
+        return {
+            "waiting": timed(self.left.schema, left, alive(left, self.left_time, 0.0, False), self.left_keys),
+            "keys": Kept(keys, keys, index + keys * (WORD * 2)),
+            "versions": timed(self.right.schema, right, right.rows, self.right_keys),
+        }
+
 
 @node
 class LookupJoinExec(PhysicalNode):
@@ -228,6 +300,9 @@ class LookupJoinExec(PhysicalNode):
 
     def division(self) -> Division:
         return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
 
 
 def _joined_side(

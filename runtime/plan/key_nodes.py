@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.estimates.rows import RowFacts, combinations, filtered, keyed
+from runtime.plan.estimates.sizes import (
+    COUNTED,
+    GROWN,
+    ORDERED,
+    WORD,
+    Kept,
+    Sizes,
+    alive,
+    key_index_bytes,
+    row_bytes,
+    timed,
+)
 from runtime.plan.parts import RankFunction, SortSpec
 from runtime.plan.state import KEYS, NOTHING, WATERMARK, StateSpec, figure, key_text, touched, until_idle
 from runtime.plan.text import by_text, columns_text, order_text
@@ -62,6 +76,22 @@ class DeduplicateExec(PhysicalNode):
     def division(self) -> Division:
         return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return keyed(inputs[0], self.keys)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        keys = combinations(facts, self.keys)
+        index = key_index_bytes(schema, facts, self.keys, keys)
+        rows = keys if self.input.mode.is_append_only else facts.rows
+        size = index + rows * (row_bytes(schema, facts) + 2 * WORD)
+        return {
+            "rows": Kept(rows, keys, size if rows == keys else size + rows * (ORDERED + COUNTED)),
+            "keys": Kept(keys, keys, index),
+            "touched": Kept(keys, keys, keys * WORD),
+        }
+
     def revises(self) -> bool:
         return self.keep_last
 
@@ -98,6 +128,16 @@ class ChangelogNormalizeExec(PhysicalNode):
     def division(self) -> Division:
         return (self.keys,)
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return keyed(inputs[0], self.keys)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        keys = combinations(facts, self.keys)
+        size = key_index_bytes(schema, facts, self.keys, keys) + keys * (row_bytes(schema, facts) + COUNTED)
+        return {"rows": Kept(keys, keys, size)}
+
     def by_key_alone(self) -> bool:
         return True
 
@@ -132,6 +172,9 @@ class SetOperationExec(PhysicalNode):
     def division(self) -> Division:
         told = tells_keys(self.left.mode, self._whole) and tells_keys(self.right.mode, self._whole)
         return (self._whole, self._whole) if told else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
 
     def revises(self) -> bool:
         return True
@@ -168,6 +211,9 @@ class FinalRowsExec(PhysicalNode):
 
     def division(self) -> Division:
         return (self._divided_by,)
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
 
     def revises(self) -> bool:
         return True
@@ -227,6 +273,31 @@ class TopNExec(PhysicalNode):
     def division(self) -> Division:
         return (self.partition,) if tells_keys(self.input.mode, self.partition, self.unique) else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        if self.end is None:
+            return given
+        rows = min(given.rows, max(1.0, combinations(given, self.partition)) * (self.end - self.start + 1))
+        return filtered(given, rows / max(given.rows, 1.0))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        keys = combinations(facts, self.partition) if self.partition else 1.0
+        index = key_index_bytes(schema, facts, self.partition, keys)
+        row = row_bytes(schema, facts)
+        if self.input.mode.is_append_only and self.end is not None:
+            rows = min(facts.rows, keys * self.end)
+            words = (len(self.order) + 3) * WORD * GROWN
+            size = index + rows * (row + words) + keys * self.end * WORD * GROWN
+        else:
+            rows = facts.rows
+            size = index + rows * (row + ORDERED + COUNTED)
+            if not self.input.mode.is_append_only:
+                identity = self.unique or tuple(range(len(schema)))
+                size += key_index_bytes(schema, facts, identity, rows)
+        return {"rows": Kept(rows, keys, size), "touched": Kept(keys, keys, keys * WORD)}
+
     def revises(self) -> bool:
         return True
 
@@ -255,6 +326,14 @@ class SortExec(PhysicalNode):
 
     def division(self) -> Division:
         return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        rows = alive(facts, self.order[0].index, 0.0, False)
+        return {"waiting": timed(self.input.schema, facts, rows, ())}
 
 
 @node
@@ -285,3 +364,12 @@ class LimitExec(PhysicalNode):
 
     def division(self) -> Division:
         return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        return given if self.limit is None else filtered(given, min(1.0, self.limit / max(given.rows, 1.0)))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        row = row_bytes(self.input.schema, facts) + ORDERED + COUNTED
+        return {"count": Kept(1.0, 1.0, 16.0), "rows": Kept(facts.rows, 1.0, facts.rows * row)}

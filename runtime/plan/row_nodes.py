@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 
 from runtime.core.changelog import ChangelogMode
@@ -11,6 +12,19 @@ from runtime.core.secrets import shown_facts
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr
 from runtime.plan.base import BY_ROW, SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode, RowNode, tells_keys
+from runtime.plan.estimates.rows import (
+    ELEMENTS,
+    FEW_ROWS,
+    RowFacts,
+    column_of,
+    combinations,
+    filtered,
+    keyed,
+    share_of,
+    times,
+    united,
+)
+from runtime.plan.estimates.sizes import COUNTED, WORD, Kept, Sizes, key_index_bytes, row_bytes
 from runtime.plan.parts import Alignment
 from runtime.plan.state import KEYS, NOTHING, WATERMARK, StateSpec, figure, key_text, touched, until_idle
 from runtime.plan.text import by_text, columns_text, projections_text, shown
@@ -67,6 +81,9 @@ class SourceExec(PhysicalNode):
     def division(self) -> Division:
         return None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
+
 
 @node
 class ValuesExec(PhysicalNode):
@@ -88,6 +105,9 @@ class ValuesExec(PhysicalNode):
 
     def division(self) -> Division:
         return None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return FEW_ROWS
 
 
 @node
@@ -137,6 +157,16 @@ class SinkMaterializeExec(PhysicalNode):
     def division(self) -> Division:
         return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return keyed(inputs[0], self.keys)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        keys = combinations(facts, self.keys)
+        size = key_index_bytes(schema, facts, self.keys, keys) + keys * (row_bytes(schema, facts) + COUNTED)
+        return {"rows": Kept(keys, keys, size), "touched": Kept(keys, keys, keys * WORD)}
+
     def by_key_alone(self) -> bool:
         return not self.waits
 
@@ -172,6 +202,9 @@ class SinkExec(PhysicalNode):
     def division(self) -> Division:
         return None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
+
 
 @node
 class CalcExec(RowNode):
@@ -187,6 +220,12 @@ class CalcExec(RowNode):
     def text(self) -> str:
         where = "" if self.condition is None else f" where {shown(self.condition, self.input.schema)}"
         return f"[{projections_text(self.projections, self.input.schema, self.schema)}]{where}"
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        if self.condition is not None:
+            given = filtered(given, share_of(self.condition, given))
+        return given._replace(columns=tuple(column_of(e, given) for e in self.projections))
 
 
 @node
@@ -219,6 +258,9 @@ class WatermarkExec(PhysicalNode):
     def division(self) -> Division:
         return None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]
+
 
 @node
 class UnionExec(RowNode):
@@ -230,6 +272,9 @@ class UnionExec(RowNode):
 
     def text(self) -> str:
         return ""
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return united(inputs)
 
 
 @node
@@ -243,6 +288,9 @@ class ExpandExec(RowNode):
 
     def text(self) -> str:
         return ", ".join(f"({projections_text(x, self.input.schema, self.schema)})" for x in self.projections)
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return times(inputs[0], len(self.projections))
 
 
 @node
@@ -261,6 +309,9 @@ class UnnestExec(RowNode):
     def text(self) -> str:
         added = ", ".join(self.schema.names[len(self.input.schema) :])
         return f"{shown(self.collection, self.input.schema)} as ({added}){' keeping empty' if self.outer else ''}"
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return times(inputs[0], ELEMENTS)
 
 
 @node
@@ -282,3 +333,6 @@ class DropUpdateBeforeExec(RowNode):
     def division(self) -> Division:
         # By key it looks at all changes of the key in the epoch.
         return BY_ROW if self.keys is None else (self.keys,)
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]

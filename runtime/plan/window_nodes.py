@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
 from runtime.plan.aggregate_state import value_specs
 from runtime.plan.base import BY_ROW, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.estimates.rows import (
+    RowFacts,
+    combinations,
+    combinations_within,
+    filtered,
+    grouped,
+    joined,
+    windows_in_all,
+    windows_of_a_row,
+)
+from runtime.plan.estimates.sizes import (
+    LIST,
+    WORD,
+    Kept,
+    Sizes,
+    accumulator_bytes,
+    alive,
+    index_bytes,
+    key_index_bytes,
+    row_bytes,
+    timed,
+    value_sizes,
+)
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.state import CLOCK, WATERMARK, StateSpec, figure, key_text
 from runtime.plan.text import (
@@ -69,6 +94,13 @@ class WindowTableExec(PhysicalNode):
             return BY_ROW
         return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        times = windows_of_a_row(self.window)
+        time = given.columns[self.time]
+        ends = time._replace(distinct=windows_in_all(self.window, time.span, given.rows))
+        return RowFacts(given.rows * times, given.epoch * times, (*given.columns, ends, ends, ends), given.known)
+
     @property
     def _by_clock(self) -> bool:
         return self.input.schema[self.time].type.is_proctime
@@ -123,6 +155,45 @@ class WindowAggregateExec(PhysicalNode):
     def division(self) -> Division:
         return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
 
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        time = given.columns[self.time]
+        times = windows_of_a_row(self.window)
+        if isinstance(self.window, SessionWindow):
+            rows = combinations(given, self.keys) * max(
+                1.0, min(10.0, given.rows / max(combinations(given, self.keys), 1.0))
+            )
+            windows = rows
+        else:
+            windows = windows_in_all(self.window, time.span, given.rows) if not self.proctime else 1.0
+            each = min(given.rows, given.rows * times / windows)
+            rows = windows * combinations_within(given, self.keys, each)
+        rows = max(1.0, min(rows, given.rows * times))
+        found = grouped(given, self.keys, self.calls, rows)
+        ends = time._replace(distinct=min(windows, rows))
+        share = min(1.0, given.epoch / max(given.rows, 1.0))
+        return found._replace(columns=(*found.columns, *(ends for _ in self.properties)), epoch=max(1.0, rows * share))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        length = float(self.window.length)
+        rows = alive(facts, self.time, length, self.proctime)
+        span = facts.span(self.time) or 0.0
+        covered = rows / max(facts.rows, 1.0) * span * 1000
+        slice_ = length / windows_of_a_row(self.window)
+        slices = max(1.0, covered / slice_) if slice_ and not self.proctime else 1.0
+        keys = combinations_within(facts, self.keys, rows) if self.keys else 1.0
+        if isinstance(self.window, SessionWindow):
+            panes = min(rows, keys * max(1.0, covered / max(length * 2, 1.0)))
+        else:
+            panes = min(rows, slices * max(1.0, combinations_within(facts, self.keys, rows / slices)))
+        size = key_index_bytes(self.input.schema, facts, self.keys, keys)
+        size += index_bytes(panes, 2, 0.0)
+        size += panes * (accumulator_bytes(self.calls, self.input.schema, facts) + 4 * WORD)
+        size += keys * (LIST + row_bytes(self.input.schema, facts, self.keys))
+        name = "sessions" if isinstance(self.window, SessionWindow) else "panes"
+        return {name: Kept(panes, keys, size), **value_sizes(self.calls, self.input.schema, facts, rows, self.keys)}
+
     @property
     def aggregates(self) -> tuple[AggregateSpec, ...]:
         return self.calls
@@ -167,6 +238,21 @@ class WindowJoinExec(PhysicalNode):
     def division(self) -> Division:
         told = tells_keys(self.left.mode, self.left_keys) and tells_keys(self.right.mode, self.right_keys)
         return (self.left_keys, self.right_keys) if told else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        left, right = (*self.left_keys, self.left_window[1]), (*self.right_keys, self.right_window[1])
+        return joined(self.kind, left, right, self.condition, inputs, 1.0)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        found: Sizes = {}
+        sides = (
+            ("left", self.left, inputs[0], self.left_keys, self.left_window),
+            ("right", self.right, inputs[1], self.right_keys, self.right_window),
+        )
+        for name, source, facts, keys, window in sides:
+            rows = alive(facts, window[1], 0.0, self.proctime)
+            found[name] = timed(source.schema, facts, rows, keys)
+        return found
 
 
 @node
@@ -213,3 +299,22 @@ class WindowTopNExec(PhysicalNode):
 
     def division(self) -> Division:
         return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        rows = min(
+            given.rows, max(1.0, combinations(given, (*self.partition, self.window[1]))) * (self.end - self.start + 1)
+        )
+        return filtered(given, rows / max(given.rows, 1.0))
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        waiting = alive(facts, self.window[1], 0.0, self.proctime)
+        keys = combinations(facts, (*self.partition, self.window[1]), waiting)
+        rows = min(waiting, keys * self.end)
+        index = key_index_bytes(self.input.schema, facts, (*self.partition, *self.window), keys)
+        each = row_bytes(self.input.schema, facts) + (len(self.order) + 3) * WORD
+        return {
+            "partitions": Kept(keys, keys, index + keys * self.end * WORD),
+            "rows": Kept(rows, keys, rows * each),
+        }

@@ -16,11 +16,20 @@ class WindowSpec(Node):
 
     __slots__ = ()
 
+    @property
+    def length(self) -> int:
+        """How long a row's windows may be open; 0 where only the rows know."""
+        return 0
+
 
 @node
 class TumbleWindow(WindowSpec):
     size: int
     offset: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.size
 
 
 @node
@@ -29,6 +38,10 @@ class HopWindow(WindowSpec):
     size: int
     offset: int = 0
 
+    @property
+    def length(self) -> int:
+        return self.size
+
 
 @node
 class CumulateWindow(WindowSpec):
@@ -36,10 +49,18 @@ class CumulateWindow(WindowSpec):
     size: int
     offset: int = 0
 
+    @property
+    def length(self) -> int:
+        return self.size
+
 
 @node
 class SessionWindow(WindowSpec):
     gap: int
+
+    @property
+    def length(self) -> int:
+        return self.gap
 
 
 @node

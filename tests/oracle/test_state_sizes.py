@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from planner.cost.row_facts import RowFacts, row_facts
+from planner.cost.row_facts import row_facts
 from planner.cost.state_size import state_sizes
 from runtime.core.clock import VirtualClock
 from runtime.local.job_settings import EPOCH_MAX_ROWS
+from runtime.plan.estimates.rows import RowFacts
 from runtime.plan.nodes import PhysicalNode
 from sqlengine import TableEnvironment
 from tests.benchmarks.nexmark_events import COLUMNS

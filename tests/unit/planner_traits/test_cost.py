@@ -8,10 +8,10 @@ from trait_plans import call, col, eq, join, lit, scan, traits
 
 from planner.cost.cost import estimate, total_cost
 from planner.cost.join_order import reorder
-from planner.cost.selectivity import selectivity
 from planner.logical import nodes as n
 from runtime.core.changelog import RETRACT
 from runtime.core.types import INT
+from runtime.plan.estimates.selectivity import selectivity
 from runtime.plan.nodes import JoinKind
 
 

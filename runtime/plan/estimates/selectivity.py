@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from planner.cost.positions import position_of
 from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import Call, ColumnRef, Constants, Expr, InList, Literal
+from runtime.plan.estimates.positions import position_of
 
 __all__ = ["Known", "selectivity"]
 

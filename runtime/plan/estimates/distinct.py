@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from planner.cost.positions import position_of
 from runtime.core.types import DataType, TypeRoot
+from runtime.plan.estimates.positions import position_of
 from runtime.spi.statistics import ColumnStatistics
 
 __all__ = ["distinct_of", "drawn"]
