@@ -118,6 +118,10 @@ class Durable:
         self._closed = True
         self.folder.abandon()
 
+    def backup(self, path: str) -> int:
+        """Write all there is to another folder; gives the number of rows. Raises DatabaseError E3700, E3708."""
+        return self.folder.backup(path, self._rows)
+
     def follow(self, path: ObjectPath, table: MemoryTable) -> None:
         """Rows of a table begin to be kept in memory: a table that is defined has none before it is first used."""
         if path.parts in self._kept and self._kept[path.parts] is None:

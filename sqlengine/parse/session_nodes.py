@@ -15,7 +15,9 @@ __all__ = [
     "Reset",
     "StopJob",
     "CompilePlan",
+    "Backup",
     "CreateSavepoint",
+    "Restore",
     "ExecutePlan",
     "AnalyzeTable",
     "Deallocate",
@@ -121,6 +123,20 @@ class CreateSavepoint(Statement):
 
     job: Name
     path: Name | None = None
+
+
+@node
+class Backup(Statement):
+    """`BACKUP TO 'path'`: write all of a database in a folder to another folder."""
+
+    path: Name
+
+
+@node
+class Restore(Statement):
+    """`RESTORE FROM 'path'`: read all of a backup into a database that has nothing yet."""
+
+    path: Name
 
 
 @node

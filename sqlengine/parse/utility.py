@@ -29,6 +29,7 @@ UTILITY_WORDS = frozenset(
         "ADD",
         "ALTER",
         "ANALYZE",
+        "BACKUP",
         "BEGIN",
         "CREATE",
         "DESC",
@@ -40,6 +41,7 @@ UTILITY_WORDS = frozenset(
         "LOAD",
         "REMOVE",
         "RESET",
+        "RESTORE",
         "ROLLBACK",
         "SET",
         "SHOW",
@@ -274,6 +276,12 @@ class _Builder:
 
     def create_savepoint(self, path: Any, leaf: Any) -> nodes.CreateSavepoint:
         return nodes.CreateSavepoint(self.name(leaf), None if path is None else self.name(path))
+
+    def backup(self, path: Any) -> nodes.Backup:
+        return nodes.Backup(self.name(path))
+
+    def restore(self, path: Any) -> nodes.Restore:
+        return nodes.Restore(self.name(path))
 
     def execute_plan(self, if_exists: Any, leaf: Any) -> nodes.ExecutePlan:
         return nodes.ExecutePlan(str(leaf), if_exists is not None)

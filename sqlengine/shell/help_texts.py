@@ -68,6 +68,8 @@ SHOW CREATE {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG | FUNCTION} n
     "BEGIN EPOCH": "BEGIN EPOCH; changes ...; END EPOCH;      all changes become visible together; ROLLBACK EPOCH forgets them",
     "ANALYZE": "ANALYZE TABLE table COMPUTE STATISTICS [FOR {COLUMNS column, ... | ALL COLUMNS}]",
     "STOP JOB": "STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]",
+    "BACKUP": "BACKUP TO 'path'      all of a database in a folder, to another folder",
+    "RESTORE": "RESTORE FROM 'path'      all of a backup, into a database that has nothing yet",
     "CREATE SAVEPOINT": "CREATE SAVEPOINT ['path'] FOR JOB 'id'",
 }
 

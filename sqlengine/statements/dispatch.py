@@ -131,6 +131,8 @@ _RUN: dict[type[st.Statement], str] = {
     st.EndEpoch: "epochs:end_epoch",
     st.RollbackEpoch: "epochs:rollback_epoch",
     st.Flush: "queries:flush",
+    st.Backup: "lasting:backup",
+    st.Restore: "lasting:restore",
     st.Subscribe: "queries:subscribe",
     ddl.CreateTable: "tables:create_table",
     st.DropTable: "tables:drop_table",

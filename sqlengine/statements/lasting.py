@@ -20,14 +20,17 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CatalogError, DatabaseError, Span, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.options import Options
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT
 from runtime.expr.function import AnyFunction, FunctionRegistry
+from sqlengine.api.result import Result
 from sqlengine.bind import bind_query
 from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition, Place, Storage
-from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
+from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, read_backup
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, SYNCHRONOUS
 from sqlengine.parse import ddl_nodes as ddl
@@ -41,7 +44,7 @@ from sqlengine.statements.dispatch import carry_out
 from sqlengine.statements.file_catalog import FILE
 from sqlengine.statements.tables import declared_table
 
-__all__ = ["check_statement", "keep_definitions", "open_database"]
+__all__ = ["backup", "check_statement", "keep_definitions", "open_database", "restore"]
 
 _log = Log("database")
 
@@ -147,45 +150,58 @@ def _meaning(options: Options) -> tuple[tuple[str, str], ...]:
 
 
 def _restore(session: Session, durable: Durable) -> None:
-    rows = durable.folder.take_rows()
+    """What the folder holds."""
     definitions = durable.definitions
+    _restore_all_but_views(session, durable, definitions, durable.folder.take_rows())
+    session.durable = durable
+    durable.begin()
+    _restore_views(session, durable, definitions)
+
+
+def _restore_all_but_views(
+    session: Session,
+    durable: Durable,
+    definitions: Mapping[Place, Definition],
+    rows: Mapping[Storage, list[ChangelogBatch]],
+) -> None:
     places = {kind: [p for p in definitions if p[0] == kind] for kind in {p[0] for p in definitions}}
     for place in places.get("catalog", []):
-        _restore_catalog(session, durable, place)
+        _restore_catalog(session, durable, place, definitions[place])
     for place in places.get("database", []):
         statement = parse_statement(definitions[place].text)
         assert isinstance(statement, st.CreateDatabase)
         made = Database(place[2], statement.comment, st.options_dict(statement.options))
         session.catalogs.catalog(place[1]).databases[place[2]] = made
     for place in places.get("function", []):
-        with _kept_when_it_fails(durable, place):
+        with _kept_when_it_fails(durable, place, definitions[place]):
             statement = parse_statement(definitions[place].text)
             assert isinstance(statement, st.CreateFunction)
             functions.create_function(statement, session)
     for place in (*places.get("table", []), *places.get("view", [])):
-        _declare(session, durable, place)
+        _declare(session, durable, place, definitions[place])
     for storage, batches in rows.items():
         if batches:
             _fill(session, storage, batches)
-    session.durable = durable
-    durable.begin()
-    for place in places.get("materialized view", []):
-        _make_view(session, durable, place)
+
+
+def _restore_views(session: Session, durable: Durable, definitions: Mapping[Place, Definition]) -> None:
+    for place, definition in definitions.items():
+        if place[0] == "materialized view":
+            _make_view(session, durable, place, definition)
 
 
 @contextmanager
-def _kept_when_it_fails(durable: Durable, place: Place) -> Iterator[None]:
+def _kept_when_it_fails(durable: Durable, place: Place, definition: Definition) -> Iterator[None]:
     """What cannot be made now is told, and stays defined until something else has its name."""
     try:
         yield
     except SqlEngineError as error:
-        durable.unmade[place] = durable.definitions[place]
+        durable.unmade[place] = definition
         _log.failure(f"the {place[0]} {place[1]} could not be made again", error, path=durable.folder.place)
         tell(f"the {place[0]} {place[1]} is kept, but could not be made again: {error.code} {error.message}")
 
 
-def _restore_catalog(session: Session, durable: Durable, place: Place) -> None:
-    definition = durable.definitions[place]
+def _restore_catalog(session: Session, durable: Durable, place: Place, definition: Definition) -> None:
     statement = parse_statement(definition.text)
     assert isinstance(statement, st.CreateCatalog)
     options = st.options_dict(statement.options)
@@ -193,20 +209,20 @@ def _restore_catalog(session: Session, durable: Durable, place: Place) -> None:
         made = Catalog(place[1], statement.comment, options, {})
         session.catalogs.put_catalog(made)
         return
-    with _kept_when_it_fails(durable, place):
+    with _kept_when_it_fails(durable, place, definition):
         create_catalog(statement, session, carry_out)
 
 
-def _declare(session: Session, durable: Durable, place: Place) -> None:
-    with _current(session, durable.definitions[place]):
-        statement = parse_statement(durable.definitions[place].text)
+def _declare(session: Session, durable: Durable, place: Place, definition: Definition) -> None:
+    with _current(session, definition):
+        statement = parse_statement(definition.text)
         if isinstance(statement, ddl.CreateTable):
             thing: CatalogTable | CatalogView = declared_table(statement, session)
         else:
             assert isinstance(statement, st.CreateView)
             thing = views.declared_view(statement, session)
     session.catalogs.replace(thing)
-    durable.known[place] = thing, durable.definitions[place]
+    durable.known[place] = thing, definition
 
 
 def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> None:
@@ -223,8 +239,7 @@ def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> 
     table.publish()
 
 
-def _make_view(session: Session, durable: Durable, place: Place) -> None:
-    definition = durable.definitions[place]
+def _make_view(session: Session, durable: Durable, place: Place, definition: Definition) -> None:
     statement = parse_statement(definition.text)
     assert isinstance(statement, st.CreateMaterializedView)
     path = ObjectPath(*place[1:])
@@ -266,6 +281,52 @@ def _options(session: Session, definition: Definition) -> Iterator[None]:
         yield
     finally:
         session.options = before
+
+
+# --- backups
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def backup(statement: st.Backup, session: Session) -> Result:
+    """Write the database as it is after the last epoch to another folder."""
+    rows = _durable(session, statement.span).backup(statement.path.text)
+    summary = f"{rows:,} row{'' if rows == 1 else 's'} are in the backup {statement.path.text}"
+    return Result.table(Schema.of(("rows", BIGINT.not_null())), [[rows]], summary=summary)
+
+
+def restore(statement: st.Restore, session: Session) -> Result:
+    """Have all of a backup in a database that has nothing yet."""
+    durable = _durable(session, statement.span)
+    kept = [p for p in durable.definitions if p[0] not in ("catalog", "database")]
+    if kept or len(session.catalogs.catalogs()) > 1:
+        what = f"the {kept[0][0]} {kept[0][-1]}" if kept else "a catalog"
+        raise DatabaseError(
+            f"this database has {what} already",
+            code="E3708",
+            span=statement.span,
+            hint="open a new folder, and RESTORE there",
+        )
+    definitions, rows = read_backup(statement.path.text, keys_of(session.options))
+    try:
+        _restore_all_but_views(session, durable, definitions, rows)
+    except Damage as damage:
+        raise DatabaseError(
+            f"the backup {statement.path.text} is damaged: {damage}", code="E3702", hint="take another one"
+        ) from damage
+    _restore_views(session, durable, definitions)
+    keep_definitions(session)
+    return Result.ok()
+
+
+def _durable(session: Session, span: Span) -> Durable:
+    if session.durable is None:
+        raise DatabaseError(
+            "this database is in memory alone",
+            code="E3709",
+            span=span,
+            hint='give it a folder: sqlengine shop/, or TableEnvironment.create(path="shop")',
+        )
+    return session.durable
 
 
 # --- what may be kept

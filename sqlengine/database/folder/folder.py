@@ -32,7 +32,7 @@ from sqlengine.database.folder.lease import OWNER, Lease
 from sqlengine.database.folder.log import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
 
-__all__ = ["Contents", "DatabaseFolder", "FolderSettings"]
+__all__ = ["Contents", "DatabaseFolder", "FolderSettings", "read_backup"]
 
 _log = Logger("database")
 
@@ -254,6 +254,31 @@ class DatabaseFolder:
         self._log.abandon()
         self._lease.release()
 
+    def backup(self, path: str, contents: Contents) -> int:
+        """Write all there is to another folder, which becomes a database of its own; gives the number of rows.
+
+        Raises:
+            DatabaseError: E3708, there is something already; E3700, it cannot be written.
+        """
+        storage = LocalStorage(path)
+        place, keys = storage.place, self._settings.keys
+        if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
+            raise DatabaseError(
+                f"there is something already at {place}", code="E3708", hint="give a folder that is new"
+            )
+        definitions = dict(self._state.definitions)
+        rows = {(p[1], p[2], p[3]): contents((p[1], p[2], p[3])) for p in definitions if p[0] == "table"}
+        manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions)
+        try:
+            Log(storage, manifest.identity, 0, keys, "full", LogEnd(self.epoch)).close()
+            checkpoint.save(storage, manifest, {table: b for table, b in rows.items() if b}, keys)
+        except OSError as error:
+            raise DatabaseError(
+                f"the backup {place} cannot be written: {error.strerror or error}",
+                hint="see to the disk; what is there is no backup",
+            ) from error
+        return sum(len(batch) for batches in rows.values() for batch in batches)
+
     def close(self, contents: Contents) -> None:
         """Make a checkpoint where there is something to save, and give the folder back. Harmless when called again.
 
@@ -270,6 +295,31 @@ class DatabaseFolder:
                 self._log.abandon()
         finally:
             self._lease.release()
+
+
+def read_backup(path: str, keys: Keys) -> tuple[dict[Place, Definition], dict[Storage, list[ChangelogBatch]]]:
+    """The definitions and rows of a database that nobody has open, such as a backup. Changes nothing.
+
+    Raises:
+        DatabaseError: there is none (E3706), it is damaged (E3702), newer (E3703), or cannot be read (E3700).
+    """
+    storage = LocalStorage(path)
+    try:
+        found = checkpoint.manifests(storage)
+        if not found:
+            raise DatabaseError(
+                f"there is no database at {storage.place}", code="E3706", hint="give the path of a backup"
+            )
+        _, state, _ = _newest(storage, found, keys)
+    except Damage as damage:
+        raise DatabaseError(
+            f"the backup {storage.place} is damaged: {damage}", code="E3702", hint="take another one"
+        ) from damage
+    except OSError as error:
+        raise DatabaseError(
+            f"the backup {storage.place} cannot be read: {error.strerror or error}", hint="see to the folder"
+        ) from error
+    return state.definitions, state.rows
 
 
 def _is_cheaper_anew(kept: int, pieces: int, changes: list[ChangelogBatch]) -> bool:

@@ -364,3 +364,80 @@ def test_checkpoints_write_what_has_changed(tmp_path: Path) -> None:
     assert len(asked(tmp_path / "db", "SELECT * FROM large")) == 500
     assert asked(tmp_path / "db", "SELECT * FROM k") == [(0, 57), (1, 58), (2, 59)]
     assert Counter(p.suffix for p in (tmp_path / "db" / "checkpoints").iterdir())[".json"] == 1
+
+
+def test_a_backup_is_a_database_and_is_restored(tmp_path: Path) -> None:
+    with TableEnvironment.create(path=tmp_path / "db") as t_env:
+        for statement in STATEMENTS:
+            t_env.execute_sql(statement)
+        t_env.execute_sql("CREATE FUNCTION f AS 'tests.unit.database.test_lasting.twice' LANGUAGE PYTHON")
+        t_env.execute_sql("CREATE DATABASE more")
+        expected = [_answer(t_env, query) for query in QUERIES], shown(t_env)
+        t_env.execute_sql("BEGIN EPOCH")
+        t_env.execute_sql("INSERT INTO bag VALUES (1000)")
+        count = t_env.execute_sql(f"BACKUP TO '{tmp_path / 'saved'}'").to_arrow().to_pylist()[0]["rows"]
+        t_env.execute_sql("END EPOCH")
+        with pytest.raises(SqlEngineError, match="something already") as error:
+            t_env.execute_sql(f"BACKUP TO '{tmp_path / 'saved'}'")
+        assert error.value.code == "E3708"
+        with pytest.raises(SqlEngineError, match="has the table k already"):
+            t_env.execute_sql(f"RESTORE FROM '{tmp_path / 'saved'}'")
+    assert count == sum(len(a) for q, a in zip(QUERIES, expected[0], strict=True) if q[14:] not in ("m", "v", "over"))
+    for closed in (False, True):
+        t_env = TableEnvironment.create(path=tmp_path / f"again-{closed}")
+        t_env.execute_sql(f"RESTORE FROM '{tmp_path / 'saved'}'")
+        assert ([_answer(t_env, query) for query in QUERIES], shown(t_env)) == expected
+        t_env.execute_sql("INSERT INTO k VALUES (100, 100, 'new')")
+        if closed:
+            t_env.close()
+        else:
+            _die(t_env)
+        with TableEnvironment.create(path=tmp_path / f"again-{closed}") as t_env:
+            assert (100, 100, "new") in rows(t_env, "SELECT * FROM k")
+            assert shown(t_env) == expected[1] and ("more",) in rows(t_env, "SHOW DATABASES")
+            assert rows(t_env, "SELECT f(CAST(2 AS BIGINT))") == [(4,)]
+    with TableEnvironment.create(path=tmp_path / "saved") as t_env:
+        assert ([_answer(t_env, query) for query in QUERIES], shown(t_env)) == expected
+
+
+def test_backups_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(SqlEngineError) as error:
+        TableEnvironment.create().execute_sql(f"BACKUP TO '{tmp_path / 'b'}'")
+    assert error.value.code == "E3709"
+    with TableEnvironment.create(path=tmp_path / "db") as t_env:
+        with pytest.raises(SqlEngineError, match="no database at") as error:
+            t_env.execute_sql(f"RESTORE FROM '{tmp_path / 'nowhere'}'")
+        assert error.value.code == "E3706"
+        t_env.execute_sql(f"BACKUP TO '{tmp_path / 'b'}'")
+        (manifest,) = (tmp_path / "b" / "checkpoints").glob("manifest*")
+        manifest.write_bytes(manifest.read_bytes()[:-1])
+        with pytest.raises(SqlEngineError, match="is damaged") as error:
+            t_env.execute_sql(f"RESTORE FROM '{tmp_path / 'b'}'")
+        assert error.value.code == "E3702"
+
+
+def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_where_the_log_reaches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash right after a checkpoint leaves the one before, and the log between them."""
+    t_env = TableEnvironment.create(path=tmp_path / "db")
+    for statement in ("CREATE TABLE t (a INT)", "INSERT INTO t VALUES (1)"):
+        t_env.execute_sql(statement)
+    t_env.close()
+    with monkeypatch.context() as patch:
+        patch.setattr("sqlengine.database.folder.checkpoint.remove_others", lambda storage, manifest: 1 / 0)
+        t_env = TableEnvironment.create(path=tmp_path / "db")
+        t_env.execute_sql("INSERT INTO t VALUES (2)")
+        t_env.close()
+    newest = max((tmp_path / "db" / "checkpoints").glob("manifest*"))
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-2])
+    with TableEnvironment.create(path=tmp_path / "db") as t_env:
+        assert rows(t_env, "SELECT * FROM t") == [(1,), (2,)]
+        _die(t_env)
+    newest.write_bytes(whole[:-2])
+    for path in sorted((tmp_path / "db" / "log").iterdir())[:-1]:
+        path.unlink()
+    with pytest.raises(SqlEngineError) as error:
+        TableEnvironment.create(path=tmp_path / "db")
+    assert error.value.code == "E3702"
