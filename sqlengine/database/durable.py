@@ -135,14 +135,19 @@ class Durable:
         return None if table is None else _Kept(storage, table, self._changed)
 
     def _add(self, changes: EpochChanges) -> None:
-        published = list(self._changed)
-        self._changed.clear()
-        for kept in published:
-            batches, kept.changes = kept.changes, []
-            if self._kept.get(kept.storage) is kept:
-                changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
-        if changes:
-            self.folder.add(changes, self._rows)
+        try:
+            published = list(self._changed)
+            self._changed.clear()
+            for kept in published:
+                batches, kept.changes = kept.changes, []
+                if self._kept.get(kept.storage) is kept:
+                    changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
+            if changes:
+                self.folder.add(changes, self._rows)
+        except BaseException:
+            # What was published is in memory, and perhaps not in the log.
+            self.folder.stop()
+            raise
 
     def _rows(self, storage: Storage) -> list[ChangelogBatch]:
         """All rows of a table after the last epoch."""

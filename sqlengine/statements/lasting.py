@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from runtime.checkpoint.keys import keys_of
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import CatalogError, DatabaseError, Span, SqlEngineError
+from runtime.core.errors import CatalogError, DatabaseError, OptionError, Span, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.options import Options
 from runtime.core.schema import Schema
@@ -32,7 +32,7 @@ from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, read_backup
 from sqlengine.database.session import PYTHON_DATABASE, Session
-from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, SYNCHRONOUS
+from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -337,6 +337,7 @@ def check_statement(statement: st.Statement, session: Session) -> None:
     """Before a statement is carried out.
 
     Raises:
+        OptionError: SET of what is read when the database is opened.
         DatabaseError: E3704, the log has stopped; E3705, a view would outlive what it reads.
         CatalogError: E1410, a materialized view reads the view that is to be dropped or changed.
     """
@@ -344,6 +345,12 @@ def check_statement(statement: st.Statement, session: Session) -> None:
     assert durable is not None
     durable.check()
     match statement:
+        case st.Set(option=ddl.Option(key=key, span=span)) if key in {option.key for option in DATABASE_OPTIONS}:
+            raise OptionError(
+                f"option '{key}' is read when the database is opened",
+                span=span,
+                hint=f"give it then: sqlengine -D {key}=..., or TableEnvironment.create({{...}}, path=...)",
+            )
         case st.CreateView(temporary=False) | st.CreateMaterializedView():
             reads = _check_query(session, statement.query.query, statement.name)
             if isinstance(statement, st.CreateMaterializedView):

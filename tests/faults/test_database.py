@@ -299,3 +299,53 @@ def test_a_killed_writer_loses_nothing_that_it_was_told(tmp_path: Path) -> None:
                 told[w] = len(numbers)
             views = t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()
             assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
+
+
+_LOG_WRITER = """
+import sys, threading
+from runtime.checkpoint.keys import NO_KEYS
+from runtime.checkpoint.local_storage import LocalStorage
+from sqlengine.database.folder.log import Log, LogEnd, read_log
+storage, end = LocalStorage(sys.argv[1]), LogEnd(0)
+counts = [0] * 20
+for epoch in read_log(storage, "db", 0, NO_KEYS, end):
+    thread, number = map(int, epoch.bodies[0].to_pybytes().split())
+    assert number == counts[thread] + 1
+    counts[thread] = number
+log, out = Log(storage, "db", 1, NO_KEYS, "full", end), threading.Lock()
+print("open", *counts, flush=True)
+def write(thread):
+    while True:
+        counts[thread] += 1
+        log.settle(log.append([[b"%d " % thread, b"%d" % counts[thread]], [b"second part"]]))
+        with out:
+            print(thread, counts[thread], flush=True)
+for thread in range(20):
+    threading.Thread(target=write, args=(thread,)).start()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_twenty_writers_of_a_log_are_killed(tmp_path: Path) -> None:
+    """Of each writer all epochs that it was told are safe are there, and one more at most."""
+    rng = random.Random(FIRST_SEED)
+    told = [0] * 20
+    for _ in range(max(3, KILLS)):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _LOG_WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        assert process.stdout is not None
+        word, *counts = process.stdout.readline().split()
+        assert word == "open"
+        for thread, count in enumerate(map(int, counts)):
+            assert told[thread] <= count <= told[thread] + 1
+            told[thread] = count
+        lines = [process.stdout.readline() for _ in range(rng.randrange(1, 400))]
+        process.send_signal(signal.SIGKILL)
+        lines += process.stdout.read().splitlines(keepends=True)
+        process.wait()
+        process.stdout.close()
+        for line in lines:
+            if line.endswith("\n"):
+                thread, count = map(int, line.split())
+                told[thread] = count

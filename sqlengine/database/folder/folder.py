@@ -151,6 +151,10 @@ class DatabaseFolder:
         """The number of the last epoch."""
         return self._log.epoch
 
+    def stop(self) -> None:
+        """Take no more epochs, because one has become known by halves: memory and log may differ."""
+        self._log.stop()
+
     def check(self) -> None:
         """Raises DatabaseError E3704 when the log has stopped."""
         self._log.check()

@@ -228,8 +228,13 @@ class Log:
                     keys=self._keys,
                     identity=self._identity,
                 )
-            self._write(pieces)
-            self.epoch = epoch
+            try:
+                self._write(pieces)
+                self.epoch = epoch
+            except BaseException:
+                # Interrupted in between, the number would be given twice.
+                self.stop()
+                raise
             return epoch
 
     def settle(self, epoch: int | None = None) -> None:
@@ -253,6 +258,12 @@ class Log:
         """Raises DatabaseError E3704 when it has stopped."""
         if self.failure is not None:
             raise DatabaseError(self.failure.message, code=self.failure.code, hint=self.failure.hint)
+
+    def stop(self) -> None:
+        """Take no more epochs: what was to be added has become known by halves."""
+        self.failure = self.failure or DatabaseError(
+            "the log was interrupted while it was written", code="E3704", hint="close the database and open it again"
+        )
 
     def begin_file(self) -> int:
         """The epochs that follow go to a new file; gives the number of the first. What was appended before is safe."""

@@ -441,3 +441,51 @@ def test_a_damaged_checkpoint_is_made_up_for_by_the_one_before_where_the_log_rea
     with pytest.raises(SqlEngineError) as error:
         TableEnvironment.create(path=tmp_path / "db")
     assert error.value.code == "E3702"
+
+
+def test_all_ways_to_write_rows(tmp_path: Path) -> None:
+    with TableEnvironment.create(path=tmp_path / "db") as t_env:
+        t_env.execute_sql("CREATE TABLE t (a INT)")
+        t_env.execute_sql("INSERT INTO t VALUES (?)", rows=[[1], [2]])
+        t_env.execute_sql("INSERT INTO t VALUES (?)", [3])
+        t_env.prepare("INSERT INTO t VALUES (:a)").execute({"a": 4})
+        t_env.from_elements([(5,)], {"a": "INT"}).execute_insert("t").wait()
+        t_env.execute_sql("PREPARE p AS INSERT INTO t VALUES (?)")
+        t_env.execute_sql("EXECUTE p(6)")
+        t_env.execute_sql("EXECUTE STATEMENT SET BEGIN INSERT INTO t VALUES (7); INSERT INTO t VALUES (8); END")
+        t_env.execute_sql("EXPLAIN ANALYZE INSERT INTO t VALUES (9)")
+        expected = rows(t_env, "SELECT * FROM t")
+        _die(t_env)
+    assert {(n,) for n in range(1, 9)} <= set(expected)
+    assert asked(tmp_path / "db", "SELECT * FROM t") == expected
+
+
+def test_what_was_interrupted_while_it_was_logged_stops_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    t_env = TableEnvironment.create(path=tmp_path / "db")
+    t_env.execute_sql("CREATE TABLE t (a INT)")
+    t_env.execute_sql("INSERT INTO t VALUES (1)")
+
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sqlengine.database.folder.folder._State.add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            t_env.execute_sql("INSERT INTO t VALUES (2)")
+    with pytest.raises(SqlEngineError) as error:
+        t_env.execute_sql("SELECT * FROM t")
+    assert error.value.code == "E3704"
+    with pytest.raises(SqlEngineError):
+        t_env.close()
+    assert asked(tmp_path / "db", "SELECT * FROM t") in ([(1,)], [(1,), (2,)])
+
+
+def test_options_of_the_database_are_given_when_it_is_opened(tmp_path: Path) -> None:
+    t_env = TableEnvironment.create(path=tmp_path / "db")
+    with pytest.raises(SqlEngineError, match="is read when the database is opened"):
+        t_env.execute_sql("SET 'sqlengine.database.synchronous' = 'off'")
+    t_env.close()
+    with pytest.raises(SqlEngineError, match="it is one of: 'full', 'normal', 'off'"):
+        TableEnvironment.create({"sqlengine.database.synchronous": "never"}, path=tmp_path / "db")
