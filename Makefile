@@ -76,6 +76,7 @@ bench: $(READY)  ## Nexmark and TPC-H, us against DuckDB and what bench-peers in
 	$(BIN)/python -m tests.benchmarks.compare nexmark $(SIZES) --repeat $(REPEAT)
 	$(BIN)/python -m tests.benchmarks.compare tpch $(SIZES) --repeat $(REPEAT)
 	$(BIN)/python -m tests.benchmarks.latency
+	$(BIN)/python -m tests.benchmarks.idle
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.startup
 	$(BIN)/python -m tests.benchmarks.report

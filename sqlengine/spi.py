@@ -94,6 +94,7 @@ from runtime.spi.abilities import (
     SupportsPartitionDiscovery,
     SupportsProjection,
     SupportsRowOffsets,
+    SupportsSplitEvents,
     SupportsStatementChanges,
     SupportsTypeWidening,
 )
@@ -101,6 +102,7 @@ from runtime.spi.catalog import CatalogFactory, CatalogRequest, ForeignCatalog, 
 from runtime.spi.format import Decoded, Decoder, Encoder, Format
 from runtime.spi.lookup import LookupTable
 from runtime.spi.reader import (
+    AvailabilityReader,
     BacklogReader,
     CheckpointListener,
     DictionaryReader,
@@ -133,6 +135,7 @@ LeftOut = SkippedInput
 __all__ = [
     "APPEND",
     "AtomicWriter",
+    "AvailabilityReader",
     "BIGINT",
     "BINARY",
     "BOOLEAN",
@@ -220,6 +223,7 @@ __all__ = [
     "SupportsPartitionDiscovery",
     "SupportsProjection",
     "SupportsRowOffsets",
+    "SupportsSplitEvents",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
     "SystemClock",

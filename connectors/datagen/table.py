@@ -76,6 +76,10 @@ class DatagenSource:
             return None
         return {"row": after, "seed": seed}
 
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """There is one, always."""
+        return lambda: None
+
     def open(self, split: Split, context: ReadContext) -> DatagenReader:
         return DatagenReader(self)
 
@@ -132,6 +136,13 @@ class DatagenReader:
         rows = np.arange(self._next, self._next + count, dtype=np.int64)
         self._next += count
         return ChangelogBatch.of([c.generate(rows) for c in self._columns], self._source.schema)
+
+    def available_in(self) -> float:
+        """The time of the next row, when rows come at a rate."""
+        if self._source.per_second is None or self._started is None:
+            return 0.0
+        at = self._started + (self._next + 1 - self._first) / self._source.per_second
+        return max(0.0, at - self._clock())
 
     @property
     def finished(self) -> bool:

@@ -135,6 +135,9 @@ class FileWriter:
         if self._partitions is not None:
             self._partitions.advance(processing_time, watermark)
 
+    def next_time(self) -> None:
+        """Files are closed by what comes next: rows, a checkpoint, or the end."""
+
     def write(self, batch: ChangelogBatch) -> None:
         parts = self._sink.by_folder(batch)
         if self._partitions is not None:

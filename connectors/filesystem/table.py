@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from connectors.filesystem.bad_files import lenient_reader
 from connectors.filesystem.column_filters import ColumnFilter, take_filters
 from connectors.filesystem.column_reader import ColumnFileReader
 from connectors.filesystem.constant_columns import METADATA, FileColumns
-from connectors.filesystem.files import FileEntry, list_files, local_path
+from connectors.filesystem.files import FileEntry, list_files, list_names, local_path
 from connectors.filesystem.footers import footer_statistics
 from connectors.filesystem.limits import LIMIT_OPTIONS, ReadLimits, read_limits
 from connectors.filesystem.opening import shown_path
@@ -135,10 +136,18 @@ class FileSource:
         """A split per file, by its path."""
         return [Split(e.path, e) for e in self._listing().entries()]
 
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Folders of one file system share a thread."""
+        try:
+            device = os.stat(self.path).st_dev
+        except OSError:
+            device = 0
+        return self._listing().watch(("filesystem", device), wake)
+
     def _listing(self) -> Listing[FileEntry]:
         listing = self.__dict__.get("_listed")
         if listing is None:
-            listing = Listing(self._list, self.monitor_interval)
+            listing = Listing(self._list, self.monitor_interval, glance=lambda: list_names(self.path))
             object.__setattr__(self, "_listed", listing)
         return listing
 

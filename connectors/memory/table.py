@@ -34,6 +34,7 @@ from runtime.core.changelog import (
 from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
+from runtime.core.wakeup import nobody
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.spi.reader import ReadContext
@@ -274,11 +275,10 @@ class MemoryTable(StagedChanges):
 
     def tell_time(self, watermark: int, idle: bool) -> None:
         """The watermark that holds behind all changes so far, and whether nobody should wait for it to move."""
-        self.idle = idle
-        if watermark > self.watermark:
-            self.watermark = watermark
-            for reader in tuple(self._readers):
-                reader.push(None)
+        turned, moved = idle != self.idle, watermark > self.watermark
+        self.idle, self.watermark = idle, max(watermark, self.watermark)
+        for reader in tuple(self._readers) if turned or moved else ():
+            reader.push(None) if moved else reader.wake()
 
     # --- reading
     # ----------------------------------------------------------------------------------------------------------
@@ -327,10 +327,10 @@ class MemoryTable(StagedChanges):
         if self.catch_up is not None:
             self.catch_up()
 
-    def follow(self) -> MemoryReader:
-        """A reader that gives the contents now and every published change after. Not while others publish: what comes
-        in between would be missed."""
-        reader = MemoryReader(self)
+    def follow(self, wake: Callable[[], None] = nobody) -> MemoryReader:
+        """A reader of the contents now and every published change after; it calls `wake` when there is one. Not while
+        others publish: what comes in between would be missed."""
+        reader = MemoryReader(self, wake)
         self._readers.append(reader)
         return reader
 
@@ -358,8 +358,11 @@ class MemoryTable(StagedChanges):
     def splits(self) -> list[Split]:
         return [Split("all")]
 
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        return nobody
+
     def open(self, split: Split, context: ReadContext) -> MemoryReader:
-        return self.follow()
+        return self.follow(context.wake)
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "memory", "name": self.name}
@@ -378,8 +381,9 @@ class MemoryReader:
     """Follows a table: its contents at the start, then every published change. `watermark`: the table's after what
     `poll` has given."""
 
-    def __init__(self, table: MemoryTable) -> None:
+    def __init__(self, table: MemoryTable, wake: Callable[[], None] = nobody) -> None:
         self._table = table
+        self.wake = wake
         self._steps: deque[tuple[ChangelogBatch | None, int]] = deque()
         self._given = 0
         self.gathers = False
@@ -397,6 +401,7 @@ class MemoryReader:
         self._steps.append((step, self._table.watermark))
         if self.gathers:
             self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, len(step))
+        self.wake()
 
     def gather(self) -> None:
         """From now on all steps that wait are given as one."""
@@ -422,6 +427,9 @@ class MemoryReader:
     @property
     def waiting(self) -> bool:
         return bool(self._steps)
+
+    def available_in(self) -> float | None:
+        return 0.0 if self._steps else None
 
     @property
     def idle(self) -> bool:

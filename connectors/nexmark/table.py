@@ -120,6 +120,10 @@ class NexmarkSource:
         after = int(position or 0) + rows
         return None if self.rows is not None and after > self.rows else after
 
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """There is one, always."""
+        return lambda: None
+
     def open(self, split: Split, context: ReadContext) -> NexmarkReader:
         return NexmarkReader(self)
 
@@ -171,6 +175,16 @@ class NexmarkReader:
         now = self._clock()
         if self._started is None:
             self._started, self._first = now, self._next
+        return int(np.searchsorted(self._times(count), (now - self._started) * 1000, side="right"))
+
+    def available_in(self) -> float:
+        """The time of the next row, when rows come at theirs."""
+        if not self._source.limited or self._started is None:
+            return 0.0
+        return max(0.0, self._started + float(self._times(1)[0]) / 1000 - self._clock())
+
+    def _times(self, count: int) -> np.ndarray:
+        """When the next rows come: milliseconds after the first one that was read."""
         source = self._source
         rows = np.concatenate([np.array([self._first]), np.arange(self._next, self._next + max(count, 0))]).astype(
             np.int64
@@ -178,7 +192,7 @@ class NexmarkReader:
         times = source.generator.times.of(
             rows if source.kind is None else source.generator.events_of(source.kind, rows)
         )
-        return int(np.searchsorted(times[1:] - times[0], (now - self._started) * 1000, side="right"))
+        return times[1:] - times[0]
 
     @property
     def finished(self) -> bool:

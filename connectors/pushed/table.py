@@ -17,6 +17,7 @@ import gc
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from runtime.core.cancellation import Cancellation
@@ -25,6 +26,7 @@ from runtime.core.clock import MIN_WATERMARK
 from runtime.core.errors import ConnectorError, PlanningError
 from runtime.core.schema import Schema
 from runtime.core.strict_json import as_count
+from runtime.core.wakeup import nobody
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
@@ -136,6 +138,8 @@ class PushedTable:
             if not self._closed:
                 self._closed = True
                 self._why_closed = why or self._why_closed
+                for reader in self._readers:
+                    reader.wake()
             self._changed.notify_all()
 
     def check_open(self) -> None:
@@ -231,9 +235,15 @@ class PushedSource:
             self._reader = weakref.ref(reader)
         return [Split("all", reader)]
 
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """There is one, always."""
+        return lambda: None
+
     def open(self, split: Split, context: ReadContext) -> PushReader:
         self._opened = True
-        return split.where or self._table.subscribe()
+        reader: PushReader = split.where or self._table.subscribe()
+        reader.wake = context.wake
+        return reader
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "python-input", "name": self._table.name}
@@ -262,6 +272,8 @@ class PushReader:
         self._taken = 0
         self._watermark = MIN_WATERMARK
         self._idle = False
+        self.wake: Callable[[], None] = nobody
+        """Called with each step, and when the stream is closed."""
         self.rows_before = 0
         """Rows that were pushed and not read yet."""
 
@@ -269,6 +281,10 @@ class PushReader:
         """A further step; called with the lock held."""
         self._steps.append(step)
         self.rows_before += 0 if step[0] is None else len(step[0])
+        self.wake()
+
+    def available_in(self) -> float | None:
+        return 0.0 if self._steps or self.finished else None
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         """The next push, whole. None when there is none, also when only the watermark has moved."""

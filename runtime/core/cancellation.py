@@ -53,6 +53,8 @@ class Cancellation:
         """What it governs, for whoever shows how far that has come."""
         self.asked_by_main = False
         """Whether the main thread has asked: in most cases, Ctrl-C."""
+        self.on_request: Callable[[], None] | None = None
+        """Called when somebody asks, also by a signal handler: to wake who waits for something else, too."""
         self._clock = clock
         self._requested = False
         self._requested_at = 0.0
@@ -71,6 +73,8 @@ class Cancellation:
             self._requested = True
             self.asked_by_main = threading.get_ident() == threading.main_thread().ident
         self._open()
+        if self.on_request is not None:
+            self.on_request()
 
     def wait(self, seconds: float) -> bool:
         """Until somebody asks, at most so long; tells whether somebody has."""

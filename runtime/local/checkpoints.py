@@ -196,11 +196,17 @@ class Checkpoints:
         self._writer.shutdown()
         self.store.close()
 
+    @property
+    def next_due(self) -> int | None:
+        """When the next checkpoint is due, milliseconds of the clock; None when none is taken by time."""
+        if self._interval <= 0:
+            return None
+        by_interval = self._begun_at + self._interval
+        return by_interval if self._ended_at is None else max(by_interval, self._ended_at + self._min_pause)
+
     def _due(self) -> bool:
-        now = self._clock.now()
-        if self._interval <= 0 or now - self._begun_at < self._interval:
-            return False
-        return self._ended_at is None or now - self._ended_at >= self._min_pause
+        due = self.next_due
+        return due is not None and self._clock.now() >= due
 
     def _begin(self, job: Checkpointed, *, finished: bool) -> None:
         self._begun_at = self._clock.now()

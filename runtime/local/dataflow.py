@@ -24,6 +24,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
+from runtime.local.lifetimes import Lifetimes
 from runtime.local.partitioned import PartitionedOperator
 from runtime.local.rejected import Refused
 from runtime.local.shrinking import Shrinking
@@ -112,6 +113,7 @@ class Dataflow:
                 for position, number in enumerate(vertex.inputs):
                     self._readers[number].append((vertex, position))
             self._shown = {root: list[ChangelogBatch]() for root in self._roots}
+            self._lifetimes = Lifetimes(vertex.node for vertex in self.vertices)
             self._watched: list[int] = []
             self.watched: list[ChangelogBatch | None] = []
             """What the nodes given to `watch` gave in the last epoch."""
@@ -165,6 +167,13 @@ class Dataflow:
         passes_on = vertex.node.division() == BY_ROW or vertex.node.table_use == "sink"
         return passes_on and all(self._is_complete(self.vertices[i]) for i in vertex.inputs)
 
+    def next_timer(self) -> int | None:
+        """The processing time at which an epoch without input has something to do; None: at none. What rows with a time
+        to live take is given back at the latest when that is over for the last ones."""
+        timers = [v.operator.next_timer() for v in self.vertices if v.operator is not None]
+        timers.append(0 if self._shrinking.pending(self.vertices) else self._lifetimes.over)
+        return min((timer for timer in timers if timer is not None), default=None)
+
     def step(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> list[ChangelogBatch | None]:
         """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
         # Overflow and NaN have their meaning in SQL; numpy's warnings of them are not for the user.
@@ -174,6 +183,7 @@ class Dataflow:
                     self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
                 else:
                     self._run(number, vertex, vertex.operator, processing_time)
+        self._lifetimes.after_epoch(processing_time, any(g.batch is not None for g in given.values()))
         outputs, self.watched = (
             [_together([*self._shown[n], self.vertices[n].output], coded=False) for n in numbers]
             for numbers in (self._roots, self._watched)

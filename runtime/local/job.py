@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time as wall_clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK
+from runtime.core.clock import MAX_WATERMARK, VirtualClock
 from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
@@ -24,10 +24,12 @@ from runtime.local.allocator import keep_freed_memory
 from runtime.local.checkpoints import Checkpoints, compatibility, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
+from runtime.local.idling import Idling
 from runtime.local.job_log import JobLog
 from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.movement import Movement
 from runtime.local.profile import PROFILE, Profile
+from runtime.local.read_ahead import ReadAhead
 from runtime.local.requests import Requests
 from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
@@ -37,8 +39,6 @@ from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 
 __all__ = ["Job"]
 
-FIRST_WAIT_SECONDS, IDLE_WAIT_SECONDS = 0.0005, 0.01
-"""Without input a job waits briefly first, then twice as long each time, up to so long."""
 PATIENCE_SECONDS = 0.5
 """So long a job that writes goes on with its epoch when it is asked to stop, so that one that is short counts."""
 
@@ -81,6 +81,8 @@ class Job:
         self.watch: Callable[[Mapping[SourceExec, SourceInput], int, Job], None] | None = None
         """Called with the input and the processing time of every epoch, once it is computed; what it raises fails the
         job. A job that starts again after a failure is watched no more."""
+        self.on_wake: Callable[[], object] | None = None
+        """Called by `wake`: for whoever drives the job with `advance`."""
         self.on_note: Callable[[str], None] | None = None
         """Called with what a person should know: a restart, a damaged checkpoint."""
         self._roots = tuple(roots)
@@ -98,7 +100,10 @@ class Job:
         self._saved_positions: list[Any] = []
         self._requests = Requests(name)
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
-        self._reading: ThreadPoolExecutor | None = None
+        self._read_ahead = ReadAhead(name)
+        self._idling = Idling(settings.clock)
+        if isinstance(settings.clock, VirtualClock):
+            settings.clock.tell(self.wake)
         self._profile = Profile() if settings.options.get(PROFILE) else None
         try:
             self._going_on.open(self._open)
@@ -135,7 +140,7 @@ class Job:
             go_on(self.dataflow, self.checkpoints, restored, own)
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
-                    context = SourceContext(settings.time_zone, vertex.node.name, self._rejections)
+                    context = SourceContext(settings.time_zone, vertex.node.name, self._rejections, self.wake)
                     position = None if restored is None else restored.sources.get(vertex.name)
                     rate = settings.options.get(MAX_ROWS_PER_SECOND)
                     inputs = self.dataflow.inputs or partial(SourceInputs, coded=self.dataflow.takes_codes)
@@ -192,12 +197,22 @@ class Job:
         return self.between_epochs(lambda: self._write_savepoint(path, stop=stop, drain=drain))
 
     def between_epochs(self, call: Callable[[], Any]) -> Future[Any]:
-        """Have the job's thread call something after the epoch at hand; PlanningError E1416 for a job that has
-        ended."""
+        """Have the job's thread call something after the epoch at hand; PlanningError E1416 when it has ended."""
         done = self._requests.ask(call)
         if self._ended:
             self._requests.refuse()
+        self.wake()
         return done
+
+    def wake(self) -> None:
+        """From any thread: there is something to do, so it waits no longer."""
+        self._idling.wakeup.wake()
+        if self.on_wake is not None:
+            self.on_wake()
+
+    def idle_for(self) -> float | None:
+        """After an epoch without movement: seconds until there may be some, None: not before `wake`; 0: nobody knows."""
+        return self._idling.seconds(self.dataflow, self._sources, self.checkpoints)
 
     def advance(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
@@ -221,6 +236,7 @@ class Job:
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         self.cancellation.work = self
+        self._idling.wakeup.forget()
         started = wall_clock.perf_counter()
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
             outputs, moved = self._advance(waiting_only=waiting_only)
@@ -245,7 +261,8 @@ class Job:
                 given[source.node] = polled
                 moved |= self._movement.by(index, polled)
             if self._settings.cut is None and not waiting_only:
-                self._read_ahead(allowed)
+                # Not with a cut of one's own: it may ask for other rows then.
+                self._read_ahead.begin(self._sources, allowed)
             now = self._settings.clock.now()
             outputs = self.dataflow.step(given, now)
         if self.watch is not None:
@@ -268,16 +285,6 @@ class Job:
     def flushed(self) -> bool:
         return all(s.flushed for s in self._sources)
 
-    def _read_ahead(self, allowed: Sequence[int]) -> None:
-        """Begin to read the next epoch's input on another thread. Not with a cut of one's own: it may ask for other
-        rows then."""
-        if self._reading is None:
-            if not any(s.wants_read_ahead for s in self._sources):
-                return
-            self._reading = ThreadPoolExecutor(1, thread_name_prefix=f"{self.name} reads")
-        for source, rows in zip(self._sources, allowed, strict=True):
-            source.read_ahead(rows, self._reading)
-
     def epochs(
         self, pause: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> Iterator[list[ChangelogBatch | None]]:
@@ -287,7 +294,6 @@ class Job:
         `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
         """
         self.status = "RUNNING"
-        idle_wait = FIRST_WAIT_SECONDS
         try:
             while not self.cancellation.requested and not self.resumed_finished:
                 try:
@@ -305,11 +311,7 @@ class Job:
                 if self.finished or self.dataflow.complete:
                     break
                 with pause():
-                    if moved:
-                        idle_wait = FIRST_WAIT_SECONDS
-                    else:
-                        self.cancellation.wait(idle_wait)
-                        idle_wait = min(2 * idle_wait, IDLE_WAIT_SECONDS)
+                    self._idling.pause(self, moved)
         except GeneratorExit:
             self.close()
             raise
@@ -492,9 +494,7 @@ class Job:
 
     def _close_sources(self) -> None:
         """Close all readers, once nobody reads any more."""
-        if self._reading is not None:
-            self._reading.shutdown(cancel_futures=True)
-            self._reading = None
+        self._read_ahead.close()
         with ExitStack() as closing:
             for source in self._sources:
                 closing.callback(source.close)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import Clock
+from runtime.core.clock import Clock, seconds_until
 
 __all__ = ["EPOCH_BYTES", "EpochRoom", "Pace"]
 
@@ -34,6 +34,10 @@ class Pace:
             return max_rows
         come = (self._clock.now() - self._since) * self._rate // 1000
         return max(0, min(max_rows, come - self._taken))
+
+    def seconds(self) -> float | None:
+        """How long there is no room, when there is none now (`seconds_until`)."""
+        return seconds_until(self._clock, self._since + -(-(self._taken + 1) * 1000 // self._rate))
 
     def took(self, rows: int) -> None:
         """So many were given."""

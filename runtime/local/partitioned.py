@@ -85,6 +85,9 @@ class PartitionedOperator(PiecewiseOperator):
         for task in self._tasks:
             task.restored()
 
+    def next_timer(self) -> int | None:
+        return min((t for task in self._tasks if (t := task.next_timer()) is not None), default=None)
+
     @property
     def state_size(self) -> StateSize:
         sizes = [task.state_size for task in self._tasks]

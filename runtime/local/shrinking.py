@@ -6,6 +6,9 @@ anew from what it holds, at the cost of that.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from runtime.local.vertex import Vertex
 from runtime.operators.operator import Operator
 
 __all__ = ["Shrinking"]
@@ -32,13 +35,20 @@ class Shrinking:
 
     def is_due(self, name: str, operator: Operator) -> bool:
         """Whether the operator should be made anew; then it counts as new. Asked for at each look."""
-        size = operator.state_size
-        most = self._most[name] = max(self._most.get(name, 0), size.rows)
-        if size.bytes < _LEAST_BYTES or size.rows * _SHARE > most:
+        if not self._is_small(name, operator):
             self._small[name] = 0
             return False
         self._small[name] = self._small.get(name, 0) + 1
         if self._small[name] < _LOOKS:
             return False
-        self._small[name], self._most[name] = 0, size.rows
+        self._small[name], self._most[name] = 0, operator.state_size.rows
         return True
+
+    def pending(self, vertices: Iterable[Vertex]) -> bool:
+        """Whether some operator is small now, so that further looks would make it anew."""
+        return any(v.operator is not None and self._is_small(v.name, v.operator) for v in vertices)
+
+    def _is_small(self, name: str, operator: Operator) -> bool:
+        size = operator.state_size
+        most = self._most[name] = max(self._most.get(name, 0), size.rows)
+        return size.bytes >= _LEAST_BYTES and size.rows * _SHARE <= most

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time as wall_clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.core.cancellation import governed, look
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK, Clock, seconds_until
 from runtime.core.logs import connector_log
+from runtime.core.wakeup import nobody
+from runtime.local.availability import reader_wait, shortest, splits_wait
 from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark
 from runtime.local.pace import EpochRoom, Pace
@@ -19,7 +21,12 @@ from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
-from runtime.spi.abilities import SupportsChangeDetection, SupportsPartitionDiscovery, SupportsStatementChanges
+from runtime.spi.abilities import (
+    SupportsChangeDetection,
+    SupportsPartitionDiscovery,
+    SupportsSplitEvents,
+    SupportsStatementChanges,
+)
 from runtime.spi.reader import (
     BacklogReader,
     CheckpointListener,
@@ -44,12 +51,17 @@ FIRST_ROWS = 1024
 @dataclass(frozen=True, slots=True)
 class SourceContext:
     """What the readers of one source may ask of their job. Rows that they refuse wait in `refused` until the rows that
-    were read with them are given to an epoch: what was read ahead and is dropped was not refused."""
+    were read with them are given to an epoch: what was read ahead and is dropped was not refused. `on_wake` is called by
+    `wake`."""
 
     time_zone: str
     source: str
     rejections: JobRejections
+    on_wake: Callable[[], None] = nobody
     refused: Refusals = field(default_factory=Refusals)
+
+    def wake(self) -> None:
+        self.on_wake()
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
         self.refused.add(rows)
@@ -122,6 +134,10 @@ class SourceInputs:
         self._gathering: list[BacklogReader] = []
         self._progress = SplitProgress(position)
         self._reached = Reached(0, (), ())
+        self._stop_watching = nobody
+        self._splits_changed = False
+        if not node.table.bounded and isinstance(node.table, SupportsSplitEvents):
+            self._stop_watching = node.table.watch_splits(self._have_changed)
         try:
             self._resume()
         except BaseException:
@@ -173,6 +189,21 @@ class SourceInputs:
         for opened in self._open:
             if isinstance(opened.reader, CheckpointListener) and opened.split.id in known:
                 opened.reader.checkpoint_complete(known[opened.split.id])
+
+    def available_in(self) -> float | None:
+        """How many seconds `poll` would give nothing, nor anything of time, after one that gave nothing; None: until the
+        job is woken, or its clock moves. 0 when nobody knows."""
+        if self._finished:
+            return None
+        if self._waiting or self._splits_changed or self._ahead is not None:
+            return 0.0
+        if self._pace.room(1) == 0:
+            return self._pace.seconds()
+        silences = [o.last_row_at for o in self._open if not self._is_idle(o)] if self._open else [self._last_row_at]
+        timeout = self.node.idle_timeout
+        ends = [moment + timeout for moment in silences if timeout > 0 and not self._silent_since(moment)]
+        readers = (reader_wait(o.reader) for o in self._open)
+        return shortest([splits_wait(self.node.table), *(seconds_until(self._clock, end) for end in ends), *readers])
 
     # --- alignment
     # -----------------------------------------------------------------------------------------------------------
@@ -257,6 +288,7 @@ class SourceInputs:
 
     def close(self) -> None:
         """Close the readers, after what is being read ahead; its rows and errors are dropped."""
+        self._stop_watching()
         ahead, self._ahead = self._ahead, None
         if ahead is not None and not ahead.cancel():
             ahead.exception()
@@ -427,8 +459,13 @@ class SourceInputs:
         self._seen.update(name for name, _ in active)
         self._seen.update(waiting)
 
+    def _have_changed(self) -> None:
+        self._splits_changed = True
+        self._context.wake()
+
     def _discover(self) -> None:
         table = self.node.table
+        self._splits_changed = False
         later = bool(self._seen)
         marks = self._progress.marks if isinstance(table, SupportsChangeDetection) else {}
         for split in table.splits():

@@ -73,6 +73,9 @@ class SpillingOperator(PiecewiseOperator):
         self.inner.restored()
         self._state.shrink()
 
+    def next_timer(self) -> int | None:
+        return self.inner.next_timer()
+
     @property
     def state_size(self) -> StateSize:
         """Of memory and store together."""

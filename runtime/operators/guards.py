@@ -80,6 +80,9 @@ class GuardedOperator(Operator):
     def output_watermark(self, time: EpochTime) -> int:
         return self.inner.output_watermark(time)
 
+    def next_timer(self) -> int | None:
+        return self.inner.next_timer()
+
     @property
     def state_size(self) -> StateSize:
         return self.inner.state_size

@@ -154,6 +154,12 @@ class Operator:
         watermark holds it back."""
         return time.watermark
 
+    def next_timer(self) -> int | None:
+        """The processing time, milliseconds, at which `step` has something to do although nothing comes; asked for after
+        `step`. None: it waits for changes and watermarks alone. 0: soon, it does not know when. That rows are forgotten
+        with time (a time to live) does not count, for nobody sees it."""
+        return None
+
     @property
     def state_size(self) -> StateSize:
         return StateSize(0, 0)

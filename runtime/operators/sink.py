@@ -59,6 +59,9 @@ class SinkOperator(Operator):
         self.has_half_epoch = False
         return None
 
+    def next_timer(self) -> int | None:
+        return None if self._timed is None else self._timed.next_time()
+
     def takes_parts(self, position: int) -> bool:
         return True
 

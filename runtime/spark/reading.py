@@ -89,6 +89,9 @@ class _Context:
     def reject(self, rows: Sequence[RejectedRow]) -> None:
         self.refused.add(rows)
 
+    def wake(self) -> None:
+        """The driver asks again by itself."""
+
 
 @dataclass(slots=True)
 class _Opened:

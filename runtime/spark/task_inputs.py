@@ -52,6 +52,10 @@ class TaskInputs(SourceInputs):
         self._place = place
         super().__init__(node, context, clock, position, rows_per_second=rows_per_second)
 
+    def available_in(self) -> float:
+        """Nobody knows here what tasks would find."""
+        return 0.0
+
     def _reader(self, split: Split) -> SourceReader:
         return _Elsewhere()
 

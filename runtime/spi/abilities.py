@@ -5,7 +5,7 @@ The engine finds these protocols with `isinstance`: a table has an ability when 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
 from runtime.core.types import DataType
@@ -22,6 +22,7 @@ __all__ = [
     "SupportsPartitionDiscovery",
     "SupportsProjection",
     "SupportsRowOffsets",
+    "SupportsSplitEvents",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
 ]
@@ -71,6 +72,17 @@ class SupportsPartitionDiscovery(Protocol):
     def discovered(self, split: Split) -> Split:
         """A split that appeared while the job runs: it is read from its beginning, whatever the source's start option
         says."""
+        ...
+
+
+@runtime_checkable
+class SupportsSplitEvents(Protocol):
+    """An unbounded source that tells when its splits change. Of one without this, `splits` is called every 10 milliseconds
+    (20 for a view) while a job waits."""
+
+    def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """From now on call `wake`, from any thread, when `splits` may give something else than last time. Gives a call
+        that ends this; it does not block. A source whose splits never change does nothing."""
         ...
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from runtime.core.changelog import ChangelogBatch
 
 __all__ = [
+    "AvailabilityReader",
     "BacklogReader",
     "CheckpointListener",
     "DictionaryReader",
@@ -51,6 +52,10 @@ class ReadContext(Protocol):
         """Count and keep rows that cannot be used. Raises when the job is configured to fail on them."""
         ...
 
+    def wake(self) -> None:
+        """The reader has something new: `poll` is called soon. May be called from any thread, at any time."""
+        ...
+
 
 class SourceReader(Protocol):
     """Reads one split. Called from one thread at a time, never after `close`."""
@@ -76,6 +81,18 @@ class SourceReader(Protocol):
 
     def close(self) -> None:
         """Give back what is open."""
+        ...
+
+
+@runtime_checkable
+class AvailabilityReader(Protocol):
+    """A reader that knows when it has something. While all readers of a job have nothing, the job sleeps. A reader
+    without this is polled every 10 milliseconds (20 for a view)."""
+
+    def available_in(self) -> float | None:
+        """How many seconds nothing new comes: `poll` gives no rows, and `watermark`, `idle` and `finished` do not change.
+        0: there is something, or nobody knows. None: until the reader calls `ReadContext.wake`. Called after a `poll`
+        that gave nothing; to call `wake` too early, or too often, does no harm."""
         ...
 
 

@@ -100,6 +100,11 @@ class TimeListener(Protocol):
         without rows."""
         ...
 
+    def next_time(self) -> int | None:
+        """The processing time at which there is something to do although no rows come; None when the next epoch is soon
+        enough. While a job waits for input there are no epochs but at such times and for checkpoints."""
+        ...
+
 
 class TaskWriter(Protocol):
     """Writes rows for a writer in another process. It can be pickled, and keeps nothing open between calls."""

@@ -14,11 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakSet
 
 from connectors.memory import MemoryTable
 from runtime.core.cancellation import Cancellation, Stopped, look, whole
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
+from runtime.core.wakeup import Wakeup, nobody
+from runtime.local.agenda import Agenda
 from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
@@ -29,11 +32,12 @@ __all__ = ["MaintainedView", "Views"]
 _log = Log("views")
 
 IDLE_WAIT_SECONDS = 0.02
+"""A view whose sources do not know when they have rows is asked so often."""
 MOST_GATHERED = 4096
 """Rows: a view with a larger backlog is brought up to date by the next statement, so that no reader waits for long."""
 
 
-@dataclass
+@dataclass(eq=False)
 class MaintainedView:
     """A view and the job that keeps it. `outside` says that some input comes from a connector."""
 
@@ -51,6 +55,7 @@ class MaintainedView:
     """Where the answer is kept: it is told of the watermark behind each epoch."""
     gathers: bool = False
     """Whether it is brought up to date only when somebody reads or follows it, or much has gathered."""
+    on_failed: Callable[[], None] = nobody
     _stepping: bool = False
 
     @property
@@ -77,6 +82,7 @@ class MaintainedView:
         except BaseException as error:
             self.ended = True
             self.failure = _as_failure(error)
+            self.on_failed()
             _log.failure(f"{self.path} is no longer kept", self.failure, view=str(self.path), job=self.job.name)
             if not isinstance(error, Exception):
                 raise
@@ -114,6 +120,8 @@ class Views:
         self.on_failed: Callable[[PlanningError], object] = lambda error: tell(f"{error.code} {error.message}")
         """Called by the thread that follows connectors when a view of it has failed."""
         self._stop = threading.Event()
+        self._agenda: Agenda[MaintainedView] = Agenda()
+        self._followers: WeakSet[Wakeup] = WeakSet()
         self._thread: threading.Thread | None = None
 
     def add(self, view: MaintainedView) -> None:
@@ -128,6 +136,9 @@ class Views:
             view.advance()
             if view.failure is not None:
                 raise view.failure
+            if view.outside:
+                view.job.on_wake = partial(self._agenda.wake, view)
+            view.on_failed = self.wake_followers
             # Who was told of the job may ask it to stop until here, and no longer.
             view.job.cancellation = Cancellation()
             # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
@@ -143,9 +154,11 @@ class Views:
             if view.gathers and view.contents is not None:
                 view.contents.catch_up = partial(self._read, view)
             self.propagate()
-        if view.outside and self._thread is None:
-            self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
-            self._thread.start()
+        if view.outside:
+            self._agenda.wake(view)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
+                self._thread.start()
 
     def add_unmade(self, path: ObjectPath, failure: SqlEngineError) -> None:
         """There is a view that could not be made again: whoever reads it is told why."""
@@ -255,18 +268,36 @@ class Views:
 
     def _follow_sources(self) -> None:
         while not self._stop.is_set():
-            moved = False
-            for view in list(self._views.values()):
-                if view.outside:
-                    # An epoch that was given up ends its view alone.
-                    with self.lock, suppress(Stopped):
-                        if view.advance():
-                            moved = True
-                            self.propagate()
-            for error in self.new_failures() if not self._stop.is_set() else ():
-                self.on_failed(error)
-            if not moved:
-                self._stop.wait(IDLE_WAIT_SECONDS)
+            self._turn()
+
+    def _turn(self) -> None:
+        """Wait until it is the turn of some views over connectors, and advance those."""
+        for view in self._agenda.take():
+            if self._stop.is_set():
+                return
+            seconds: float | None = None
+            # An epoch that was given up ends its view alone.
+            with self.lock, suppress(Stopped):
+                # Of statements that woke the view it has taken the changes by now.
+                seconds = None if view.ended else view.job.idle_for()
+                if seconds == 0:
+                    if view.advance():
+                        self.propagate()
+                    else:
+                        seconds = None if view.ended else _least(view.job.idle_for())
+            self._agenda.put(view, seconds)
+        for error in self.new_failures() if not self._stop.is_set() else ():
+            self.on_failed(error)
+
+    def tell_followers(self, wakeup: Wakeup) -> None:
+        """Wake whoever follows a view or table, as long as it is there, when something was dropped, replaced or has
+        failed. (Of rows its reader tells.)"""
+        self._followers.add(wakeup)
+
+    def wake_followers(self) -> None:
+        """Something was dropped, replaced or has failed."""
+        for wakeup in list(self._followers):
+            wakeup.wake()
 
     def up_to_date(self) -> list[MaintainedView]:
         """All views, with what has gathered."""
@@ -279,12 +310,18 @@ class Views:
 
     def close(self) -> None:
         self._stop.set()
+        self._agenda.wakeup.wake()
+        self.wake_followers()
         for view in self.jobs():
             view.job.cancel()
         if self._thread is not None:
             self._thread.join()
         for path in list(self._views):
             self.remove(path)
+
+
+def _least(seconds: float | None) -> float | None:
+    return seconds if seconds is None else max(seconds, IDLE_WAIT_SECONDS)
 
 
 def _as_failure(error: BaseException) -> SqlEngineError:

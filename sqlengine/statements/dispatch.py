@@ -58,6 +58,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
                 _lasting.keep_definitions(session)
         if defines:
             _file_catalog.save_files(session)
+            session.views.wake_followers()
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
         result.warnings = (*result.warnings, *failures)
     if durable is not None:

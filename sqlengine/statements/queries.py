@@ -26,6 +26,7 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
+from runtime.core.wakeup import Wakeup
 from runtime.local.job import Job
 from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
@@ -53,7 +54,6 @@ __all__ = [
 _attach = Room("sqlengine.verify.attach")
 _parameter_rows = Room("sqlengine.statements.parameter_rows")
 
-SUBSCRIBER_WAIT_SECONDS = 0.02
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
 
 
@@ -422,13 +422,15 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
             hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that",
         )
     table = session.memory_table(found)
-    stopped = Cancellation()
+    stopped, wakeup = Cancellation(), Wakeup()
+    stopped.on_request = wakeup.wake
     with session.views.lock:
         session.views.check(found.storage)
-        reader = table.follow()
+        session.views.tell_followers(wakeup)
+        reader = table.follow(wakeup.wake)
     result = Result(
         table.schema,
-        _follow(session, found.storage, table, reader, stopped),
+        _follow(session, found.storage, table, reader, stopped, wakeup),
         is_query=True,
         bounded=False,
         append_only=table.mode.is_append_only,
@@ -440,7 +442,12 @@ def subscribe(statement: st.Subscribe, session: Session) -> Result:
 
 
 def _follow(
-    session: Session, storage: ObjectPath, table: MemoryTable, reader: MemoryReader, stopped: Cancellation
+    session: Session,
+    storage: ObjectPath,
+    table: MemoryTable,
+    reader: MemoryReader,
+    stopped: Cancellation,
+    wakeup: Wakeup,
 ) -> Iterator[ChangelogBatch]:
     try:
         while not stopped.requested and not session.closed.is_set():
@@ -456,6 +463,6 @@ def _follow(
             elif not there:
                 return
             else:
-                stopped.wait(SUBSCRIBER_WAIT_SECONDS)
+                wakeup.wait(None)
     finally:
         reader.close()

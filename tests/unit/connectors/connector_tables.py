@@ -26,9 +26,13 @@ class Context:
 
     def __init__(self) -> None:
         self.rejected: list[RejectedRow] = []
+        self.woken = 0
 
     def reject(self, rows: Sequence[RejectedRow]) -> None:
         self.rejected += rows
+
+    def wake(self) -> None:
+        self.woken += 1
 
 
 def request(schema: Schema, options: Mapping[str, str], **more: Any) -> TableRequest:

@@ -85,7 +85,7 @@ def test_a_view_whose_input_has_ended_holds_no_thread(t_env: TableEnvironment) -
     t_env.execute_sql("CREATE MATERIALIZED VIEW a AS SELECT v FROM s")
     t_env.flush()
     (view,) = t_env.session.views.jobs()
-    assert view.job.status == "FINISHED" and view.job._reading is None
+    assert view.job.status == "FINISHED" and not view.job._read_ahead.running
     assert list(t_env.execute_sql("SELECT v FROM a")) == [(1,)]
 
 

@@ -134,6 +134,8 @@ class Context:
     def reject(self, rows: object) -> None:
         raise AssertionError(rows)
 
+    def wake(self) -> None: ...
+
 
 MISTAKES = {
     "CREATE TABLE shop.main.x (a INT)": "E1627 the catalog \"shop\" of type 'duckdb' is read only here\n"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import sqlengine.database.views
+from connectors.listing import Listing
 from sqlengine import SqlEngineError, TableEnvironment
 
 SETUP = """
 CREATE TABLE orders (id INT, customer STRING) WITH
-  ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv', 'source.monitor-interval' = '1 ms');
+  ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv', 'source.monitor-interval' = '1 h');
 CREATE TABLE names (customer STRING PRIMARY KEY NOT ENFORCED, full_name STRING);
 CREATE MATERIALIZED VIEW named AS SELECT id, full_name FROM orders JOIN names ON orders.customer = names.customer;
 CREATE MATERIALIZED VIEW counted AS SELECT full_name, COUNT(*) AS n FROM named GROUP BY full_name;
@@ -21,9 +21,15 @@ CREATE MATERIALIZED VIEW beside AS SELECT full_name, n FROM counted UNION ALL SE
 
 
 @pytest.fixture
-def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
-    # The thread that follows the sources looks at them once, and not again before the end.
-    monkeypatch.setattr(sqlengine.database.views, "IDLE_WAIT_SECONDS", 600.0)
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of listings: the folder is listed again when an hour of it has passed."""
+    seconds = [0.0]
+    monkeypatch.setattr(Listing.__init__, "__defaults__", (lambda: seconds[0],))
+    return seconds
+
+
+@pytest.fixture
+def env(tmp_path: Path, now: list[float]) -> Iterator[TableEnvironment]:
     (tmp_path / "1.csv").write_text("1,ann\n2,bob\n3,ann\n")
     with TableEnvironment.create() as made:
         made.execute_script(SETUP.format(folder=tmp_path))
@@ -51,9 +57,10 @@ def test_changes_of_a_statement_are_in_views_over_a_stream(env: TableEnvironment
     assert rows(env, "SELECT * FROM beside WHERE n > 0") == [("Ann Smith", 2), ("Robert", 1)]
 
 
-def test_the_stream_itself_waits_for_its_turn(env: TableEnvironment, tmp_path: Path) -> None:
+def test_the_stream_itself_waits_for_its_turn(env: TableEnvironment, tmp_path: Path, now: list[float]) -> None:
     (tmp_path / "2.csv").write_text("4,ann\n")
     env.execute_sql("INSERT INTO names VALUES ('ann', 'Ann')")
     assert rows(env, "SELECT * FROM counted") == [("Ann", 2)]
+    now[0] += 3600
     env.flush()
     assert rows(env, "SELECT * FROM counted") == [("Ann", 3)]
