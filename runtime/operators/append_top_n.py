@@ -71,18 +71,19 @@ class AppendTopNOperator(Operator):
         self._arrival = np.zeros(0, dtype=np.int64)
         self._next_arrival = 0
         names = column_names(schema)
+        kept = node.kept("rows")
         self._table = StateTable(
-            "rows",
+            kept.name,
             [*((name, f.type.arrow) for name, f in zip(names, schema, strict=True)), ("$arrival", pa.int64())],
             live=self._slots.live_slots,
             read=lambda slots: [*self._rows.take(slots, wide=True), pa.array(self._arrival[slots])],
             in_place=RowsInPlace(self._rows, self._slots, lambda slots: [pa.array(self._arrival[slots])]),
             load=self._load,
-            key=[names[p] for p in node.partition],
+            key=kept.key_names,
             of=self._of,
             order=self._rows.reading_order,
         )
-        self._touched = None if self._idle is None else touched_table(self._keys, self._idle, schema, node.partition)
+        self._touched = None if self._idle is None else touched_table(self._keys, self._idle, node.kept("touched"))
 
     @property
     def tables(self) -> Sequence[StateTable]:

@@ -34,9 +34,7 @@ class ChangelogNormalizeOperator(Operator):
         self._node = node
         self._rows = RowStore(node.schema, Identity.KEYED, node.keys)
         self._ttl = node.ttl
-        self._table = row_table(
-            self._rows, "rows", node.schema, node.keys, _one_key, of=self._rows.rows_at, ttl=node.ttl
-        )
+        self._table = row_table(self._rows, node.kept("rows"), _one_key, of=self._rows.rows_at, ttl=node.ttl)
 
     @property
     def tables(self) -> Sequence[StateTable]:

@@ -40,14 +40,17 @@ class KeepFirstOperator(Operator):
         self._node = node
         self._keys = KeyIndex.of(node.schema, node.keys)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
-        names = column_names(node.schema)
+        kept = node.kept("keys")
         self._table = StateTable(
-            "keys",
-            [*((names[k], node.schema[k].type.arrow) for k in node.keys), *_touched_column(self._idle)],
+            kept.name,
+            [
+                *zip(kept.key_names, (node.schema[k].type.arrow for k in node.keys), strict=True),
+                *_touched_column(self._idle),
+            ],
             live=self._keys.live_slots,
             read=lambda slots: [*self._keys.columns(slots), *_touched(self._idle, slots)],
             load=self._load,
-            key=[names[k] for k in node.keys],
+            key=kept.key_names,
             of=every_row,
             ttl=node.ttl,
         )
@@ -122,8 +125,9 @@ class KeepFirstByTimeOperator(Operator):
         self._sent = np.zeros(0, dtype=bool)
         self._times = np.zeros(0, dtype=np.int64)
         names = column_names(node.schema)
+        kept = node.kept("rows")
         self._table = StateTable(
-            "rows",
+            kept.name,
             [
                 *((name, f.type.arrow) for name, f in zip(names, node.schema, strict=True)),
                 ("$sent", pa.bool_()),
@@ -133,7 +137,7 @@ class KeepFirstByTimeOperator(Operator):
             live=self._keys.live_slots,
             read=self._read,
             load=self._load,
-            key=[names[k] for k in node.keys],
+            key=kept.key_names,
         )
 
     @property
@@ -254,8 +258,9 @@ class KeepLastOperator(Operator):
         self._row_of = np.zeros(0, dtype=np.int64)
         self._times = np.zeros(0, dtype=np.int64)
         names = column_names(node.schema)
+        kept = node.kept("rows")
         self._table = StateTable(
-            "rows",
+            kept.name,
             [
                 *((name, f.type.arrow) for name, f in zip(names, node.schema, strict=True)),
                 *_touched_column(self._idle),
@@ -263,7 +268,7 @@ class KeepLastOperator(Operator):
             live=self._keys.live_slots,
             read=lambda slots: [*self._rows.take(self._row_of[slots], wide=True), *_touched(self._idle, slots)],
             load=self._load,
-            key=[names[k] for k in node.keys],
+            key=kept.key_names,
             of=every_row,
             ttl=node.ttl,
             in_place=RowsInPlace(

@@ -30,7 +30,7 @@ class DeduplicateChangesOperator(ShownRowsOperator[np.ndarray]):
     def __init__(self, node: DeduplicateExec, context: OperatorContext) -> None:
         del context
         order = () if node.time is None else (SortSpec(node.time),)
-        super().__init__(node.schema, node.keys, order, Identity.of(node.input.mode, None), ttl=node.ttl)
+        super().__init__(node, order, Identity.of(node.input.mode, None))
         self._node = node
 
     def _shown(self, partitions: np.ndarray) -> np.ndarray:

@@ -27,9 +27,7 @@ class FinalRowsOperator(Operator):
         mode = node.input.mode
         images = mode.is_retract and not mode.key_only_deletes
         self._rows = RowMultiset(node.schema, Identity.of(mode, node.keys), node.keys or (), images=images)
-        # The columns by which the input is divided: see `distribution`.
-        keys = range(len(node.schema)) if node.keys is None else node.keys
-        self._table = row_table(self._rows, "rows", node.schema, keys, _no_key)
+        self._table = row_table(self._rows, node.kept("rows"), _no_key)
 
     @property
     def tables(self) -> Sequence[StateTable]:

@@ -20,7 +20,6 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.operators.column_equality import equal_columns
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.plan.nodes import GroupAggregateExec
-from runtime.plan.state import column_names
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed_state import KeyedState
 from runtime.state.table import TOUCHED, StateTable, every_row, shared_value
@@ -56,11 +55,11 @@ class GroupAggregateOperator(Operator):
         self._at_end = node.emits_at_end
         self._next_seq = 0
         self._idle = IdleSlots(node.ttl) if node.ttl else None
-        names = column_names(source)
+        kept = node.kept("groups")
         self._groups = StateTable(
-            "groups",
+            kept.name,
             [
-                *((names[k], t) for k, t in zip(node.keys, arrow, strict=True)),
+                *zip(kept.key_names, arrow, strict=True),
                 *self._aggregates.columns(),
                 *([] if self._live is None else [("$rows", pa.int64())]),
                 *([] if self._idle is None else [(TOUCHED, pa.int64())]),
@@ -68,7 +67,7 @@ class GroupAggregateOperator(Operator):
             live=self._index.live_slots,
             read=self._saved,
             load=self._load,
-            key=[names[k] for k in node.keys],
+            key=kept.key_names,
             of=every_row,
             ttl=node.ttl,
         )

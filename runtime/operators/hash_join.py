@@ -90,8 +90,8 @@ class HashJoinOperator(PiecewiseOperator):
         sides = self._left.rows, self._right.rows
         self._output = PairOutput(node.schema, node.mode, *sides, kind.left_only, rows, coded=inserts)
         self._tables = [
-            self._left.table("left", node.left.schema, self._keys),
-            self._right.table("right", node.right.schema, self._keys),
+            self._left.table(node.kept("left"), self._keys),
+            self._right.table(node.kept("right"), self._keys),
         ]
         identities = {self._left.rows.identity, self._right.rows.identity}
         self._inserts = inserts

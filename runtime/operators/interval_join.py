@@ -18,6 +18,7 @@ from runtime.operators.join_output import PairOutput
 from runtime.operators.operator import PIECE_MAX_ROWS, EpochTime, OperatorContext, PiecewiseOperator, StateSize
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import IntervalJoinExec, JoinKind
+from runtime.plan.state import StateSpec
 from runtime.state.keyed import KeyIndex
 from runtime.state.row_table import RowColumn
 from runtime.state.table import StateTable
@@ -56,8 +57,8 @@ class IntervalJoinOperator(PiecewiseOperator):
         rows = context.options.get(PIECE_MAX_ROWS)
         self._output = PairOutput(node.schema, node.mode, self._left.rows, self._right.rows, kind.left_only, rows)
         self._tables = (
-            self._left.made_table("left", node.left.schema, self._keys),
-            self._right.made_table("right", node.right.schema, self._keys),
+            self._left.made_table(node.kept("left"), self._keys),
+            self._right.made_table(node.kept("right"), self._keys),
         )
 
     @property
@@ -153,13 +154,11 @@ class _Side:
         self.matched = np.empty(0, np.bool_)
         self._keys = keys
 
-    def made_table(self, name: str, schema: Schema, index: KeyIndex) -> StateTable:
+    def made_table(self, spec: StateSpec, index: KeyIndex) -> StateTable:
         """The state table of this side, in which it notes its changes from now on."""
         matched = RowColumn("$matched", pa.bool_(), lambda slots: pa.array(self.matched[slots]), self._load_matched)
         extra = [matched] if self.kept else []
-        return timed_table(
-            self.rows, name, schema, self._keys, lambda columns: self._key_slots(columns, index), extra=extra
-        )
+        return timed_table(self.rows, spec, lambda columns: self._key_slots(columns, index), extra=extra)
 
     def add(self, batch: ChangelogBatch, times: np.ndarray, index: KeyIndex) -> np.ndarray:
         slots = self.rows.add(batch.columns, self._key_slots(batch.columns, index), times)

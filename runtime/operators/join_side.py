@@ -14,6 +14,7 @@ from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import add_at
 from runtime.operators.operator import EpochTime
+from runtime.plan.state import StateSpec
 from runtime.state.keyed import KeyIndex
 from runtime.state.multiset import RowMultiset
 from runtime.state.row_table import RowColumn, row_table
@@ -68,14 +69,12 @@ class JoinSide:
     def nbytes(self) -> int:
         return self.rows.nbytes + self._matches.nbytes + self._shift.nbytes
 
-    def table(self, name: str, schema: Schema, index: KeyIndex) -> StateTable:
+    def table(self, spec: StateSpec, index: KeyIndex) -> StateTable:
         """The state table of this side."""
         matches = RowColumn("$matches", pa.int64(), lambda slots: pa.array(self._matches[slots]), self._load_matches)
         return row_table(
             self.rows,
-            name,
-            schema,
-            self._keys,
+            spec,
             lambda columns: self._key_slots(columns, index),
             of=self.rows.all,
             ttl=self._ttl,

@@ -55,7 +55,7 @@ class LookupJoinOperator(PiecewiseOperator):
         self._ttl = node.ttl
         self._kept: _Answers | None = None
         if node.input.mode.is_retract:
-            self._kept = _Answers(node.input.schema, node.table.schema, node.ttl)
+            self._kept = _Answers(node, node.table.schema)
             self._output = PairOutput(node.schema, node.mode, self._kept.rows, self._kept, False, self._max_rows)
 
     @property
@@ -149,21 +149,19 @@ class LookupJoinOperator(PiecewiseOperator):
 class _Answers:
     """Rows with what was looked up for them."""
 
-    def __init__(self, left: Schema, right: Schema, ttl: int) -> None:
+    def __init__(self, node: LookupJoinExec, right: Schema) -> None:
+        kept, answers = node.kept("rows"), node.kept("answers")
         types = [f.type.arrow for f in right]
-        self.rows = RowStore(left, Identity.FULL)
+        self.rows = RowStore(kept.schema, Identity.FULL)
         self._store = ColumnStore(types)
         self._slots = SlotAllocator()
         self._lists = BlockLists()
         self._owner = np.empty(0, np.int64)
         self._arrival = np.empty(0, np.int64)
         self._next_arrival = 0
-        whole = range(len(left))
-        rows = row_table(
-            self.rows, "rows", left, whole, lambda columns: np.full(len(columns[0]), -1, np.int64), ttl=ttl
-        )
+        rows = row_table(self.rows, kept, lambda columns: np.full(len(columns[0]), -1, np.int64), ttl=node.ttl)
         self._table = StateTable(
-            "answers",
+            answers.name,
             [(OWNER, pa.int64()), *zip(column_names(right), types, strict=True), ("$arrival", pa.int64())],
             live=self._slots.live_slots,
             read=lambda slots: [

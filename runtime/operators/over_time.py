@@ -25,7 +25,7 @@ from runtime.operators.over_calls import OverCalls
 from runtime.operators.window_assign import milliseconds
 from runtime.operators.window_columns import reject_null_times
 from runtime.plan.nodes import OverAggregateExec
-from runtime.plan.state import column_names
+from runtime.plan.state import StateSpec, column_names
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import TOUCHED, StateTable
@@ -87,8 +87,8 @@ class OverTimeOperator(Operator):
         self._idle = IdleSlots(node.ttl) if node.ttl and not node.time_bounds_rows else None
         self._next_seq = 0
         self._saved = self._calls.saved_calls(self._carries)
-        self._waiting_table = self._row_table("waiting", waiting=True) if node.rowtime else None
-        self._past_table = self._row_table("frames", waiting=False) if node.keeps_past_rows else None
+        self._waiting_table = self._row_table(node.kept("waiting"), waiting=True) if node.rowtime else None
+        self._past_table = self._row_table(node.kept("frames"), waiting=False) if node.keeps_past_rows else None
         self._totals_table = self._made_totals() if node.keeps_totals or self._idle is not None else None
         tables = [self._totals_table, self._waiting_table, self._past_table, self._calls.history_table()]
         self._tables = [table for table in tables if table is not None]
@@ -100,7 +100,7 @@ class OverTimeOperator(Operator):
     def tables(self) -> Sequence[StateTable]:
         return self._tables
 
-    def _row_table(self, name: str, *, waiting: bool) -> StateTable:
+    def _row_table(self, spec: StateSpec, *, waiting: bool) -> StateTable:
         """The table of the rows that wait or of those past."""
         source = self._node.input.schema
         names = column_names(source)
@@ -126,7 +126,7 @@ class OverTimeOperator(Operator):
             return rows
 
         return StateTable(
-            name,
+            spec.name,
             [
                 *((n, f.type.arrow) for n, f in zip(names, source, strict=True)),
                 ("$time", pa.int64()),
@@ -135,14 +135,14 @@ class OverTimeOperator(Operator):
             live=live,
             read=read,
             load=load,
-            key=[names[i] for i in self._node.partition],
+            key=spec.key_names,
         )
 
     def _made_totals(self) -> StateTable:
         """The table of the partitions: what they carry over, and when they were touched."""
         source = self._node.input.schema
-        names = column_names(source)
-        keys = [(names[i], source[i].type.arrow) for i in self._node.partition]
+        spec = self._node.kept("totals")
+        keys = [(name, source[i].type.arrow) for name, i in zip(spec.key_names, spec.key, strict=True)]
 
         def read(slots: np.ndarray) -> list[pa.Array]:
             carried = [column for _, call in self._saved for column in call.save(slots)]
@@ -159,7 +159,7 @@ class OverTimeOperator(Operator):
             return slots
 
         return StateTable(
-            "totals",
+            spec.name,
             [
                 *keys,
                 *((f"{name} {column}", type_) for name, call in self._saved for column, type_ in call.carried()),
@@ -168,7 +168,7 @@ class OverTimeOperator(Operator):
             live=self._keys.live_slots,
             read=read,
             load=load,
-            key=[name for name, _ in keys],
+            key=spec.key_names,
         )
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:

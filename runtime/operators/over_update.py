@@ -83,8 +83,9 @@ class OverUpdateOperator(Operator):
             and all(call.resumable for call in self._calls.calls)
         )
         names = column_names(source)
+        kept = node.kept("rows")
         self._table = StateTable(
-            "rows",
+            kept.name,
             [
                 *zip(names, types, strict=True),
                 *((name, spec.type.arrow) for name, spec in zip(self._calls.names, node.calls, strict=True)),
@@ -97,12 +98,12 @@ class OverUpdateOperator(Operator):
                 pa.array(self._sorted.seqs_of(rows)),
             ],
             load=self._load,
-            key=[names[i] for i in node.partition],
+            key=kept.key_names,
         )
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._touched: StateTable | None = None
         if self._idle is not None:
-            self._touched = touched_table(self._partitions, self._idle, source, node.partition)
+            self._touched = touched_table(self._partitions, self._idle, node.kept("touched"))
 
     @property
     def tables(self) -> Sequence[StateTable]:

@@ -19,6 +19,7 @@ from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.interned import forget_unused
 from runtime.kernels.key_encoding import KeyEncoder
 from runtime.plan.nodes import AggregateSpec
+from runtime.plan.state import StateSpec
 from runtime.state.table import StateTable, shared_value
 
 __all__ = ["WALL_TIME", "PaneState", "Slices", "wall_times"]
@@ -140,15 +141,15 @@ class PaneState:
         live = 0 if self._live is None else self._live.values.nbytes
         return sum(p.nbytes for p in parts) + live + self._arrival.nbytes
 
-    def tables(self, names: Sequence[str]) -> list[StateTable]:
-        """The tables of the panes (key columns by these names) and of what belongs to them. Called once: changes are
+    def tables(self, spec: StateSpec) -> list[StateTable]:
+        """The tables of the panes (`spec`) and of what belongs to them. Called once: changes are
         noted in them from then on."""
         self._table = StateTable(
-            "panes",
+            spec.name,
             [
                 ("$start", WALL_TIME),
                 ("$end", WALL_TIME),
-                *zip(names, self._keys.types, strict=True),
+                *zip(spec.key_names, self._keys.types, strict=True),
                 *self.aggregates.columns(),
                 *([] if self._live is None else [("$rows", pa.int64())]),
                 ("$arrival", pa.int64()),
@@ -156,7 +157,7 @@ class PaneState:
             live=self._index.live_slots,
             read=self._saved,
             load=self._load,
-            key=names,
+            key=spec.key_names,
         )
         arrivals = shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from)
         return [self._table, *self.aggregates.tables(self._table), arrivals]

@@ -18,7 +18,6 @@ from runtime.operators.session_state import SessionState
 from runtime.operators.window_assign import wall_milliseconds
 from runtime.operators.window_columns import clock_time, clock_watermark, property_columns, reject_null_times
 from runtime.plan.nodes import WindowAggregateExec
-from runtime.plan.state import column_names
 from runtime.plan.windows import SessionWindow
 from runtime.state.table import StateTable, shared_value
 
@@ -45,10 +44,9 @@ class SessionWindowAggregateOperator(Operator):
         retracts = not node.input.mode.is_append_only or any(c.retract for c in node.calls)
         self._live = RowCounts() if retracts else None
         self._next_seq = 0
-        names = column_names(source)
         counted = [] if self._live is None else [("$rows", pa.int64())]
         sessions = self._sessions.keep_in(
-            [names[k] for k in node.keys], [*self._aggregates.columns(), *counted], self._saved, self._restore
+            node.kept("sessions"), [*self._aggregates.columns(), *counted], self._saved, self._restore
         )
         self._tables = [
             sessions,

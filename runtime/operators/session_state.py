@@ -25,6 +25,7 @@ from runtime.kernels.key_encoding import KeyEncoder
 from runtime.kernels.sorted_runs import SortedRuns
 from runtime.operators.pane_state import WALL_TIME, wall_times
 from runtime.operators.window_assign import closed, firing_times
+from runtime.plan.state import StateSpec
 from runtime.state.table import StateTable
 from runtime.state.timed import time_words
 
@@ -73,12 +74,12 @@ class SessionState:
 
     def keep_in(
         self,
-        names: Sequence[str],
+        spec: StateSpec,
         columns: Sequence[tuple[str, pa.DataType]] = (),
         save: Callable[[np.ndarray], list[pa.Array]] | None = None,
         restore: Callable[[np.ndarray, list[pa.Array]], None] | None = None,
     ) -> StateTable:
-        """The table of the open sessions, in which changes are noted from now on: bounds, key columns (by these names),
+        """The table of the open sessions, in which changes are noted from now on: bounds, key columns,
         `columns` that the owner keeps beside a session, and `$arrival`, their order."""
         width = len(self._keys.types)
 
@@ -102,18 +103,18 @@ class SessionState:
             return found
 
         self._table = StateTable(
-            "sessions",
+            spec.name,
             [
                 ("$start", WALL_TIME),
                 ("$end", WALL_TIME),
-                *zip(names, self._keys.types, strict=True),
+                *zip(spec.key_names, self._keys.types, strict=True),
                 *columns,
                 ("$arrival", pa.int64()),
             ],
             live=self._slots.live_slots,
             read=read,
             load=load,
-            key=names,
+            key=spec.key_names,
         )
         return self._table
 

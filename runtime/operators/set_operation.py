@@ -51,8 +51,9 @@ class SetOperationOperator(Operator):
         self._counts = np.zeros((0, 2), np.int64)
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         names = column_names(node.left.schema)
+        kept = node.kept("rows")
         self._table = StateTable(
-            "rows",
+            kept.name,
             [
                 *zip(names, types, strict=True),
                 ("$left", pa.int64()),
@@ -66,7 +67,7 @@ class SetOperationOperator(Operator):
                 *([] if self._idle is None else [self._idle.times(slots)]),
             ],
             load=self._load,
-            key=names,
+            key=kept.key_names,
             of=every_row,
             ttl=node.ttl,
         )

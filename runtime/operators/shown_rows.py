@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.schema import Schema
 from runtime.kernels.grouping import distinct_rows
 from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.operators.touched_table import touched_table
-from runtime.plan.nodes import SortSpec
+from runtime.plan.nodes import DeduplicateExec, SinkMaterializeExec, SortSpec, TopNExec
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.keyed_state import KeyedState
@@ -35,32 +34,32 @@ class ShownRowsOperator(Operator, Generic[Shown]):
 
     `at_end` (in a batch plan): nothing but the rows shown at the end of the input.
 
-    A partition that no change has come to for longer than `ttl` milliseconds (0: for ever) is forgotten; nothing is
+    A partition that no change has come to for longer than the node's `ttl` is forgotten; nothing is
     sent for that. Subclasses say which rows are shown, and what the difference of two such answers is.
     """
 
     def __init__(
         self,
-        schema: Schema,
-        partition: Sequence[int],
+        node: TopNExec | DeduplicateExec | SinkMaterializeExec,
         order: Sequence[SortSpec],
         identity: Identity,
         unique: Sequence[int] = (),
         *,
         images: bool = False,
-        ttl: int = 0,
         at_end: bool = False,
     ) -> None:
         self._at_end = at_end
-        self._partition = tuple(partition)
+        kept = node.kept("rows")
+        schema = kept.schema
+        self._partition = tuple(kept.key)
         self._schema_of_rows = schema
         self._keys = KeyIndex.of(schema, self._partition)
         self._rows = OrderedRows(schema, order, identity, unique, totals=True, images=images)
-        self._idle = IdleSlots(ttl) if ttl else None
-        self._tables = [row_table(self._rows, "rows", schema, self._partition, self._key_slots, of=self._rows.all)]
+        self._idle = IdleSlots(node.ttl) if node.ttl else None
+        self._tables = [row_table(self._rows, kept, self._key_slots, of=self._rows.all)]
         self._touched: StateTable | None = None
         if self._idle is not None:
-            self._touched = touched_table(self._keys, self._idle, schema, self._partition)
+            self._touched = touched_table(self._keys, self._idle, node.kept("touched"))
             self._tables.append(self._touched)
 
     @property

@@ -29,7 +29,7 @@ def sink_materialize_operator(node: SinkMaterializeExec, context: OperatorContex
             made = OneRowOfKeyOperator(node, context)
         case _:
             made = SinkMaterializeOperator(node, context)
-    return UntilWatermarkOperator(made, node.schema, node.keys) if node.waits else made
+    return UntilWatermarkOperator(made, node.kept("waiting")) if node.waits else made
 
 
 class SinkMaterializeOperator(ShownRowsOperator[np.ndarray]):
@@ -43,7 +43,7 @@ class SinkMaterializeOperator(ShownRowsOperator[np.ndarray]):
     def __init__(self, node: SinkMaterializeExec, context: OperatorContext) -> None:
         del context
         identity = Identity.FULL if node.unique is None else Identity.KEYED
-        super().__init__(node.schema, node.keys, (), identity, node.unique or (), images=True, ttl=node.ttl)
+        super().__init__(node, (), identity, node.unique or (), images=True)
         self._node = node
 
     def _shown(self, partitions: np.ndarray) -> np.ndarray:

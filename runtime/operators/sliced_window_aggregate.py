@@ -31,7 +31,6 @@ from runtime.operators.window_columns import (
     reject_null_times,
 )
 from runtime.plan.nodes import WindowAggregateExec
-from runtime.plan.state import column_names
 from runtime.plan.windows import AttachedWindow
 from runtime.state.table import StateTable, shared_value
 
@@ -62,9 +61,8 @@ class SlicedWindowAggregateOperator(Operator):
         )
         self._single = single
         self._fired = MIN_WATERMARK
-        names = column_names(source)
         self._tables = [
-            *self._panes.tables([names[k] for k in node.keys]),
+            *self._panes.tables(node.kept("panes")),
             shared_value("fired", pa.int64(), lambda: self._fired, self._go_on_from),
         ]
 

@@ -35,7 +35,7 @@ class SortOperator(Operator):
         self._waiting = TimedRows(node.schema, keyed=False)
         self._sent_until = MIN_WATERMARK
         self._tables = (
-            timed_table(self._waiting, "waiting", node.schema, (), _no_key),
+            timed_table(self._waiting, node.kept("waiting"), _no_key),
             shared_value("sent", pa.int64(), lambda: self._sent_until, self._go_on_from),
         )
 

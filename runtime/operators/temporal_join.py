@@ -70,18 +70,16 @@ class TemporalJoinOperator(Operator):
         self._idle = IdleSlots(node.ttl) if node.ttl else None
         self._touched = None
         if self._idle is not None:
-            self._touched = touched_table(self._keys, self._idle, node.right.schema, node.right_keys)
+            self._touched = touched_table(self._keys, self._idle, node.kept("touched"))
         kinds = RowColumn("$kind", pa.int8(), lambda slots: pa.array(self._kinds[slots]), self._set_kinds)
         self._tables = (
             timed_table(
                 self._waiting,
-                "waiting",
-                node.left.schema,
-                node.left_keys,
+                node.kept("waiting"),
                 lambda columns: np.full(len(columns[0]), -1, np.int64),
                 extra=[] if node.left.mode.is_append_only else [kinds],
             ),
-            *self._versions.tables(node.right.schema, node.right_keys, self._keys),
+            *self._versions.tables(node.kept("keys"), node.kept("versions"), self._keys),
             *([] if self._touched is None else [self._touched]),
         )
 

@@ -43,13 +43,11 @@ class TopNOperator(ShownRowsOperator[Ranked]):
         mode = node.input.mode
         images = mode.is_retract and not mode.key_only_deletes
         super().__init__(
-            node.input.schema,
-            node.partition,
+            node,
             node.order,
             Identity.of(mode, node.unique),
             node.unique or (),
             images=images,
-            ttl=node.ttl,
             at_end=node.emits_at_end,
         )
         self._node = node

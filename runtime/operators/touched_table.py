@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.schema import Schema
-from runtime.plan.state import column_names
+from runtime.plan.state import StateSpec
 from runtime.state.idle_slots import IdleSlots
 from runtime.state.keyed import KeyIndex
 from runtime.state.table import TOUCHED, StateTable, every_row
@@ -16,13 +13,12 @@ from runtime.state.table import TOUCHED, StateTable, every_row
 __all__ = ["touched_table"]
 
 
-def touched_table(keys: KeyIndex, idle: IdleSlots, schema: Schema, positions: Sequence[int]) -> StateTable:
-    """Key columns and `$touched` (milliseconds of processing time), for a `KeyIndex` over columns of a schema.
+def touched_table(keys: KeyIndex, idle: IdleSlots, spec: StateSpec) -> StateTable:
+    """Key columns and `$touched` (milliseconds of processing time), for a `KeyIndex` over the key of a declared table.
 
     The owner notes `wrote` when it touches a key and `freed` when it forgets one.
     """
-    names = column_names(schema)
-    columns = [(names[p], schema[p].type.arrow) for p in positions]
+    columns = [(name, spec.schema[k].type.arrow) for name, k in zip(spec.key_names, spec.key, strict=True)]
 
     def read(slots: np.ndarray) -> list[pa.Array]:
         return [*keys.columns(slots), idle.times(slots)]
@@ -33,12 +29,12 @@ def touched_table(keys: KeyIndex, idle: IdleSlots, schema: Schema, positions: Se
         return slots
 
     return StateTable(
-        "touched",
+        spec.name,
         [*columns, (TOUCHED, pa.int64())],
         live=keys.live_slots,
         read=read,
         load=load,
-        key=[name for name, _ in columns],
+        key=spec.key_names,
         of=every_row,
         ttl=idle.ttl,
     )

@@ -11,6 +11,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.schema import Field, Schema
 from runtime.core.types import TINYINT
 from runtime.operators.operator import EpochTime, Operator, StateSize
+from runtime.plan.state import StateSpec
 from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows
 from runtime.state.timed_table import timed_table
@@ -25,12 +26,12 @@ class UntilWatermarkOperator(Operator):
     the input the watermark moves for the last time. State: the changes that wait; `keys` decide their key group.
     """
 
-    def __init__(self, inner: Operator, schema: Schema, keys: Sequence[int]) -> None:
+    def __init__(self, inner: Operator, spec: StateSpec) -> None:
         self._inner = inner
-        self._schema = schema
-        kept = Schema((*schema.fields, Field("$kind", TINYINT)))
+        self._schema = spec.schema
+        kept = Schema((*spec.schema.fields, Field("$kind", TINYINT)))
         self._waiting = TimedRows(kept, keyed=False)
-        self._table = timed_table(self._waiting, "waiting", kept, keys, _no_key)
+        self._table = timed_table(self._waiting, spec._replace(schema=kept), _no_key)
 
     @property
     def tables(self) -> Sequence[StateTable]:

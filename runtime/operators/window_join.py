@@ -56,8 +56,8 @@ class WindowJoinOperator(PiecewiseOperator):
             context.options.get(PIECE_MAX_ROWS),
         )
         self._tables = [
-            timed_table(self._left.rows, "left", node.left.schema, node.left_keys, _without_key),
-            timed_table(self._right.rows, "right", node.right.schema, node.right_keys, _without_key),
+            timed_table(self._left.rows, node.kept("left"), _without_key),
+            timed_table(self._right.rows, node.kept("right"), _without_key),
         ]
 
     @property

@@ -48,10 +48,10 @@ class WindowTableOperator(PiecewiseOperator):
             self._rows = ValueBag([t.arrow for t in source.types], retract=not node.input.mode.is_append_only)
             self._next_seq = 0
             names = column_names(source)
-            sessions = self._sessions.keep_in([names[p] for p in node.partition])
+            sessions = self._sessions.keep_in(node.kept("sessions"))
             self._tables = [
                 sessions,
-                self._rows.keep_in("rows", names, sessions),
+                self._rows.keep_in(node.kept("rows").name, names, sessions),
                 shared_value("arrivals", pa.int64(), lambda: self._next_seq, self._go_on_from),
             ]
 

@@ -42,19 +42,18 @@ class WindowTopNOperator(Operator):
         self._rows = OrderedRows(schema, node.order, Identity.APPEND)
         self._timers = SortedRuns(1)
         names = column_names(schema)
+        partitions = node.kept("partitions")
         self._partitions = StateTable(
-            "partitions",
+            partitions.name,
             [*((names[c], schema[c].type.arrow) for c in self._key_columns), ("$arrival", pa.int64())],
             live=self._keys.live_slots,
             read=lambda slots: [*self._keys.columns(slots), pa.array(self._timers.seqs_of(slots))],
             load=self._load,
-            key=[names[p] for p in node.partition],
+            key=partitions.key_names,
         )
         rows = row_table(
             self._rows,
-            "rows",
-            schema,
-            node.partition,
+            node.kept("rows"),
             lambda columns: self._keys.find([columns[c] for c in self._key_columns]),
         )
         self._tables = [self._partitions, rows]

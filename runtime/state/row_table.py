@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.schema import Schema
-from runtime.plan.state import column_names
+from runtime.plan.state import StateSpec, column_names
 from runtime.state.ordered import OrderedRows
 from runtime.state.rows import RowStore
 from runtime.state.table import WRITTEN, Of, StateTable
@@ -33,9 +32,7 @@ class RowColumn:
 
 def row_table(
     store: RowStore,
-    name: str,
-    schema: Schema,
-    key: Sequence[int],
+    spec: StateSpec,
     key_slots: Callable[[list[pa.Array]], np.ndarray],
     *,
     of: Of | None = None,
@@ -49,14 +46,12 @@ def row_table(
     and the `extra` ones.
 
     Args:
-        schema: the rows.
-        key: the positions of the columns that decide the key group.
+        spec: the table as its node declares it; the rows have its schema.
         key_slots: the key slot under which each row goes, given its columns; adds keys that are new.
         of: the rows of keys, see `StateTable`.
         ttl: the milliseconds after which rows expire, one by one, where the operator uses `write_times`; 0 where not.
     """
-    names = column_names(schema)
-    columns = [(n, f.type.arrow) for n, f in zip(names, schema, strict=True)]
+    columns = [(n, f.type.arrow) for n, f in zip(column_names(spec.schema), spec.schema, strict=True)]
     width = len(columns)
     counted = not store.plain
     ordered = isinstance(store, OrderedRows)
@@ -103,12 +98,12 @@ def row_table(
         return slots if back is None else slots[back]
 
     table = StateTable(
-        name,
+        spec.name,
         columns,
         live=store.live_slots,
         read=read,
         load=load,
-        key=[names[k] for k in key],
+        key=spec.key_names,
         of=of,
         order=store.reading_order,
         in_place=store.in_place(rest_of),

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.schema import Schema
-from runtime.plan.state import column_names
+from runtime.plan.state import StateSpec, column_names
 from runtime.state.row_table import RowColumn
 from runtime.state.table import StateTable
 from runtime.state.timed import TimedRows
@@ -18,9 +17,7 @@ __all__ = ["timed_table"]
 
 def timed_table(
     rows: TimedRows,
-    name: str,
-    schema: Schema,
-    key: Sequence[int],
+    spec: StateSpec,
     key_slots: Callable[[list[pa.Array]], np.ndarray],
     *,
     extra: Sequence[RowColumn] = (),
@@ -31,10 +28,10 @@ def timed_table(
     `extra` ones.
 
     Args:
-        key: the positions of the columns that decide the key group.
+        spec: the table as its node declares it; the rows have its schema.
         key_slots: the key slot of each row, given its columns; adds keys that are new.
     """
-    names = column_names(schema)
+    names = column_names(spec.schema)
     width = len(names)
 
     def read(slots: np.ndarray) -> list[pa.Array]:
@@ -53,9 +50,9 @@ def timed_table(
         return placed
 
     table = StateTable(
-        name,
+        spec.name,
         [
-            *((n, f.type.arrow) for n, f in zip(names, schema, strict=True)),
+            *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
             ("$time", pa.int64()),
             ("$arrival", pa.int64()),
             *((column.name, column.type) for column in extra),
@@ -63,7 +60,7 @@ def timed_table(
         live=rows.live_slots,
         read=read,
         load=load,
-        key=[names[k] for k in key],
+        key=spec.key_names,
     )
     rows.table = table
     return table

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runtime.core.schema import Schema
 from runtime.kernels.grow import grown
-from runtime.plan.state import column_names
+from runtime.plan.state import StateSpec
 from runtime.state.keyed import KeyIndex
 from runtime.state.row_table import RowColumn
 from runtime.state.table import StateTable, shared_value
@@ -53,18 +53,15 @@ class Versions:
             self._floor[keys] = self._forgotten
             self._wrote_keys(keys)
 
-    def tables(self, schema: Schema, key: Sequence[int], index: KeyIndex) -> list[StateTable]:
+    def tables(self, keys: StateSpec, versions: StateSpec, index: KeyIndex) -> list[StateTable]:
         """The tables of the versions, whose key slots are those of `index`: `versions`, each with whether it is a
         delete; `keys`, each with the time from which on its versions are known (microseconds); and the same time for
         the keys that were forgotten."""
-        names = column_names(schema)
         deleted = RowColumn("$deleted", pa.bool_(), lambda slots: pa.array(self._deleted[slots]), self._load_deleted)
-        versions = timed_table(
+        rows = timed_table(
             self._rows,
-            "versions",
-            schema,
-            key,
-            lambda columns: index.insert([columns[k] for k in key], len(columns[0]))[0],
+            versions,
+            lambda columns: index.insert([columns[k] for k in versions.key], len(columns[0]))[0],
             extra=[deleted],
         )
 
@@ -75,15 +72,15 @@ class Versions:
             return slots
 
         self._keys = StateTable(
-            "keys",
-            [*((names[k], schema[k].type.arrow) for k in key), ("$known", pa.int64())],
+            keys.name,
+            [*zip(keys.key_names, (keys.schema[k].type.arrow for k in keys.key), strict=True), ("$known", pa.int64())],
             live=index.live_slots,
             read=lambda slots: [*index.columns(slots), pa.array(self._floor[slots])],
             load=load,
-            key=[names[k] for k in key],
+            key=keys.key_names,
         )
         forgotten = shared_value("forgotten", pa.int64(), lambda: self._forgotten, self._forget_until)
-        return [self._keys, versions, forgotten]
+        return [self._keys, rows, forgotten]
 
     def _load_deleted(self, slots: np.ndarray, deleted: pa.Array) -> None:
         self._deleted = grown(self._deleted, self._rows.capacity, False)
