@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from planner.cost.column_facts import known_of, statistics_of
 from planner.logical import nodes as n
-from planner.logical.nodes import JoinKind, LogicalNode
+from planner.logical.nodes import LogicalNode
 from planner.traits.conditions import EquiPair, split_equalities
 from planner.traits.context import TraitContext
 from planner.traits.keys import unique_keys
 from runtime.expr.nodes import ColumnRef, Expr
 from runtime.plan.estimates.distinct import distinct_of
+from runtime.plan.estimates.rows import ELEMENTS, rows_of_join, windows_of_a_row
 from runtime.plan.estimates.selectivity import Known, selectivity
 
 __all__ = ["DEFAULT_ROWS", "Estimate", "distinct_values", "estimate", "has_statistics", "total_cost"]
@@ -165,8 +166,7 @@ def _(plan: n.Expand, context: TraitContext) -> Estimate:
 @_estimate.register
 def _(plan: n.WindowTable, context: TraitContext) -> Estimate:
     given = _input(plan, context)
-    slide, size = getattr(plan.window, "slide", None), getattr(plan.window, "size", 0)
-    times = size / slide if slide else 1.0
+    times = windows_of_a_row(plan.window)
     return Estimate(given.rows * times, given.changes * times, 0.0)
 
 
@@ -195,19 +195,7 @@ def join_rows(plan: n.Join | n.WindowJoin | n.IntervalJoin, context: TraitContex
     rows = left.rows * right.rows / _keys_values(plan, pairs, context)
     for part in rest:
         rows *= selectivity(part, lambda column: 10.0, lambda column: Known())
-    match plan.kind:
-        case JoinKind.SEMI:
-            return min(left.rows, rows)
-        case JoinKind.ANTI:
-            return max(left.rows - rows, left.rows * 0.1)
-        case JoinKind.LEFT:
-            return max(rows, left.rows)
-        case JoinKind.RIGHT:
-            return max(rows, right.rows)
-        case JoinKind.FULL:
-            return max(rows, left.rows + right.rows)
-        case _:
-            return rows
+    return rows_of_join(plan.kind, rows, left.rows, right.rows)
 
 
 def _keys_values(
@@ -327,4 +315,4 @@ def _(plan: n.Intersect | n.Except, context: TraitContext) -> Estimate:
 @_estimate.register
 def _(plan: n.Unnest, context: TraitContext) -> Estimate:
     given = _input(plan, context)
-    return Estimate(given.rows * 4, given.changes * 4, 0.0)
+    return Estimate(given.rows * ELEMENTS, given.changes * ELEMENTS, 0.0)

@@ -174,7 +174,8 @@ class SetOperationExec(PhysicalNode):
         return (self._whole, self._whole) if told else None
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
-        return inputs[0]
+        left, right = inputs
+        return left if self.kind != "INTERSECT" else filtered(left, min(1.0, right.rows / max(left.rows, 1.0)))
 
     def revises(self) -> bool:
         return True

@@ -36,6 +36,7 @@ __all__ = [
     "is_text",
     "joined",
     "keyed",
+    "rows_of_join",
     "share_of",
     "times",
     "united",
@@ -201,6 +202,23 @@ def grouped(facts: RowFacts, keys: Sequence[int], calls: Sequence[AggregateSpec]
     return RowFacts(rows, min(rows, facts.epoch), tuple(columns), facts.known)
 
 
+def rows_of_join(kind: JoinKind, pairs: float, left: float, right: float) -> float:
+    """The rows of a join, from the number of its pairs and of the rows of both sides."""
+    match kind:
+        case JoinKind.SEMI:
+            return min(left, pairs)
+        case JoinKind.ANTI:
+            return max(left - pairs, left * 0.1)
+        case JoinKind.LEFT:
+            return max(pairs, left)
+        case JoinKind.RIGHT:
+            return max(pairs, right)
+        case JoinKind.FULL:
+            return max(pairs, left + right)
+        case _:
+            return pairs
+
+
 def joined(
     kind: JoinKind,
     left_keys: Sequence[int],
@@ -216,13 +234,7 @@ def joined(
     pairs = left.rows * right.rows / values * share
     if condition is not None:
         pairs *= share_of(condition, both)
-    rows = {
-        JoinKind.SEMI: min(left.rows, pairs),
-        JoinKind.ANTI: max(left.rows - pairs, left.rows * 0.1),
-        JoinKind.LEFT: max(pairs, left.rows),
-        JoinKind.RIGHT: max(pairs, right.rows),
-        JoinKind.FULL: max(pairs, left.rows + right.rows),
-    }.get(kind, pairs)
+    rows = rows_of_join(kind, pairs, left.rows, right.rows)
     columns = left.columns if kind.left_only else both.columns
     found = tuple(c._replace(distinct=min(c.distinct, max(1.0, _left(c.distinct, rows * 2, rows)))) for c in columns)
     share_of_epoch = min(1.0, max(i.epoch / max(i.rows, 1.0) for i in inputs))
