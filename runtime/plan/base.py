@@ -73,9 +73,9 @@ class Follows(enum.Flag):
     CLOCK = enum.auto()
     """Processing time: something may happen when no row comes."""
     ARRIVAL = enum.auto()
-    """The order in which rows come: it is what the query asks for."""
+    """The order in which rows come, deletions between them: LIMIT and the first or last row by arrival."""
     TIES = enum.auto()
-    """Of rows that the query does not tell apart (LIMIT, equal ranks) those that came first."""
+    """Of rows that the query does not tell apart (equal ranks) those that came first."""
     OUTSIDE = enum.auto()
     """What another system holds at the moment."""
     END = enum.auto()

@@ -361,7 +361,7 @@ class LimitExec(PhysicalNode):
         return (rows, *touched(schema, (), self.ttl))
 
     def follows(self) -> Follows:
-        return Follows.TIES
+        return Follows.ARRIVAL
 
     def division(self) -> Division:
         return None

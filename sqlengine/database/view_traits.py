@@ -35,7 +35,8 @@ def may_gather(job: Job, functions: FunctionRegistry) -> bool:
     return (
         not reads_outside(job)
         and not follows_time(job)
-        and not any(several and node.follows() & (Follows.ARRIVAL | Follows.TIES) for node in nodes)
+        and not any(Follows.ARRIVAL in node.follows() for node in nodes)
+        and not any(several and Follows.TIES in node.follows() for node in nodes)
         and all(_steady(expr, functions) for node in nodes for expr in expressions_of(node))
         and all(_steady_call(functions.find(call.function), several) for node in nodes for call in node.aggregates)
     )

@@ -25,11 +25,13 @@ GATHERING = {
     "over_views": "SELECT x.k, x.s, y.w FROM sums AS x JOIN kept AS y ON x.k = y.k",
     "words": "SELECT k, CASE WHEN v > 5 THEN UPPER('much') ELSE 'little' END AS w, v / 2 AS half FROM c",
     "either": "SELECT k FROM a INTERSECT SELECT k FROM b",
+    "totals": "SELECT k, v, SUM(v) OVER (PARTITION BY k) AS s FROM c",
     "constant": "SELECT a.v, n.y FROM a JOIN (VALUES (1, 'one'), (2, 'two')) AS n (x, y) ON a.k = n.x",
 }
 FOLLOWING = {
     "may_fail": "SELECT 10 / v AS w FROM a",
     "fails_in_a_join": "SELECT a.v FROM a LEFT JOIN b ON a.k = b.k AND 1 / a.k > 0",
+    "first_to_come": "SELECT k, v FROM c LIMIT 2",
     "clock": "SELECT v, CURRENT_TIMESTAMP AS at FROM a",
     "chance": "SELECT v, RAND() AS r FROM a",
     "arrival_in_several": "SELECT LISTAGG(CAST(a.v AS STRING)) AS l FROM a JOIN b ON a.k = b.k",

@@ -22,8 +22,8 @@ from runtime.core.types import decimal as decimal_type
 from runtime.expr.nodes import Literal
 from runtime.plan.identity import uid, uids
 from runtime.plan.json import decode_plan, encode_plan
-from runtime.plan.nodes import PhysicalNode, SourceExec
-from runtime.plan.values import decode_value, encode_value
+from runtime.plan.nodes import CalcExec, PhysicalNode, SourceExec, WindowAggregateExec
+from runtime.plan.values import class_named, decode_value, encode_value
 from runtime.plan.walk import walk
 
 
@@ -43,6 +43,10 @@ def test_json_round_trip() -> None:
         ("sink" if t.describe() == {"connector": "fake"} else "source", t.describe().get("name")): t for t in tables
     }
     assert decode_plan(json.loads(text), lambda use, name, said: found[use, said.get("name")]) == (plan,)
+
+
+def test_a_node_of_every_family_is_known_by_its_name() -> None:
+    assert [class_named(kind.__name__) for kind in (CalcExec, WindowAggregateExec)] == [CalcExec, WindowAggregateExec]
 
 
 def test_unknown_versions_are_refused() -> None:

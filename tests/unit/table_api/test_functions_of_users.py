@@ -482,3 +482,9 @@ def test_none_in_a_part_that_is_not_null(env: TableEnvironment, result_type: Any
     with pytest.raises(SqlEngineError) as caught:
         list(env.execute_sql("SELECT parts_of(2)").collect())
     assert caught.value.code == "E2111"
+
+
+def test_the_state_of_a_function_of_vectors_is_told(env: TableEnvironment) -> None:
+    env.execute_sql("CREATE TABLE measured (k INT, v DOUBLE) WITH ('connector' = 'datagen')")
+    told = str(next(iter(env.execute_sql("EXPLAIN STATE SELECT k, median(v) FROM measured GROUP BY k"))))
+    assert "all values of v; bounded by nothing" in told
