@@ -2,8 +2,8 @@
 
 Random statements run against a database; the disk fails or the process is killed at some operation, the log is cut at
 some byte, a byte of a file is another. Then the database is opened again: its tables, views and definitions are those
-after some statement that is no earlier than the last one that was told to be done. DATABASE_SEEDS says how many seeds
-there are, FAULT_FIRST_SEED which is the first.
+after some statement that is no earlier than the last one that was told to be done. FAULT_SEEDS says how many seeds
+there are, a hundredth of it, FAULT_FIRST_SEED which is the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sqlengine.database.folder import lease
 from tests.faults.conftest import FIRST_SEED, KILLS
 from tests.faults.disk import Disk, Killed, fault_from
 
-SEEDS = int(os.environ.get("DATABASE_SEEDS", "16"))
+SEEDS = int(os.environ.get("FAULT_SEEDS", "1600")) // 100
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
