@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from functools import partial
+from types import MethodType
 from typing import Generic, TypeVar
 
 from connectors import watching
@@ -39,7 +42,7 @@ class Listing(Generic[Entry]):
         self._glance = glance
         self._seen: object = None
         self._whole_at = 0.0
-        self._wakes: dict[int, tuple[Callable[[], None], Callable[[], None]]] = {}
+        self._wakes: dict[int, tuple[Callable[[], Callable[[], None] | None], Callable[[], None]]] = {}
         self._numbers = itertools.count()
         self._interval = interval
         self._clock = clock
@@ -59,14 +62,21 @@ class Listing(Generic[Entry]):
 
     def watch(self, group: object, wake: Callable[[], None]) -> Callable[[], None]:
         """List anew every interval, on the thread of a group (`watching.watch`), and call `wake` when something else is
-        there, or when it cannot be listed, which the next `entries` tells. Gives what ends that."""
+        there, or when it cannot be listed, which the next `entries` tells. Gives what ends that; a method is also no
+        longer called when its object is gone."""
         number = next(self._numbers)
         if self._interval is not None:
-            self._wakes[number] = wake, watching.watch(group, self.look, self._interval / 1000)
+            weak = weakref.WeakMethod(wake) if isinstance(wake, MethodType) else partial(_itself, wake)
+            self._wakes[number] = weak, watching.watch(group, self.look, self._interval / 1000)
         return lambda: self._forget(number)
 
     def look(self) -> None:
         """List anew now; see `watch`."""
+        for number, (wake, _) in list(self._wakes.items()):
+            if wake() is None:
+                self._forget(number)
+        if not self._wakes:
+            return
         with self._listing:
             try:
                 changed = self._look()
@@ -77,8 +87,10 @@ class Listing(Generic[Entry]):
             self._wake()
 
     def _wake(self) -> None:
-        for wake, _ in list(self._wakes.values()):
-            wake()
+        for weak, _ in list(self._wakes.values()):
+            wake = weak()
+            if wake is not None:
+                wake()
 
     def _forget(self, number: int) -> None:
         _, end = self._wakes.pop(number, (None, None))
@@ -105,3 +117,7 @@ class Listing(Generic[Entry]):
         if self._listed_at is None:
             return True
         return self._interval is not None and (self._clock() - self._listed_at) * 1000 >= self._interval
+
+
+def _itself(wake: Callable[[], None]) -> Callable[[], None]:
+    return wake

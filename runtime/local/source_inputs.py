@@ -140,10 +140,10 @@ class SourceInputs:
             self._stop_watching = node.table.watch_splits(self._have_changed)
         try:
             self._resume()
+            self._discover()
         except BaseException:
             self.close()
             raise
-        self._discover()
         self._finished = self._exhausted
         self._reached = self._reach()
 

@@ -49,11 +49,11 @@ def folder_views(env: TableEnvironment, count: int, folder: Path, interval: str 
         env.execute_sql(f"CREATE MATERIALIZED VIEW w{number} AS SELECT v, COUNT(*) AS n FROM f{number} GROUP BY v")
 
 
-def memory_jobs(env: TableEnvironment, count: int, folder: Path) -> None:
-    env.execute_sql("CREATE TABLE s (v INT)")
+def pushed_jobs(env: TableEnvironment, count: int, folder: Path) -> None:
     env.execute_sql("CREATE TABLE gone (v INT) WITH ('connector' = 'blackhole')")
-    for _ in range(count):
-        env.execute_sql("INSERT INTO gone SELECT v FROM s")
+    for number in range(count):
+        env.create_input(f"i{number}", {"v": "INT"})
+        env.execute_sql(f"INSERT INTO gone SELECT v FROM i{number}")
 
 
 def _watched(path: Path) -> Path:
@@ -67,7 +67,7 @@ SCENES: dict[str, tuple[tuple[Callable[[TableEnvironment, int, Path], None], int
     "nothing": (),
     "1,000 views over tables": ((memory_views, 1000),),
     "100 jobs over folders": ((folder_jobs, 100),),
-    "100 jobs over tables": ((memory_jobs, 100),),
+    "100 jobs over inputs of a program": ((pushed_jobs, 100),),
     "100 views over folders": ((folder_views, 100),),
     "1,000 views, 100 jobs over folders": ((memory_views, 1000), (folder_jobs, 100)),
     "1,000 views, 100 jobs and 100 views over folders": (

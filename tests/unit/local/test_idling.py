@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,20 @@ def test_a_watched_listing_calls_when_something_else_is_there() -> None:
     there.append("d")
     listing.look()
     assert woken == 2 * ["one", "two"]
+
+
+def test_a_job_that_is_gone_has_nothing_listed() -> None:
+    class Dropped:
+        def wake(self) -> None:
+            raise AssertionError
+
+    dropped, listed = Dropped(), list[int]()
+    listing = Listing(lambda: listed.append(1) or [], 1000, lambda: 0.0)
+    listing.watch("test", dropped.wake)
+    del dropped
+    gc.collect()
+    listing.look()
+    assert (listed, listing._wakes) == ([], {})
 
 
 def test_a_folder_that_cannot_be_listed_wakes_its_job() -> None:
