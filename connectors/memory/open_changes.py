@@ -31,6 +31,9 @@ class OpenChanges(StagedChanges):
         self.table = table
         self._changes: list[ChangelogBatch] = []
         self._others: list[ChangelogBatch] = []
+        self._read_from = 0
+        self._known: list[int] = []
+        """How much of what others have changed each change knows of."""
         self._read: tuple[TableVersion, int, TableVersion] | None = None
         table.watchers.add(self)
 
@@ -61,35 +64,44 @@ class OpenChanges(StagedChanges):
         """Whether the epoch has changed anything."""
         return bool(self._changes)
 
+    def begin_statement(self) -> None:
+        """A statement begins, which reads what others have changed so far."""
+        self._read_from = len(self._others)
+
     def apply(self, *batches: ChangelogBatch) -> None:
         """Changes behind the others. Raises PlanningError E1710 for updates and deletes of an append-only table."""
         self.table.check_takes(batches)
-        self._changes += [batch for batch in batches if len(batch)]
+        made = [batch for batch in batches if len(batch)]
+        self._changes += made
+        self._known += [self._read_from] * len(made)
 
     def hear(self, changes: Sequence[ChangelogBatch]) -> None:
         """Others have changed the table."""
-        if self._changes:
-            self._others += changes
+        self._others += changes
 
     @property
     def conflicts(self) -> bool:
-        """Whether others have changed a row that this epoch changes, too, since it did."""
-        if not self._others or self.table.append_only:
+        """Whether others have changed a row that a statement of this epoch changes, too, since that statement read."""
+        if self.table.append_only:
             return False
-        mine, others = _touched(self._changes, self.table), _touched(self._others, self.table)
-        if not len(mine) or not len(others):
-            return False
+        known = np.array(self._known, np.int64)
+        return any(
+            self._meet([self._changes[i] for i in np.flatnonzero(known == at)], self._others[at:])
+            for at in np.unique(known[known < len(self._others)]).tolist()
+        )
+
+    def _meet(self, changes: Sequence[ChangelogBatch], others: Sequence[ChangelogBatch]) -> bool:
+        mine, theirs = _touched(changes, self.table), _touched(others, self.table)
         positions = self.table.key_positions
         index = KeyIndex([self.schema[p].type.arrow for p in positions], exact=not self.primary_key)
         index.insert([mine.column(p) for p in positions], len(mine))
-        return bool(np.any(index.find([others.column(p) for p in positions], len(others)) >= 0))
+        return bool(np.any(index.find([theirs.column(p) for p in positions], len(theirs)) >= 0))
 
     def commit(self) -> None:
         """Apply the changes to the table. Called with its lock held."""
+        if self._changes:
+            self.table.apply(*self._changes)
         self.table.watchers.discard(self)
-        changes, self._changes = self._changes, []
-        if changes:
-            self.table.apply(*changes)
 
     def contents(self) -> pa.Table:
         """The newest contents with the changes in them."""

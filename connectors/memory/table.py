@@ -249,6 +249,18 @@ class MemoryTable(StagedChanges):
         self._rows = RowStore(pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema]))
         self._positions = np.zeros(0, dtype=np.int64)
 
+    def take_back(self) -> None:
+        """Undo what was applied and not published."""
+        with whole():
+            changes, self._unpublished = self._unpublished, []
+            for change in reversed(changes):
+                if self.append_only:
+                    size = self._rows.size
+                    self._rows.count(np.arange(size - len(change), size), np.zeros(len(change), np.int64))
+                else:
+                    self._apply_piece(inverse(change))
+            self._unpublished = []
+
     def publish(self) -> bool:
         """The changes since the last time become one epoch for every follower; tells whether there were any."""
         with whole():

@@ -18,7 +18,7 @@ taken.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -266,7 +266,7 @@ class FunctionRegistry:
     """Functions by name. Names are looked up without regard to case; a name may be scalar or aggregate or window, not
     two of them."""
 
-    functions: dict[str, AnyFunction] = field(default_factory=dict)
+    functions: MutableMapping[str, AnyFunction] = field(default_factory=dict)
 
     def register(self, function: AnyFunction) -> None:
         key = function.name.upper()

@@ -45,7 +45,8 @@ class TableEnvironment(TableFactory):
         t_env.execute_sql("INSERT INTO orders VALUES (1, 9.50)")
         t_env.execute_sql("SELECT SUM(amount) FROM orders").to_arrow()
 
-    Used from one thread at a time; closing it stops its jobs. It is a context manager.
+    Used from one thread at a time; `new_session` gives another one on the same database for another thread, or another
+    user. Closing the last one stops the jobs. It is a context manager.
     """
 
     def __init__(self, session: Session) -> None:
@@ -87,6 +88,24 @@ class TableEnvironment(TableFactory):
         if path is not None:
             _lasting.open_database(session, os.fspath(path))
         return environment
+
+    def new_session(self, config: Mapping[str, str] | None = None) -> TableEnvironment:
+        """Another session on the same database: it shares catalogs, tables, views, functions and jobs, and has options,
+        a current catalog, temporary objects, prepared statements and an open epoch of its own.
+
+        Each may be used from one thread at a time, all of them side by side: a reader sees the tables and views as the
+        last complete epoch has left them, and of two sessions whose open epochs change the same row the second is told
+        (PlanningError E1716).
+
+        Args:
+            config: options as in SET; those of this session are not taken over.
+        """
+        self._check_open()
+        session = Session(database=self._session.database)
+        session.target.spark = self._session.target.spark
+        for key, value in (config or {}).items():
+            _settings.set_value(session, key, str(value))
+        return TableEnvironment(session)
 
     def execute_sql(self, statement: str, parameters: Any = None, *, rows: Iterable[Any] | None = None) -> Result:
         """Carry out one statement.
@@ -185,19 +204,10 @@ class TableEnvironment(TableFactory):
         return self._session
 
     def close(self) -> None:
-        """Stop all jobs and views; sinks publish what they have, and a database in a folder is saved and given back.
-        Harmless when called again."""
-        self._session.closed.set()
-        active = self._session.jobs.active()
-        for running in active:
-            running.job.cancel()
-        for running in active:
-            running.stop()
-        self._session.views.close()
-        for table in self._session.inputs.values():
-            table.close("the environment was closed: push before that")
-        if self._session.durable is not None:
-            self._session.durable.close()
+        """End the session: its open epoch is forgotten, its temporary tables go. The last session of a database stops
+        all jobs and views; sinks publish what they have, and a database in a folder is saved and given back. Harmless
+        when called again."""
+        self._session.close()
 
     def __enter__(self) -> TableEnvironment:
         return self

@@ -357,7 +357,7 @@ class TableFactory(CatalogMethods):
         try:
             parsed = parse_statement(text)
             inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
-            with self.__session.views.lock:
+            with self.__session.turn, self.__session.views.lock:
                 return _explain_room.plan_text(inner, self.__session, tuple(d.upper() for d in details))
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
@@ -368,15 +368,16 @@ class TableFactory(CatalogMethods):
     def _schema(self, text: str) -> Schema:
         statement = parse_statement(text)
         assert isinstance(statement, st.QueryStatement)
-        with self.__session.views.lock:
+        with self.__session.turn, self.__session.views.lock:
             return query_schema(self.__session, statement.query.query)
 
 
 def _attends(session: Session) -> bool:
     """Whether another thread may do the work for which the main thread waits (`runtime.core.attended`). Not where this
-    one holds the lock of the views, for which the other would wait; nor where the program has made functions, which may
+    one holds a lock for which the other would wait; nor where the program has made functions, which may
     need the thread that has made them."""
-    return not session.views.lock.held and not any_made_by_program()
+    held = session.views.lock.held or session.turn.held
+    return not held and not any_made_by_program()
 
 
 class _SqlEngine:

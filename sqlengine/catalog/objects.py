@@ -108,6 +108,8 @@ class CatalogTable:
     constraint_name: str | None = None
     measured: MeasuredTable | None = None
     """What ANALYZE TABLE has found."""
+    session: int = 0
+    """The number of the session that a temporary table belongs to."""
 
     def __repr__(self) -> str:
         options = {key: shown_value(key, value) for key, value in self.options.items()}
@@ -122,7 +124,7 @@ class CatalogTable:
         """The path under which rows in memory are kept: a temporary table has its own, beside those of the table that
         it hides."""
         return (
-            ObjectPath(f"{self.path.catalog} (temporary)", self.path.database, self.path.name)
+            ObjectPath(f"{self.path.catalog} (temporary {self.session})", self.path.database, self.path.name)
             if self.temporary
             else self.path
         )

@@ -143,7 +143,7 @@ class Binding:
             return OpenTable(
                 table,
                 contents if self.live else session.to_read(found).snapshot(),
-                MemoryLookup(contents) if found.path in session.declared else None,
+                MemoryLookup(contents) if found.path in session.harness.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
             )
         pushed = session.inputs.get(found.storage) if found.connector == PYTHON_INPUT else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 
 from connectors.memory import MemoryTable, OpenChanges
+from runtime.core.cancellation import Cancellation
 from runtime.core.errors import PlanningError
 from sqlengine.catalog.objects import ObjectPath
 
@@ -12,9 +13,18 @@ __all__ = ["OpenEpoch"]
 
 
 class OpenEpoch:
-    """What an epoch has changed, by the `storage` of tables in memory."""
+    """What an epoch has changed, by the `storage` of tables in memory.
 
-    def __init__(self) -> None:
+    Args:
+        implicit: it is the epoch of one statement.
+        alone: nobody else changes anything until it ends.
+    """
+
+    def __init__(self, *, implicit: bool = False, alone: bool = False) -> None:
+        self.implicit = implicit
+        self.alone = alone
+        self.cancellation = Cancellation()
+        """Asks the end of the epoch to stop: then nothing has changed."""
         self._changes: dict[ObjectPath, OpenChanges] = {}
 
     def to_write(self, storage: ObjectPath, table: MemoryTable) -> OpenChanges:
@@ -22,6 +32,7 @@ class OpenEpoch:
         found = self._changes.get(storage)
         if found is None or found.table is not table:
             found = self._changes[storage] = OpenChanges(table)
+        found.begin_statement()
         return found
 
     def find(self, storage: ObjectPath) -> OpenChanges | None:
@@ -42,22 +53,36 @@ class OpenEpoch:
     def __iter__(self) -> Iterator[OpenChanges]:
         return (changes for changes in self._changes.values() if changes)
 
-    def commit(self, memory: Mapping[ObjectPath, MemoryTable]) -> Iterable[MemoryTable]:
+    def commit(
+        self, current: Callable[[ObjectPath], MemoryTable | None], *, blind: bool = False
+    ) -> Sequence[MemoryTable]:
         """Apply everything; gives the tables that have changed. Called with their lock held.
+
+        Args:
+            current: the table that is kept under a path now.
+            blind: whatever others have changed.
 
         Raises PlanningError E1716, and nothing has changed, when somebody else has changed one of the same rows, or the
         table itself, since this epoch did.
         """
         changed = [(path, changes) for path, changes in self._changes.items() if changes]
         for path, changes in changed:
-            replaced = memory.get(path) is not changes.table
-            if replaced or changes.conflicts:
+            replaced = current(path) is not changes.table
+            if replaced or (changes.conflicts and not blind):
                 what = f'"{path.name}" itself' if replaced else f'the same rows of "{path.name}"'
                 raise PlanningError(
                     f"another session has changed {what} while the epoch was open: nothing of the epoch was applied",
                     code="E1716",
                     hint="begin the epoch again: its statements see the newest rows",
                 )
-        for _, changes in changed:
-            changes.commit()
+        applied: list[OpenChanges] = []
+        try:
+            with self.cancellation.governing():
+                for _, changes in changed:
+                    changes.commit()
+                    applied.append(changes)
+        except BaseException:
+            for changes in applied:
+                changes.table.take_back()
+            raise
         return [changes.table for _, changes in changed]

@@ -6,37 +6,31 @@ And how a name becomes a table that can be read or written.
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from connectors.catalogue import standard_registry
 from connectors.memory import MemorySink, MemoryTable, OpenChanges, TableSnapshot
-from connectors.pushed import PushedTable
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.keys import keys_of
-from runtime.core.changelog import ChangelogBatch
-from runtime.core.clock import Clock, SystemClock
+from runtime.core.clock import Clock
 from runtime.core.errors import Span, UnsupportedError, pointing_at
-from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options, bool_option, text_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
-from runtime.expr.function import AnyFunction, FunctionRegistry
-from runtime.expr.library import builtin_functions
+from runtime.expr.function import FunctionRegistry
 from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
-from runtime.local.job_settings import EpochCut, JobSettings
-from runtime.local.rejected import RejectedRows
+from runtime.local.job_settings import JobSettings
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import walk
 from runtime.spi.registry import TableRequest
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
-from sqlengine.catalog.catalog import CatalogObject, Catalogs
+from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import (
     CatalogTable,
     MaterializedView,
@@ -45,10 +39,11 @@ from sqlengine.catalog.objects import (
     OpenTable,
     PhysicalColumn,
 )
-from sqlengine.database.jobs import Jobs
+from sqlengine.database.database import Database, UserFunctionEntry
+from sqlengine.database.harness import Harness
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.targets import JobTarget
-from sqlengine.database.views import Views
+from sqlengine.database.turns import TurnLock
 from sqlengine.options.memory_tables import check_hinted, is_append_only
 from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import is_watermark_option
@@ -71,7 +66,6 @@ __all__ = [
     "physical_schema",
 ]
 
-_metrics = Room("sqlengine.database.metrics")
 _system_tables = Room("sqlengine.database.system_tables")
 _information_schema = Room("sqlengine.database.information_schema")
 
@@ -92,62 +86,63 @@ PYTHON_INPUT = "python-input"
 
 
 class Session:
-    """Everything an environment knows. One per `TableEnvironment`; used from one thread at a time (`lock` of `views`
-    guards the rest)."""
+    """What one user, or one connection, has for itself on a database: options, the current catalog, temporary objects,
+    prepared statements, the epoch that is open. Used from one thread at a time; other sessions may be used meanwhile.
 
-    def __init__(self, config: Mapping[str, str] | None = None, clock: Clock | None = None) -> None:
+    Args:
+        database: what it shares with other sessions; one of its own when not given.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        *,
+        database: Database | None = None,
+    ) -> None:
+        self.database = database or Database(clock)
+        self.number = self.database.join()
+        self.closed = threading.Event()
+        self.turn = TurnLock()
+        """Held by the statement at hand: another thread that uses the same session waits for its end."""
         self.options = Options({k: str(v) for k, v in (config or {}).items()})
-        self.clock: Clock = clock or SystemClock()
-        self.catalogs = Catalogs()
-        self.functions: FunctionRegistry = builtin_functions().child()
-        self.user_functions: dict[str, AnyFunction] = {}
-        self.function_paths: dict[str, str] = {}
-        """Where functions of users are found, `package.module.name`, as far as they were found by a path."""
-        """Functions that a user has made, by name in capitals; `functions` has them, too."""
-        self.registry = standard_registry()
-        self.rejected = RejectedRows()
-        self.memory: dict[ObjectPath, MemoryTable] = {}
-        """Rows of tables without connector and of materialized views, by `storage`."""
+        self.catalogs = self.database.catalogs.for_session(self.number)
+        self.own_registry = FunctionRegistry()
+        """The temporary functions of this session."""
+        self.own_functions: dict[str, UserFunctionEntry] = {}
+        """The same, as their user has made them, by name in capitals."""
+        self.functions = FunctionRegistry(ChainMap(self.own_registry.functions, self.database.functions.functions))
+        self.user_functions: Mapping[str, UserFunctionEntry] = ChainMap(
+            self.own_functions, self.database.user_functions
+        )
+        """Functions that users have made, those of this session first."""
+        self.registry = self.database.registry
+        self.rejected = self.database.rejected
+        self.memory = self.database.memory
+        self.inputs = self.database.inputs
+        self.jobs = self.database.jobs
+        self.views = self.database.views
+        self.metrics = self.database.metrics
+        self.clock = self.database.clock
         self.python_tables: dict[str, SourceTable] = {}
         """Rows that Python has given, for as long as a table reads them."""
-        self.inputs: dict[ObjectPath, PushedTable] = {}
-        """Streams that a program pushes, by `storage` of their tables."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
-        self.durable: Durable | None = None
-        """Where what is made and changed is kept; None for a database that ends with the process."""
-        self.temporary_functions: set[str] = set()
-        """Functions found by a path that are not kept, by name in capitals."""
-        self.jobs = Jobs()
-        self.views = Views()
-        self.metrics = MetricsRegistry()
-        """Where figures of what runs come from: `system.metrics`."""
-        self.metrics.add(lambda: _metrics.session_samples(self))
         self.epoch: OpenEpoch | None = None
         """What the session has changed since BEGIN EPOCH."""
-        self.closed = threading.Event()
-        self.checked = False
-        self.restarts: int | None = None
         self.fresh = False
         """Whether jobs start anew although there are checkpoints of them."""
         self.job_names: Counter[str] = Counter()
-        self.job_options: dict[str, str] = {}
-        self.cut: EpochCut | None = None
-        self.publish_cut: Callable[[ChangelogBatch], list[ChangelogBatch]] | None = None
+        self.harness = Harness()
+        """What tests change."""
         self.information: InformationSchema | None = None
         """Set by the environment, which knows how columns are bound."""
         self.inserts_in_background = False
         """Whether an INSERT whose input ends is a job in the background, too, where it shares no table in memory: so
         that a prompt comes back at once."""
-        self.stand_in: Callable[[CatalogTable], CatalogTable] | None = None
-        """What takes the place of a table that is created: tests put tables in memory in the place of connectors."""
-        self.declared: dict[ObjectPath, CatalogTable] = {}
-        """Tables with a stand-in as they were declared."""
         self.notes: list[tuple[str, Span | None]] = []
         """What the statement at hand may have got wrong, with the place in its text."""
         self.noted_options: dict[str, str] = {}
         """Options of Flink that were set and change nothing here, with what is to say of them; "" once that was said."""
-        self.inserts_follow = False
-        """Whether an INSERT reads tables in memory as streams, as it would read what they stand for."""
         self.target = JobTarget()
         self.parameters: Parameters | None = None
         """The values of the statement at hand."""
@@ -156,10 +151,36 @@ class Session:
         self.on_job: Callable[[Job], object] | None = None
         """Called with every job of a statement before it runs: for whoever shows progress."""
 
+    def close(self) -> None:
+        """The session ends: its open epoch is forgotten, its temporary tables go. Harmless when called again."""
+        if not self.closed.is_set():
+            self.closed.set()
+            self.epoch = None
+            with self.views.lock:
+                for table in self.catalogs.temporary_objects():
+                    if isinstance(table, CatalogTable) and not self.views.dependents(table.storage):
+                        self.memory.pop(table.storage, None)
+        self.database.leave(self.number)
+
+    @property
+    def durable(self) -> Durable | None:
+        """Where what is made and changed is kept; None for a database that ends with the process."""
+        return self.database.durable
+
     @property
     def in_epoch(self) -> bool:
-        """Whether an epoch is open."""
-        return self.epoch is not None
+        """Whether BEGIN EPOCH has opened an epoch."""
+        return self.epoch is not None and not self.epoch.implicit
+
+    @contextmanager
+    def without_lock(self) -> Iterator[None]:
+        """While a statement computes what it will change: others need not wait, as long as it makes no table and its
+        epoch is not alone."""
+        if self._filling is not None or not self.views.lock.held or (self.epoch is not None and self.epoch.alone):
+            yield
+            return
+        with self.views.lock.given_up():
+            yield
 
     @property
     def time_zone(self) -> str:
@@ -167,16 +188,16 @@ class Session:
 
     def job_settings(self, roots: Sequence[PhysicalNode] = ()) -> JobSettings:
         """What the engine's jobs get, for a plan; `checked`, `restarts`, `job_options` and the cuts are set by tests."""
-        options = Options({**self.job_options, **self.options.as_dict()})
+        options = Options({**self.harness.job_options, **self.options.as_dict()})
         return JobSettings(
             options,
             self.functions,
             self.time_zone,
             self.clock,
             self.rejected,
-            self.checked,
-            self.restarts,
-            self.cut,
+            self.harness.checked,
+            self.harness.restarts,
+            self.harness.cut,
             self.target.dataflow(options, roots),
         )
 
@@ -202,7 +223,7 @@ class Session:
         """The changes of tables in memory become visible as one epoch (tests cut them finer), and views follow."""
         if self.in_epoch:
             return
-        if self.publish_cut is None:
+        if self.harness.publish_cut is None:
             for table in tables:
                 table.publish()
             if self.durable is not None:
@@ -210,7 +231,7 @@ class Session:
             self.views.propagate()
             return
         for table in tables:
-            for step in table.unpublished(self.publish_cut):
+            for step in table.unpublished(self.harness.publish_cut):
                 table.deliver(step)
                 self.views.catch_up()
 
@@ -227,6 +248,12 @@ class Session:
             if self.durable is not None:
                 self.durable.follow(table.storage, found)
         return found
+
+    def stored(self, storage: ObjectPath) -> MemoryTable | None:
+        """The table that is kept under a path, that of a statement which makes one first."""
+        if self._filling is not None and self._filling[0].storage == storage:
+            return self._filling[1]
+        return self.memory.get(storage)
 
     @contextmanager
     def filling(self, table: CatalogTable | MaterializedView) -> Iterator[None]:

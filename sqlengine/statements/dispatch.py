@@ -45,7 +45,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
         )
     defines = isinstance(statement, _DEFINITIONS)
     durable = session.durable
-    with session.views.lock:
+    with session.turn, session.views.lock:
         if defines and not isinstance(statement, st.DropCatalog):
             _file_catalog.check_files(session)
         if durable is not None:

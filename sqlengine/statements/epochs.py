@@ -7,13 +7,17 @@ answered by its query (`sqlengine/database/open_views.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.core.errors import PlanningError
 from sqlengine.api.result import Result
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 
-__all__ = ["begin_epoch", "end_epoch", "rollback_epoch"]
+__all__ = ["begin_epoch", "end_epoch", "in_epoch", "rollback_epoch"]
+
+_ATTEMPTS = 3
 
 
 def begin_epoch(statement: st.BeginEpoch, session: Session) -> Result:
@@ -29,8 +33,13 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     """All changes since BEGIN EPOCH become visible together. Raises PlanningError E1716, and none does, where another
     session has changed the same rows meanwhile."""
     epoch = _open(statement, session)
+    try:
+        tables = epoch.commit(session.stored)
+    except PlanningError:
+        session.epoch = None
+        raise
     session.epoch = None
-    session.publish(epoch.commit(session.memory))
+    session.publish(tables)
     return Result.ok()
 
 
@@ -40,6 +49,33 @@ def rollback_epoch(statement: st.RollbackEpoch, session: Session) -> Result:
     _open(statement, session)
     session.epoch = None
     return Result.ok()
+
+
+def in_epoch(session: Session, run: Callable[[], Result], *, blind: bool = False) -> Result:
+    """Carry out a statement that changes rows: as a part of the open epoch, or as an epoch of its own.
+
+    While it runs nobody waits for it. When another session has changed one of the same rows meanwhile, it is carried out
+    again, over what is there then; after some times while the others wait.
+
+    Args:
+        blind: it says nothing of the rows that were there, so that nobody's change can contradict it.
+    """
+    if session.epoch is not None:
+        return run()
+    for attempt in range(_ATTEMPTS + 1):
+        epoch = session.epoch = OpenEpoch(implicit=True, alone=attempt == _ATTEMPTS)
+        try:
+            result = run()
+            tables = epoch.commit(session.stored, blind=blind)
+        except PlanningError as error:
+            if error.code != "E1716" or epoch.alone:
+                raise
+        else:
+            break
+        finally:
+            session.epoch = None
+    session.publish(tables)
+    return result
 
 
 def _open(statement: st.Statement, session: Session) -> OpenEpoch:

@@ -7,9 +7,9 @@ import inspect
 from typing import Any
 
 from runtime.core.errors import CatalogError, Span, UnsupportedError, did_you_mean
-from runtime.expr.function import AnyFunction
 from runtime.expr.library import builtin_functions
 from sqlengine.api.result import Result
+from sqlengine.database.database import UserFunctionEntry
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.user_functions.declare import (
@@ -39,10 +39,8 @@ def create_function(statement: st.CreateFunction, session: Session) -> Result:
             span=span,
             hint="DROP FUNCTION first, or ALTER FUNCTION",
         )
-    register(session, name, _load(statement.identifier, statement.identifier_span), span)
-    session.function_paths[name.upper()] = statement.identifier
-    if statement.temporary:
-        session.temporary_functions.add(name.upper())
+    function = _load(statement.identifier, statement.identifier_span)
+    _put(session, name, function, statement.identifier, span, own=statement.temporary)
     return Result.ok()
 
 
@@ -54,8 +52,8 @@ def alter_function(statement: st.AlterFunction, session: Session) -> Result:
             return Result.ok()
         raise _unknown(session, name, statement.name.span)
     _check_language(statement.language, statement.span)
-    register(session, name, _load(statement.identifier, statement.span), statement.name.span)
-    session.function_paths[name.upper()] = statement.identifier
+    own = name.upper() in session.own_functions
+    _put(session, name, _load(statement.identifier, statement.span), statement.identifier, statement.name.span, own=own)
     return Result.ok()
 
 
@@ -66,25 +64,34 @@ def drop_function(statement: st.DropFunction, session: Session) -> Result:
 
 
 def register(session: Session, name: str, function: Any, span: Span | None = None) -> None:
-    """Make a function known to SQL. Raises CatalogError E1441 for a name that the engine's own functions have."""
-    if name.upper() in session.functions.functions and name.upper() not in session.user_functions:
+    """Make a function known to the SQL of this session. Raises CatalogError E1441 for a name that the engine's own
+    functions have."""
+    _put(session, name, function, "", span, own=True)
+
+
+def _put(session: Session, name: str, function: Any, path: str, span: Span | None, *, own: bool) -> None:
+    key = name.upper()
+    if key in session.functions.functions and key not in session.user_functions:
         raise CatalogError(
-            f"{name.upper()} is a function of the engine", code="E1441", span=span, hint="give yours another name"
+            f"{key} is a function of the engine", code="E1441", span=span, hint="give yours another name"
         )
-    declared: AnyFunction = _user_function(function).declaration
-    session.functions.functions[name.upper()] = declared
-    session.user_functions[name.upper()] = declared
-    session.function_paths.pop(name.upper(), None)
-    session.temporary_functions.discard(name.upper())
+    home = session.own_functions if own else session.database.user_functions
+    known = session.own_registry if own else session.database.functions
+    home[key] = UserFunctionEntry(_user_function(function).declaration, path)
+    known.functions[key] = home[key].function
 
 
 def unregister(session: Session, name: str, span: Span | None = None, *, if_exists: bool = False) -> bool:
-    """Forget a function; raises CatalogError E1442 when there is none. Tells whether there was one."""
-    if name.upper() not in session.user_functions:
+    """Forget a function, a temporary one first; raises CatalogError E1442 when there is none. Tells whether there was
+    one."""
+    key = name.upper()
+    if key not in session.user_functions:
         if if_exists:
             return False
         raise _unknown(session, name, span)
-    del session.user_functions[name.upper()], session.functions.functions[name.upper()]
+    own = key in session.own_functions
+    del (session.own_functions if own else session.database.user_functions)[key]
+    del (session.own_registry if own else session.database.functions).functions[key]
     return True
 
 

@@ -66,7 +66,7 @@ def open_database(session: Session, path: str) -> None:
         with session.views.lock:
             _restore(session, durable)
     except BaseException as error:
-        session.durable = None
+        session.database.durable = None
         durable.abandon()
         if isinstance(error, Damage):
             raise DatabaseError(
@@ -121,9 +121,8 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 else:
                     keep(place, text, thing.path.catalog, thing.path.database)
                 durable.known[place] = thing, found[place]
-    for name, path in session.function_paths.items():
-        if name in session.user_functions and name not in session.temporary_functions:
-            keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(path)} LANGUAGE PYTHON")
+    for name, function in session.database.user_functions.items():
+        keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(function.path)} LANGUAGE PYTHON")
     for place, definition in list(durable.unmade.items()):
         if found.setdefault(place, definition) is not definition:
             del durable.unmade[place]
@@ -153,7 +152,7 @@ def _restore(session: Session, durable: Durable) -> None:
     """What the folder holds."""
     definitions = durable.definitions
     _restore_all_but_views(session, durable, definitions, durable.folder.take_rows())
-    session.durable = durable
+    session.database.durable = durable
     durable.begin()
     _restore_views(session, durable, definitions)
 
@@ -401,9 +400,7 @@ def _reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[s
     bind_query(query, _NotingBinding(session, True, None, noted, registry))
     wrong = list(noted.temporary)
     for name in noted.functions:
-        if name in session.user_functions and (
-            name not in session.function_paths or name in session.temporary_functions
-        ):
+        if name in session.own_functions:
             wrong.append(f"the function {name}")
     return frozenset(noted.views), wrong
 

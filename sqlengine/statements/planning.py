@@ -268,7 +268,7 @@ def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
 
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:
     sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
-    binding = Binding(session, session.inserts_follow)
+    binding = Binding(session, session.harness.inserts_follow)
     bound = bound_insert(statement, target, sink, binding)
     return bound.with_inputs(_as_batch(bound.input)) if binding.batch else bound
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.memory import MemoryReader, MemoryTable, OpenChanges
-from runtime.core.cancellation import Cancellation
+from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import (
     BindError,
@@ -36,6 +36,7 @@ from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import Tree, delete_query, update_query
 from sqlengine.statements.constant_rows import constant_rows
+from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 
 __all__ = [
@@ -108,8 +109,11 @@ def insert(statement: st.Insert, session: Session) -> Result:
         # Rows that stand in the statement are a change of the table as UPDATE and DELETE are: nothing has to run. It is
         # counted among the jobs all the same, so that their names do not depend on what an INSERT reads.
         session.jobs.next_id()
-        return _change(
-            session, session.to_write(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
+        return in_epoch(
+            session,
+            lambda: _change(
+                session, session.to_write(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
+            ),
         )
     return _run_inserts([(statement, table)], statement.text, session)
 
@@ -171,32 +175,48 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
 
 
 def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session) -> Result:
-    into_memory = [session.memory_table(table) for _, table in inserts if table.connector is None]
+    name = session.jobs.next_id()
+    if any(table.connector is None for _, table in inserts):
+        try:
+            done = in_epoch(session, lambda: _run_bounded(name, inserts, text, session), blind=True)
+        except Stopped:
+            raise _stopped_before_writing(inserts) from None
+    else:
+        done = _run_bounded(name, inserts, text, session)
+    if done is not None:
+        return done
+    # A writer that stages until the end would never show a row of unbounded input.
+    planned = _plan(inserts, session, live=True)
+    job = session.new_job(name, [plan.physical for plan in planned])
+    _attach.verify(session, job, planned)
+    return _background(session.jobs.start(name, text, job, lambda: _drive(job, session)), text)
+
+
+def _run_bounded(
+    name: str, inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session
+) -> Result | None:
+    """Run INSERTs to their end, or in the background; None for those into tables in memory whose input has no end."""
+    into_memory = any(table.connector is None for _, table in inserts)
     planned = _plan(inserts, session, live=False)
     plans = [plan.physical for plan in planned]
     target = inserts[0][0].table.span if len(inserts) == 1 else None
-    name = session.jobs.next_id()
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
     _attach.verify(session, job, planned)
-    if job.bounded and session.inserts_in_background and not into_memory and not _reads_memory(job):
-        running = session.jobs.start(name, text, job)
-        return _background(running, text)
-    if job.bounded:
-        with _pointing_at_target(target):
-            session.jobs.run(name, text, job)
-        if job.status == "CANCELED" and not job.stopped_with_savepoint:
-            raise _stopped(job, inserts)
-        session.publish(dict.fromkeys(into_memory))
-        return _written(job, inserts)
-    if into_memory:
-        # A writer that stages until the end would never show a row of unbounded input.
+    reads_memory = any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
+    if not job.bounded and into_memory:
         job.dataflow.abort()
-        planned = _plan(inserts, session, live=True)
-        job = session.new_job(name, [plan.physical for plan in planned])
-        _attach.verify(session, job, planned)
-    shares = bool(into_memory) or _reads_memory(job)
-    return _background(session.jobs.start(name, text, job, (lambda: _drive(job, session)) if shares else None), text)
+        return None
+    if not job.bounded or (session.inserts_in_background and not into_memory and not reads_memory):
+        drive = (lambda: _drive(job, session)) if reads_memory else None
+        return _background(session.jobs.start(name, text, job, drive), text)
+    if session.epoch is not None:
+        session.epoch.cancellation = job.cancellation
+    with _pointing_at_target(target), session.without_lock():
+        session.jobs.run(name, text, job)
+    if job.status == "CANCELED" and not job.stopped_with_savepoint:
+        raise _stopped(job, inserts)
+    return _written(job, inserts)
 
 
 @contextmanager
@@ -208,10 +228,6 @@ def _pointing_at_target(span: Span | None) -> Generator[None]:
         if error.code == "E2011":
             error.span = error.span or span
         raise
-
-
-def _reads_memory(job: Job) -> bool:
-    return any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
 
 
 def _background(running: RunningJob, text: str) -> Result:
@@ -269,14 +285,22 @@ def _stopped(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Unsuppo
         what = "its newest checkpoint counts"
         hint = "run it again: it goes on from there"
     elif all(table.connector is None for _, table in inserts):
-        names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
-        what = f"nothing was written to {names}"
+        return _stopped_before_writing(inserts)
     elif job.gave_up:
         what = "the epoch at hand was given up, and what was not published before is dropped"
     else:
         rows = zip(job.dataflow.sinks(), inserts, strict=True)
         what = ", ".join(f"{_counted(s.rows_written)} written to {table.path.name}" for s, (_, table) in rows)
     return UnsupportedError(f"the INSERT was stopped before its end: {what}", code="E1633", hint=hint)
+
+
+def _stopped_before_writing(inserts: list[tuple[st.Insert, CatalogTable]]) -> UnsupportedError:
+    names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
+    return UnsupportedError(
+        f"the INSERT was stopped before its end: nothing was written to {names}",
+        code="E1633",
+        hint="run it again when it may go on to its end",
+    )
 
 
 def _counted(rows: int) -> str:
@@ -317,6 +341,10 @@ def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[Ca
 
 def update(statement: st.Update, session: Session) -> Result:
     """Change rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _update(statement, session))
+
+
+def _update(statement: st.Update, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "UPDATE")
     names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
     for name, _ in statement.assignments:
@@ -354,6 +382,10 @@ def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -
 
 def delete(statement: st.Delete, session: Session) -> Result:
     """Remove rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _delete(statement, session))
+
+
+def _delete(statement: st.Delete, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "DELETE")
     rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema))
     return _change(
@@ -366,6 +398,10 @@ def delete(statement: st.Delete, session: Session) -> Result:
 
 def truncate(statement: st.Truncate, session: Session) -> Result:
     """Remove all rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _truncate(statement, session))
+
+
+def _truncate(statement: st.Truncate, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "TRUNCATE")
     done = f"deleted from {table.path.name}"
     rows = contents.contents().combine_chunks().to_batches()
@@ -383,7 +419,8 @@ def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
     """The answer over the tables as they are now."""
     planned = plan_query(session, query)
     job = Job("change", [planned.physical], session.job_settings())
-    batches = [output for (output,) in job.epochs() if output is not None]
+    with session.without_lock():
+        batches = [output for (output,) in job.epochs() if output is not None]
     return fold(batches, planned.schema)
 
 
@@ -397,8 +434,6 @@ def _change(
     """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
     if len(batch):
         contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
-    if isinstance(contents, MemoryTable):
-        session.publish([contents])
     count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
     return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 

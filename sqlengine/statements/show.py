@@ -144,9 +144,10 @@ def _create_database(statement: st.Show, session: Session) -> Result:
 def _create_function(statement: st.Show, session: Session) -> Result:
     assert statement.name is not None
     name, span = statement.name.parts[-1], statement.name.span
-    path = session.function_paths.get(name.upper())
-    if path is not None:
-        return _text(f"CREATE FUNCTION {quoted(name)} AS {literal(path)} LANGUAGE PYTHON")
+    entry = session.user_functions.get(name.upper())
+    if entry is not None and entry.path:
+        words = "CREATE TEMPORARY FUNCTION" if name.upper() in session.own_functions else "CREATE FUNCTION"
+        return _text(f"{words} {quoted(name)} AS {literal(entry.path)} LANGUAGE PYTHON")
     with pointing_at(span):
         session.functions.get(name)
     own = name.upper() not in session.user_functions

@@ -78,6 +78,7 @@ def declared_table(statement: st.CreateTable, session: Session) -> CatalogTable:
         statement.comment,
         statement.temporary,
         _constraint_name(statement.primary_key),
+        session=session.number if statement.temporary else 0,
     )
 
 
@@ -93,9 +94,9 @@ def described_table(statement: st.CreateTable, session: Session) -> CatalogTable
     if statement.query is not None:
         table = _with_query_columns(table, query_schema(session, statement.query.query), statement)
     _check_options(table, session, statement.options)
-    if session.stand_in is not None:
-        session.declared[table.path] = table
-        table = session.stand_in(table)
+    if session.harness.stand_in is not None:
+        session.harness.declared[table.path] = table
+        table = session.harness.stand_in(table)
     return checked_table(table, session, statement)
 
 
@@ -105,7 +106,7 @@ def _check_options(table: CatalogTable, session: Session, given: Sequence[ddl.Op
     except OptionError as error:
         # A stand-in needs no connector; a name that is nearly one is wrong all the same.
         unknown = error.code == "E1501" and not (error.hint or "").startswith("did you mean")
-        if session.stand_in is None or not unknown:
+        if session.harness.stand_in is None or not unknown:
             raise
 
 
@@ -278,7 +279,7 @@ def _merged_like(table: CatalogTable, like: ddl.LikeClause, session: Session) ->
     if isinstance(source, MaterializedView):
         plain = tuple(replace(c, type=c.type.materialized()) for c in source.columns)
         source = CatalogTable(source.path, plain)
-    source = session.declared.get(source.path, source)
+    source = session.harness.declared.get(source.path, source)
     own = {c.name: c for c in table.columns}
     features = {ComputedColumn: "GENERATED", MetadataColumn: "METADATA", PhysicalColumn: ""}
     columns: list[TableColumn] = []

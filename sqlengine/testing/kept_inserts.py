@@ -27,14 +27,14 @@ def keep_insert(statement: st.Insert | st.StatementSet, session: Session) -> Non
         execute(statement, session)
         return
     with session.views.lock:
-        session.inserts_follow = True
+        session.harness.inserts_follow = True
         try:
             if len(inserts) == 1:
                 planned = [plan_insert(session, *inserts[0], live=True)]
             else:
                 planned = plan_statement_set(session, inserts, live=True)
         finally:
-            session.inserts_follow = False
+            session.harness.inserts_follow = False
         names = ", ".join(dict.fromkeys(table.path.name for _, table in inserts))
         job = Job(f"insert into {names}", [plan.physical for plan in planned], session.job_settings())
         verify(session, job, planned)

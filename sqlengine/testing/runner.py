@@ -134,22 +134,22 @@ class _Run:
         where = {key: options.pop(key) for key in [o.key for o in TARGET_OPTIONS] if key in options}
         self.environment = SimulatedEnvironment.create(options)
         session = self.environment.session
-        session.job_options.update(where)
-        session.restarts = seed if cut.restarts else None
-        session.job_options["parallelism.default"] = str(cut.parallelism)
+        session.harness.job_options.update(where)
+        session.harness.restarts = seed if cut.restarts else None
+        session.harness.job_options["parallelism.default"] = str(cut.parallelism)
         if cut.piece is not None:
-            session.job_options["sqlengine.batch.max-rows"] = str(cut.piece)
+            session.harness.job_options["sqlengine.batch.max-rows"] = str(cut.piece)
         if cut.spark or cut.simulated:
-            session.job_options[TARGET.key] = "spark"
+            session.harness.job_options[TARGET.key] = "spark"
         if cut.simulated:
             session.target.cluster = SimulatedCluster(seed)
         if cut.kept_keys is not None:
-            session.job_options["state.backend.type"] = "rocksdb"
-            session.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)
+            session.harness.job_options["state.backend.type"] = "rocksdb"
+            session.harness.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)
         if cut.rows is not None:
             source_cut = _SourceCut(cut, seed)
-            session.cut = source_cut
-            session.publish_cut = source_cut.divide
+            session.harness.cut = source_cut
+            session.harness.publish_cut = source_cut.divide
         self._steps: dict[str, list[ChangelogBatch]] = {}
 
     def actual(self, record: Record) -> list[str] | None:

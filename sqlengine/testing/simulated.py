@@ -80,7 +80,7 @@ class SimulatedEnvironment(TableEnvironment):
         """
         clock = VirtualClock()
         session = Session(clock=clock)
-        session.checked = True
+        session.harness.checked = True
         for key, value in (config or {}).items():
             set_value(session, key, str(value))
         made = SimulatedEnvironment(session, clock)
@@ -101,7 +101,7 @@ class SimulatedEnvironment(TableEnvironment):
     def replace_connectors(self, on: bool = True) -> None:
         """From now on a table that is created with a connector is one in memory, which `input` fills and `changes`
         shows; or (not `on`) it is as it is declared."""
-        self.session.stand_in = stand_in if on else None
+        self.session.harness.stand_in = stand_in if on else None
 
     def include(self, path: str | Path) -> None:
         """Carry out a file of SQL as it is in production, all connectors replaced.
@@ -113,7 +113,7 @@ class SimulatedEnvironment(TableEnvironment):
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"cannot read {path}", code="E3300", hint="check the path of the SQL file") from error
-        before = self.session.stand_in
+        before = self.session.harness.stand_in
         self.replace_connectors()
         try:
             for statement in parse_script(text):
@@ -125,7 +125,7 @@ class SimulatedEnvironment(TableEnvironment):
             error.source = error.source or str(path)
             raise located(error, text) from error.__cause__
         finally:
-            self.session.stand_in = before
+            self.session.harness.stand_in = before
         self.follow_new()
 
     def keep_inserts(self, script: str) -> None:
@@ -246,7 +246,7 @@ class SimulatedEnvironment(TableEnvironment):
     def restart(self) -> None:
         """All operators are thrown away and made anew from their saved state, as after a crash between two epochs."""
         for view in self.session.views.jobs():
-            if not view.ended and self.session.restarts is None:
+            if not view.ended and self.session.harness.restarts is None:
                 flow = view.job.dataflow
                 flow.renew({saved.name: SavedState.of([saved]) for saved in flow.image()})
 

@@ -258,7 +258,7 @@ def touched(spark: Any, folder: Path) -> None:
             job.on_epoch = on_epoch
 
         t_env.session.on_job = on_job
-        t_env.session.cut = Cut()
+        t_env.session.harness.cut = Cut()
         last[0] = time.perf_counter()
         t_env.execute_sql(f"INSERT INTO out {query}").wait()
     print("seconds of an epoch:", " ".join(f"{s:.2f}" for s in seconds))

@@ -50,7 +50,7 @@ class FeedAdapter:
             self._environment.close()
         self._clock = VirtualClock(START)
         self._environment = TableEnvironment.create(clock=self._clock)
-        self._environment.session.checked = True
+        self._environment.session.harness.checked = True
         for key, value in settings.items():
             self._environment.get_config().set(key, value)
 
@@ -59,7 +59,7 @@ class FeedAdapter:
 
     def execute(self, sql: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
         assert self._environment is not None
-        self._environment.session.cut = FeedCut(self._feed, self._clock) if self._feed else None
+        self._environment.session.harness.cut = FeedCut(self._feed, self._clock) if self._feed else None
         result = self._environment.execute_sql(sql)
         return [(row.kind, tuple(_plain(v) for v in row)) for row in result.collect()] if result.is_query else []
 

@@ -123,9 +123,9 @@ class Engine:
         config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
         self.environment = TableEnvironment.create(config)
         self.session = self.environment.session
-        self.session.checked = True
-        self.session.restarts = life.restarts
-        self.session.job_options.update(life.options)
+        self.session.harness.checked = True
+        self.session.harness.restarts = life.restarts
+        self.session.harness.job_options.update(life.options)
         self._tables = tables
         for table in tables:
             self.environment.execute_sql(table.ddl())
@@ -183,11 +183,11 @@ class Engine:
         """The answer in batch mode, however many epochs that takes. Raises AssertionError when a change is not +I."""
         t_env = self.environment
         t_env.execute_sql("SET 'execution.runtime-mode' = 'batch'")
-        self.session.job_options["sqlengine.epoch.max-rows"] = str(rows_an_epoch)
+        self.session.harness.job_options["sqlengine.epoch.max-rows"] = str(rows_an_epoch)
         try:
             changes = list(t_env.execute_sql(query).changes())
         finally:
-            del self.session.job_options["sqlengine.epoch.max-rows"]
+            del self.session.harness.job_options["sqlengine.epoch.max-rows"]
             t_env.execute_sql("SET 'execution.runtime-mode' = 'streaming'")
         if any((c.kinds_or_inserts() != INSERT).any() for c in changes):
             raise AssertionError("in batch mode there are changes other than +I")

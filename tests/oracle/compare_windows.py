@@ -59,7 +59,7 @@ def _bounded(case: WindowCase, cut: _Cut | None) -> list[Row]:
     try:
         for number, rows in enumerate(case.rows):
             feed(engine, case, number, rows)
-        engine.session.cut = cut
+        engine.session.harness.cut = cut
         found = engine.query_rows(case.sql.ours)
         if engine.session.rejected.total:
             raise Broken("rows were late that are not")

@@ -61,7 +61,7 @@ def test_the_last_of_equal_versions_is_valid(versioned: str, seed: int) -> None:
     assert len(set(wanted.values())) > 3
     for most in (1, 4, 100):
         with TableEnvironment.create({}) as environment:
-            environment.session.checked = True
+            environment.session.harness.checked = True
             key = ", PRIMARY KEY (k) NOT ENFORCED" if versioned == "a key" else ""
             environment.execute_script(
                 f"CREATE TABLE rates (k STRING, v INT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '{DELAY}' "

@@ -106,8 +106,8 @@ def answer(name: str, cut: str) -> pa.Table:
     clock = VirtualClock()
     clock.advance_to(START_OF_CLOCK)
     with TableEnvironment.create(clock=clock) as environment:
-        environment.session.checked = True
-        environment.session.cut = Cuts(*CUTS[cut])
+        environment.session.harness.checked = True
+        environment.session.harness.cut = Cuts(*CUTS[cut])
         environment.execute_script(header)
         environment.execute_sql(insert)
         return environment.execute_sql(f"SELECT * FROM {target[1]}").to_arrow()
@@ -125,8 +125,8 @@ def test_same_answer_as_duckdb_after_every_epoch(
     first_events(oracle, EVENTS)
     final = oracle.sql(text).to_arrow_table()
     with TableEnvironment.create() as environment:
-        environment.session.checked = True
-        cuts = environment.session.cut = Cuts(200, 1500)
+        environment.session.harness.checked = True
+        cuts = environment.session.harness.cut = Cuts(200, 1500)
         environment.execute_script(header)
         result = environment.execute_sql(query)
         changes: list[ChangelogBatch] = []

@@ -193,7 +193,7 @@ def _insert(environment: TableEnvironment, chance: random.Random) -> None:
 def test_views_over_event_time_do_not_depend_on_the_cuts(seed: int) -> None:
     chance = random.Random(seed)
     with TableEnvironment.create({}) as environment:
-        environment.session.checked = True
+        environment.session.harness.checked = True
         for table in "ab":
             environment.execute_script(
                 f"CREATE TABLE {table} (id INT, at TIMESTAMP(3), k STRING, v INT, "

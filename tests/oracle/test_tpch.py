@@ -38,7 +38,7 @@ def shop(data: Path) -> Iterator[Shop]:
         duck.execute(f"CREATE TABLE {name} AS SELECT * FROM '{data}/sql_examples/tpch/data/{name}.parquet'")
     with TableEnvironment.create() as environment, pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
-        environment.session.checked = True
+        environment.session.harness.checked = True
         environment.execute_script((EXAMPLES / "schema.sql").read_text())
         create_views(environment, 1)
         environment.execute_script((EXAMPLES / "load.sql").read_text())

@@ -46,8 +46,8 @@ def contents(name: str, cluster: Cluster | SimulatedCluster | None) -> list[list
     clock = VirtualClock()
     clock.advance_to(START_OF_CLOCK)
     with TableEnvironment.create(clock=clock) as t_env:
-        t_env.session.checked = True
-        t_env.session.cut = Cuts(1000, 4000)
+        t_env.session.harness.checked = True
+        t_env.session.harness.cut = Cuts(1000, 4000)
         if cluster is not None:
             t_env.get_config().set("execution.target", "spark").set("parallelism.default", "2")
             t_env.session.target.cluster = cluster

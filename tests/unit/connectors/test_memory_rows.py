@@ -106,7 +106,7 @@ def test_an_epoch_sees_what_it_will_leave_behind(
             assert sorted(_rows(changes.contents()), key=str) == sorted(held, key=str)
         assert _rows(table.contents()) == there
     seen = _rows(changes.contents())
-    epoch.commit({PATH: table})
+    epoch.commit({PATH: table}.get)
     assert sorted(_rows(table.contents()), key=str) == sorted(seen, key=str)
 
 
@@ -121,7 +121,7 @@ def _changed_by_both(key: tuple[str, ...], mine: ChangelogBatch, theirs: Changel
     table.publish()
     newest = _rows(table.contents())
     try:
-        epoch.commit({PATH: table})
+        epoch.commit({PATH: table}.get)
     except PlanningError as error:
         assert error.code == "E1716"
         assert _rows(table.contents()) == newest
@@ -152,5 +152,5 @@ def test_changes_of_a_table_that_was_replaced_are_refused() -> None:
     epoch = OpenEpoch()
     epoch.to_write(PATH, table).apply(_batch([(1, "a", INSERT)]))
     with pytest.raises(PlanningError, match="itself"):
-        epoch.commit({PATH: MemoryTable("t", SCHEMA)})
+        epoch.commit({PATH: MemoryTable("t", SCHEMA)}.get)
     assert isinstance(epoch.find(PATH), OpenChanges)

@@ -71,7 +71,7 @@ def test_steps_are_whole_epochs_while_several_threads_write(t_env: TableEnvironm
         "ON a.id = b.id AND a.account < b.account;"
         "CREATE MATERIALIZED VIEW largest AS SELECT account, total FROM held ORDER BY total DESC, account LIMIT 2"
     )
-    t_env.session.checked = True
+    t_env.session.harness.checked = True
     last = {"held": (98,), "pairs": (-1,), "largest": (98,), "moved": (-1,)}
     results = {name: t_env.execute_sql(f"SUBSCRIBE TO {name}") for name in last}
     seen: dict[str, Counter[Row]] = {name: Counter() for name in last}

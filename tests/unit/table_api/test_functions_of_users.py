@@ -202,7 +202,7 @@ def test_aggregates_of_groups(numbers: Table) -> None:
 def test_changes_of_rows_reach_aggregates(restarts: int | None) -> None:
     """With and without `retract`, of whole columns, as rows; also when state is saved and restored in between."""
     with TableEnvironment.create() as env:
-        env.session.restarts = restarts
+        env.session.harness.restarts = restarts
         for function in (total, product, median, largest):
             env.create_temporary_system_function(function.name, function)
         env.execute_script(

@@ -1,0 +1,100 @@
+"""What many sessions share: catalogs, tables in memory, views, jobs, functions."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connectors.catalogue import standard_registry
+from connectors.memory import MemoryTable
+from connectors.pushed import PushedTable
+from runtime.core.clock import Clock, SystemClock
+from runtime.core.metrics import MetricsRegistry
+from runtime.core.rooms import Room
+from runtime.expr.function import AnyFunction, FunctionRegistry
+from runtime.expr.library import builtin_functions
+from runtime.local.rejected import RejectedRows
+from sqlengine.catalog.catalog import Catalogs
+from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.jobs import Jobs
+from sqlengine.database.views import Views
+
+if TYPE_CHECKING:
+    from sqlengine.database.durable import Durable
+
+__all__ = ["Database", "UserFunctionEntry"]
+
+_metrics = Room("sqlengine.database.metrics")
+
+
+@dataclass(frozen=True)
+class UserFunctionEntry:
+    """A function that a user has made. `path`: where it is found, `package.module.name`; empty for an object that the
+    program has given."""
+
+    function: AnyFunction
+    path: str
+
+
+class Database:
+    """One for any number of sessions, on any threads. The lock of its `views` guards the tables in memory: whoever
+    changes them holds it, and whoever takes a version of several.
+
+    It ends with the last of its sessions: its jobs are stopped, and sinks publish what they have.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.catalogs = Catalogs()
+        self.functions: FunctionRegistry = builtin_functions().child()
+        """All functions but those that belong to one session."""
+        self.user_functions: dict[str, UserFunctionEntry] = {}
+        """Functions that users have made, by name in capitals; `functions` has them, too."""
+        self.registry = standard_registry()
+        self.rejected = RejectedRows()
+        self.memory: dict[ObjectPath, MemoryTable] = {}
+        """Rows of tables without connector and of materialized views, by `storage`."""
+        self.inputs: dict[ObjectPath, PushedTable] = {}
+        """Streams that a program pushes, by `storage` of their tables."""
+        self.jobs = Jobs()
+        self.views = Views()
+        self.metrics = MetricsRegistry()
+        """Where figures of what runs come from: `system.metrics`."""
+        self.metrics.add(lambda: _metrics.session_samples(self))
+        self.durable: Durable | None = None
+        """Where what is made and changed is kept; None for a database that ends with the process."""
+        self.closed = threading.Event()
+        self._guard = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._sessions: set[int] = set()
+
+    def join(self) -> int:
+        """A session begins; gives its number."""
+        with self._guard:
+            number = next(self._numbers)
+            self._sessions.add(number)
+            return number
+
+    def leave(self, number: int) -> None:
+        """A session has ended; with the last one the database does. Harmless when called again."""
+        with self._guard:
+            self._sessions.discard(number)
+            last = not self._sessions and not self.closed.is_set()
+            if last:
+                self.closed.set()
+        if last:
+            self._close()
+
+    def _close(self) -> None:
+        active = self.jobs.active()
+        for running in active:
+            running.job.cancel()
+        for running in active:
+            running.stop()
+        self.views.close()
+        for table in self.inputs.values():
+            table.close("the environment was closed: push before that")
+        if self.durable is not None:
+            self.durable.close()
