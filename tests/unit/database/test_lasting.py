@@ -295,7 +295,7 @@ def test_what_a_background_job_writes_is_kept(tmp_path: Path) -> None:
             "'fields.n.end' = '50')",
         ):
             t_env.execute_sql(statement)
-        t_env.session.inserts_follow = True
+        t_env.session.harness.inserts_follow = True
         job = t_env.execute_sql("INSERT INTO b SELECT n FROM a ON CONFLICT DO DEDUPLICATE")
         t_env.execute_sql("INSERT INTO a VALUES (1), (2)")
         t_env.execute_sql("INSERT INTO a VALUES (3)")
