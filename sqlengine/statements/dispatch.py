@@ -134,7 +134,7 @@ _RUN: dict[type[st.Statement], str] = {
     st.Flush: "queries:flush",
     st.Backup: "lasting:backup",
     st.Restore: "lasting:restore",
-    st.Subscribe: "queries:subscribe",
+    st.Subscribe: "subscribe:subscribe",
     ddl.CreateTable: "tables:create_table",
     st.DropTable: "tables:drop_table",
     ddl.AlterTable: "alter_table:alter_table",

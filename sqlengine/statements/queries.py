@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory import MemoryReader, MemoryTable, OpenChanges
-from runtime.core.cancellation import Cancellation, Stopped
+from connectors.memory import MemoryTable, OpenChanges
+from runtime.core.cancellation import Stopped
 from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import (
     BindError,
@@ -26,10 +25,9 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
-from runtime.core.wakeup import Wakeup
 from runtime.local.job import Job
 from sqlengine.api.result import Result, fold
-from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import Session
@@ -47,7 +45,6 @@ __all__ = [
     "insert_query",
     "run_query",
     "statement_set",
-    "subscribe",
     "truncate",
     "update",
 ]
@@ -443,61 +440,3 @@ def flush(statement: st.Flush, session: Session) -> Result:
     del statement
     session.views.flush()
     return Result.ok()
-
-
-def subscribe(statement: st.Subscribe, session: Session) -> Result:
-    """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled or
-    the view is dropped or replaced. Raises PlanningError E1713 when the view has failed."""
-    found = session.catalogs.get(statement.name.parts, statement.name.span)
-    if not isinstance(found, MaterializedView) and (not isinstance(found, CatalogTable) or found.connector is not None):
-        raise UnsupportedError(
-            f'"{found.path.name}" is not kept in memory',
-            code="E1608",
-            span=statement.name.span,
-            hint="SELECT from it, or CREATE MATERIALIZED VIEW over it and subscribe to that",
-        )
-    table = session.memory_table(found)
-    stopped, wakeup = Cancellation(), Wakeup()
-    stopped.on_request = wakeup.wake
-    with session.views.lock:
-        session.views.check(found.storage)
-        session.views.tell_followers(wakeup)
-        reader = table.follow(wakeup.wake)
-    result = Result(
-        table.schema,
-        _follow(session, found.storage, table, reader, stopped, wakeup),
-        is_query=True,
-        bounded=False,
-        append_only=table.mode.is_append_only,
-        stopper=stopped.request,
-    )
-    # A generator that was never begun closes nothing: what nobody can read any more must not gather changes.
-    weakref.finalize(result, reader.close).atexit = False
-    return result
-
-
-def _follow(
-    session: Session,
-    storage: ObjectPath,
-    table: MemoryTable,
-    reader: MemoryReader,
-    stopped: Cancellation,
-    wakeup: Wakeup,
-) -> Iterator[ChangelogBatch]:
-    try:
-        while not stopped.requested and not session.closed.is_set():
-            with session.views.lock:
-                step = reader.poll(1)
-                there = session.memory.get(storage) is table
-                if step is None and there:
-                    session.views.check(storage)
-            if step is not None:
-                if session.durable is not None:
-                    session.durable.settle()
-                yield step
-            elif not there:
-                return
-            else:
-                wakeup.wait(None)
-    finally:
-        reader.close()
