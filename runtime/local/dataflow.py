@@ -37,7 +37,7 @@ from runtime.operators.guards import guarded
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, SplitRows
 from runtime.operators.sink import SinkOperator
 from runtime.operators.watermark import WatermarkOperator
-from runtime.plan.base import BY_ROW
+from runtime.plan.base import BY_ROW, Follows
 from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
@@ -170,7 +170,7 @@ class Dataflow:
     def next_timer(self) -> int | None:
         """The processing time at which an epoch without input has something to do; None: at none. What rows with a time
         to live take is given back at the latest when that is over for the last ones."""
-        timers = [v.operator.next_timer() for v in self.vertices if v.operator is not None]
+        timers = [_timer(v.node, v.operator) for v in self.vertices if v.operator is not None]
         timers.append(0 if self._shrinking.pending(self.vertices) else self._lifetimes.over)
         return min((timer for timer in timers if timer is not None), default=None)
 
@@ -468,6 +468,12 @@ def _image(vertex: Vertex) -> SavedOperator:
     tasks = () if vertex.operator is None else vertex.operator.tasks
     tables = tuple(tuple(table.image() for table in task.tables) for task in tasks)
     return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tables)
+
+
+def _timer(node: PhysicalNode, operator: Operator) -> int | None:
+    """What follows the clock and holds rows may give some at any time."""
+    waits = Follows.CLOCK in node.follows() and operator.state_size.rows
+    return 0 if waits else operator.next_timer()
 
 
 def _together(parts: Sequence[ChangelogBatch | None], *, coded: bool) -> ChangelogBatch | None:

@@ -95,9 +95,6 @@ class IntervalJoinOperator(PiecewiseOperator):
             return time.watermark
         return time.watermark - max(-self._lower, self._upper, 0)
 
-    def next_timer(self) -> int | None:
-        return 0 if self._proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         left, right = self._left, self._right

@@ -155,9 +155,8 @@ class Operator:
         return time.watermark
 
     def next_timer(self) -> int | None:
-        """The processing time, milliseconds, at which `step` has something to do although nothing comes; asked for after
-        `step`. None: it waits for changes and watermarks alone. 0: soon, it does not know when. That rows are forgotten
-        with time (a time to live) does not count, for nobody sees it."""
+        """The processing time, milliseconds, at which `step` has something to do although nothing comes; None: never.
+        Not asked of an operator that holds rows and whose node follows the clock: that is asked often."""
         return None
 
     @property

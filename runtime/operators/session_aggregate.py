@@ -76,9 +76,6 @@ class SessionWindowAggregateOperator(Operator):
             self._add(batch, time)
         return self._fire(clock_watermark(time) if self._node.proctime else time.watermark)
 
-    def next_timer(self) -> int | None:
-        return 0 if self._node.proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         return StateSize(len(self._sessions), self._sessions.nbytes + self._aggregates.nbytes)

@@ -84,9 +84,6 @@ class SlicedWindowAggregateOperator(Operator):
         self._fired = max(self._fired, watermark)
         return output
 
-    def next_timer(self) -> int | None:
-        return 0 if self._node.proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         return StateSize(len(self._panes), self._panes.nbytes + self._slices.nbytes)

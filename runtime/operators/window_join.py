@@ -79,9 +79,6 @@ class WindowJoinOperator(PiecewiseOperator):
         self._left.rows.free(left)
         self._right.rows.free(right)
 
-    def next_timer(self) -> int | None:
-        return 0 if self._proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         left, right = self._left.rows, self._right.rows

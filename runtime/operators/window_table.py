@@ -88,9 +88,6 @@ class WindowTableOperator(PiecewiseOperator):
                 taken = part if len(rows) == len(part) and (np.diff(rows) == 1).all() else part.take(rows)
                 yield self._output(taken.columns, starts, ends, taken.kinds)
 
-    def next_timer(self) -> int | None:
-        return 0 if self._proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         if self._sessions is None:

@@ -69,9 +69,6 @@ class WindowTopNOperator(Operator):
         self._timers.insert(np.zeros(len(slots), np.int64), time_words(fires), arrivals.to_numpy(), slots)
         return slots
 
-    def next_timer(self) -> int | None:
-        return 0 if self._node.proctime and self.state_size.rows else None
-
     @property
     def state_size(self) -> StateSize:
         return StateSize(self._rows.rows, self._rows.nbytes + self._keys.nbytes + self._timers.nbytes)

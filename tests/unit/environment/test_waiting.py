@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors import watching
+from runtime.core.clock import VirtualClock
 from sqlengine import SqlEngineError, TableEnvironment
 from sqlengine.database.views import Views
 from sqlengine.statements import queries
@@ -84,6 +85,34 @@ def test_views_over_folders_take_their_turn_when_there_is_a_file(
     assert taken == []
     env.execute_sql("DROP MATERIALIZED VIEW of_b")
     assert len(looks) == 1
+
+
+def test_a_view_with_an_open_window_of_processing_time_is_asked_until_it_closes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, looks: list[Callable[[], None]]
+) -> None:
+    monkeypatch.setattr(Views, "_follow_sources", lambda self: None)
+    clock = VirtualClock(500)
+    with TableEnvironment.create(clock=clock) as env:
+        env.execute_sql(FOLDER.format(name="f", path=tmp_path).replace("(v INT)", "(v INT, t AS PROCTIME())"))
+        for kind in ("TUMBLE", "SESSION"):
+            window = f"{kind}(TABLE f, DESCRIPTOR(t), INTERVAL '1' SECOND)"
+            env.execute_sql(
+                f"CREATE OR REPLACE MATERIALIZED VIEW w AS SELECT COUNT(*) AS n FROM {window} GROUP BY window_start, window_end"
+            )
+            (view,) = env.session.views.jobs()
+            while view.advance():
+                pass
+            if kind == "TUMBLE":
+                assert view.job.idle_for() is None
+                (tmp_path / "1.csv").write_text("1\n")
+                looks[0]()
+            while view.advance():
+                pass
+            assert view.job.idle_for() == 0
+            clock.advance_to(clock.now() + 2000)
+            env.session.views._turn()
+            assert rows(env, "SELECT n FROM w") == [(1,)]
+            assert view.job.idle_for() is None
 
 
 class _Sleeper(queries.Wakeup):
