@@ -219,6 +219,13 @@ class Session:
             self.on_job(job)
         return job
 
+    @staticmethod
+    def forget(job: Job) -> None:
+        """A job that was made and shall not run: its readers and sinks are closed."""
+        for source in job.inputs:
+            source.close()
+        job.dataflow.abort()
+
     def publish(self, tables: Iterable[MemoryTable]) -> None:
         """The changes of tables in memory become visible as one epoch (tests cut them finer), and views follow."""
         if self.in_epoch:

@@ -50,7 +50,7 @@ def explain_analyze(statement: st.Statement, plans: Sequence[PhysicalNode], sess
     job = session.new_job(session.jobs.next_id(), plans)
     if not (job.bounded or job.dataflow.complete):
         endless = next(s.name for s in job.dataflow.sources if not s.table.bounded)
-        job.dataflow.abort()
+        session.forget(job)
         raise UnsupportedError(
             f"EXPLAIN ANALYZE waits for the end of the input, and {endless} has none",
             code="E1623",

@@ -202,7 +202,7 @@ def _run_bounded(
     _attach.verify(session, job, planned)
     reads_memory = any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
     if not job.bounded and into_memory:
-        job.dataflow.abort()
+        session.forget(job)
         return None
     if not job.bounded or (session.inserts_in_background and not into_memory and not reads_memory):
         drive = (lambda: _drive(job, session)) if reads_memory else None
@@ -418,6 +418,8 @@ def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
     job = Job("change", [planned.physical], session.job_settings())
     with session.without_lock():
         batches = [output for (output,) in job.epochs() if output is not None]
+    if job.status == "CANCELED":
+        raise Stopped
     return fold(batches, planned.schema)
 
 

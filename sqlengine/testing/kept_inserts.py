@@ -45,5 +45,5 @@ def keep_insert(statement: st.Insert | st.StatementSet, session: Session) -> Non
             inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
             session.views.add(MaintainedView(path, job, False, inputs))
             return
-        job.dataflow.abort()
+        session.forget(job)
     execute(statement, session)

@@ -19,7 +19,7 @@ import pytest
 from runtime.core.cancellation import Cancellation, Stopped
 from sqlengine import SqlEngineError, TableEnvironment
 
-SEEDS = range(max(2, int(os.environ.get("FAULT_SEEDS", "0")) // 2))
+SEEDS = range(int(os.environ.get("FAULT_SEEDS", "20")) // 10)
 SESSIONS, STATEMENTS, ACCOUNTS, MONEY = 50, 4, 6, 1000
 TOTAL = 2 * ACCOUNTS * MONEY
 Account = tuple[str, int]

@@ -155,3 +155,18 @@ def test_waiting_for_all_jobs_goes_on_after_a_failure_that_was_told(t_env: Table
     goes_on.set()
     waiting.join(10)
     assert not waiting.is_alive() and running.done.is_set()
+
+
+def test_a_job_that_shall_not_run_follows_nothing(t_env: TableEnvironment) -> None:
+    """An INSERT into memory whose input has no end is planned twice: the first job lets go of its readers."""
+    t_env.session.harness.inserts_follow = True
+    t_env.execute_sql("CREATE TABLE target (v INT)")
+    running = t_env.execute_sql("INSERT INTO target SELECT v FROM t").job
+    assert _followers(t_env) == 1
+    assert running is not None
+    running.cancel()
+    t_env.session.jobs.wait_for_all()
+    assert _followers(t_env) == 0
+    with pytest.raises(SqlEngineError, match="E1623"):
+        t_env.execute_sql("EXPLAIN ANALYZE INSERT INTO target SELECT v FROM t")
+    assert _followers(t_env) == 0
