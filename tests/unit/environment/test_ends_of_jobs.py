@@ -161,9 +161,11 @@ def test_a_job_that_shall_not_run_follows_nothing(t_env: TableEnvironment) -> No
     """An INSERT into memory whose input has no end is planned twice: the first job lets go of its readers."""
     t_env.session.harness.inserts_follow = True
     t_env.execute_sql("CREATE TABLE target (v INT)")
+    t_env.execute_sql("INSERT INTO t VALUES (1)")
     running = t_env.execute_sql("INSERT INTO target SELECT v FROM t").job
-    assert _followers(t_env) == 1
-    assert running is not None
+    with t_env.execute_sql("SUBSCRIBE TO target").collect() as steps:
+        assert next(steps) == (1,)
+        assert running is not None and _followers(t_env) == 2
     running.cancel()
     t_env.session.jobs.wait_for_all()
     assert _followers(t_env) == 0
