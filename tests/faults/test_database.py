@@ -254,48 +254,58 @@ def test_other_bytes(tmp_path: Path, seed: int) -> None:
         shutil.rmtree(copy)
 
 
-_WRITER = """
+_WRITERS = """
 import sys, threading
 from sqlengine import TableEnvironment
 t_env = TableEnvironment.create({"sqlengine.database.checkpoint-size": "20kb"}, path=sys.argv[1])
 t_env.execute_sql("CREATE TABLE IF NOT EXISTS t (w INT, n INT)")
+t_env.execute_sql("CREATE TABLE IF NOT EXISTS u (w INT PRIMARY KEY NOT ENFORCED, n INT)")
 t_env.execute_sql("CREATE MATERIALIZED VIEW IF NOT EXISTS m AS SELECT w, COUNT(*) AS c FROM t GROUP BY w")
 known = {r["w"]: r["c"] for r in t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()}
+out = threading.Lock()
 print("open", flush=True)
-n = [known.get(w, 0) for w in range(3)]
-while True:
-    for w in range(3):
-        t_env.execute_sql(f"INSERT INTO t VALUES ({w}, {n[w]})")
-        n[w] += 1
-        print(w, n[w], flush=True)
+def write(w, session):
+    n = known.get(w, 0)
+    while True:
+        session.execute_sql("BEGIN EPOCH")
+        session.execute_sql(f"INSERT INTO t VALUES ({w}, {n})")
+        session.execute_sql(f"INSERT INTO u VALUES ({w}, {n})")
+        session.execute_sql("END EPOCH")
+        n += 1
+        with out:
+            print(w, n, flush=True)
+for w in range(20):
+    threading.Thread(target=write, args=(w, t_env.new_session())).start()
 """
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-def test_a_killed_writer_loses_nothing_that_it_was_told(tmp_path: Path) -> None:
+def test_twenty_sessions_that_are_killed_lose_nothing_that_they_were_told(tmp_path: Path) -> None:
+    """Each session writes epochs of two tables: what it was told is there, and one more at most, whole."""
     rng = random.Random(FIRST_SEED)
-    told = [0, 0, 0]
+    told = [0] * 20
     for _ in range(max(2, KILLS)):
         process = subprocess.Popen(
-            [sys.executable, "-c", _WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
+            [sys.executable, "-c", _WRITERS, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
-        for _ in range(rng.randrange(1, 150)):
-            w, n = map(int, process.stdout.readline().split())
-            told[w] = n
+        lines = [process.stdout.readline() for _ in range(rng.randrange(1, 150))]
         process.send_signal(signal.SIGKILL)
-        for line in process.stdout.read().splitlines(keepends=True):
+        lines += process.stdout.read().splitlines(keepends=True)
+        process.wait()
+        process.stdout.close()
+        for line in lines:
             if line.endswith("\n"):
                 w, n = map(int, line.split())
                 told[w] = n
-        process.wait()
-        process.stdout.close()
         with TableEnvironment.create(path=tmp_path / "db") as t_env:
             found = t_env.execute_sql("SELECT w, n FROM t").to_arrow().to_pylist()
-            for w in range(3):
+            newest = {r["w"]: r["n"] for r in t_env.execute_sql("SELECT w, n FROM u").to_arrow().to_pylist()}
+            for w in range(20):
                 numbers = sorted(r["n"] for r in found if r["w"] == w)
                 assert numbers == list(range(len(numbers))) and told[w] <= len(numbers) <= told[w] + 1
+                assert newest.get(w, -1) == len(numbers) - 1
                 told[w] = len(numbers)
             views = t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()
             assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
