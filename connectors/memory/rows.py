@@ -199,6 +199,14 @@ class RowStore:
         assert chunk.counts is not None
         return chunk.counts
 
+    def live_positions(self) -> np.ndarray:
+        """The positions of all rows that count, ascending, int64."""
+        found = [
+            start + (np.arange(len(chunk.rows)) if chunk.counts is None else np.flatnonzero(chunk.counts))
+            for start, chunk in zip(self._starts, self._chunks, strict=True)
+        ]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
     @property
     def is_sparse(self) -> bool:
         """Whether most rows count no more."""
@@ -207,11 +215,7 @@ class RowStore:
     def compact(self) -> tuple[np.ndarray, np.ndarray]:
         """Leave out what counts no more; gives `(old, new)` positions of the rows that are left. Costs as much as the
         table is large, and is worth it when it `is_sparse`."""
-        old = [
-            start + (np.arange(len(chunk.rows)) if chunk.counts is None else np.flatnonzero(chunk.counts))
-            for start, chunk in zip(self._starts, self._chunks, strict=True)
-        ]
-        before = np.concatenate(old) if old else np.zeros(0, np.int64)
+        before = self.live_positions()
         counts = self.counts(before)
         kept = [self.take(before[at : at + _CHUNK_ROWS]) for at in range(0, len(before), _CHUNK_ROWS)]
         self._chunks, self._starts, self._starts_array = [], [], None

@@ -163,7 +163,7 @@ class MemoryTable(StagedChanges):
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _apply_pieces(self, pieces: Iterable[ChangelogBatch]) -> None:
-        known, was_empty = len(self._unpublished), len(self._index) == 0
+        known, was_empty = len(self._unpublished), self._rows.num_rows == 0
         try:
             for piece in pieces:
                 look()
@@ -175,10 +175,18 @@ class MemoryTable(StagedChanges):
                 if was_empty:
                     self._clear()
                 else:
-                    for change in reversed(changes):
-                        self._apply_piece(inverse(change))
+                    self._undo(changes)
                     del self._unpublished[known:]
             raise
+
+    def _undo(self, changes: Sequence[ChangelogBatch]) -> None:
+        """Take back the last changes."""
+        if self._indexed:
+            for change in reversed(changes):
+                self._apply_piece(inverse(change))
+            return
+        appended = sum(map(len, changes))
+        self._rows.count(self._rows.size - appended + np.arange(appended), np.zeros(appended, np.int64))
 
     def _apply_piece(self, batch: ChangelogBatch) -> None:
         if self.primary_key:
@@ -220,6 +228,11 @@ class MemoryTable(StagedChanges):
         return both.take(np.argsort(place, kind="stable"))
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
+        if not self._indexed:
+            if batch.is_append_only:
+                self._rows.append(self.exactly(batch.rows))
+                return
+            self._index_rows()
         slots, is_new = self._index.insert([batch.column(i) for i in self.key_positions], len(batch))
         self._positions = grown(self._positions, self._index.capacity)
         fresh = np.flatnonzero(is_new)
@@ -236,6 +249,23 @@ class MemoryTable(StagedChanges):
         self._rows.count(positions, np.maximum(known, 0))
         self._index.remove(touched[known <= 0])
 
+    def _index_rows(self) -> None:
+        """A bag looks its rows up from the first time on that one of them goes: equal rows become one that counts so
+        often."""
+        self._indexed = True
+        positions = self._rows.live_positions()
+        rows = self._rows.take(positions)
+        slots, is_new = self._index.insert(rows.columns, len(positions))
+        self._positions = grown(self._positions, self._index.capacity)
+        first = np.flatnonzero(is_new)
+        self._positions[slots[first]] = positions[first]
+        if len(first) < len(positions):
+            counts = np.zeros(len(positions), np.int64)
+            often = np.zeros(self._index.capacity, np.int64)
+            np.add.at(often, slots, self._rows.counts(positions))
+            counts[first] = often[slots[first]]
+            self._rows.count(positions, counts)
+
     def _compact(self) -> None:
         old, new = self._rows.compact()
         moved = np.zeros(int(old.max(initial=0)) + 1, np.int64)
@@ -248,17 +278,14 @@ class MemoryTable(StagedChanges):
         self._index = KeyIndex(types, exact=not self.primary_key)
         self._rows = RowStore(pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema]))
         self._positions = np.zeros(0, dtype=np.int64)
+        self._indexed = bool(self.primary_key) and not self.append_only
+        """Whether rows can be looked up."""
 
     def take_back(self) -> None:
         """Undo what was applied and not published."""
         with whole():
             changes, self._unpublished = self._unpublished, []
-            for change in reversed(changes):
-                if self.append_only:
-                    size = self._rows.size
-                    self._rows.count(np.arange(size - len(change), size), np.zeros(len(change), np.int64))
-                else:
-                    self._apply_piece(inverse(change))
+            self._undo(changes)
             self._unpublished = []
 
     def publish(self) -> bool:
@@ -307,9 +334,11 @@ class MemoryTable(StagedChanges):
     def version_with(self, changes: ChangelogBatch) -> TableVersion:
         """The rows as they would be after some changes. Costs as much as the changes."""
         self._caught_up()
-        rows = self._rows.fork()
         changed = self.exactly(changes.rows)
-        if self.append_only:
+        if not self._indexed and not changes.is_append_only:
+            self._index_rows()
+        rows = self._rows.fork()
+        if not self._indexed:
             rows.append(changed)
             return rows.version()
         keys = [changed.column(i) for i in self.key_positions]

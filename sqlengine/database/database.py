@@ -66,7 +66,7 @@ class Database:
         self.durable: Durable | None = None
         """Where what is made and changed is kept; None for a database that ends with the process."""
         self.closed = threading.Event()
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._numbers = itertools.count(1)
         self._sessions: set[int] = set()
 
@@ -76,6 +76,11 @@ class Database:
             number = next(self._numbers)
             self._sessions.add(number)
             return number
+
+    def forget(self, number: int) -> None:
+        """A session that nobody has any more, and nobody has closed, keeps the database no longer."""
+        with self._guard:
+            self._sessions.discard(number)
 
     def leave(self, number: int) -> None:
         """A session has ended; with the last one the database does. Harmless when called again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 
@@ -217,3 +218,10 @@ def test_an_epoch_of_several_tables_that_is_interrupted_changes_none(one: TableE
         assert [rows(other, f"SELECT * FROM {t}") for t in "abc"] == [[], [(7,)], []]
         one.execute_sql("END EPOCH")
         assert [rows(other, f"SELECT * FROM {t}") for t in "abc"] == [[(1,)], [(1,), (7,)], [(1,)]]
+
+
+def test_a_session_that_nobody_has_any_more_keeps_no_database(one: TableEnvironment) -> None:
+    one.new_session().execute_sql("SELECT 1")
+    gc.collect()
+    one.close()
+    assert one.session.database.closed.is_set()
