@@ -11,7 +11,7 @@ from connectors import watching
 from runtime.core.clock import VirtualClock
 from sqlengine import SqlEngineError, TableEnvironment
 from sqlengine.database.views import Views
-from sqlengine.statements import queries
+from sqlengine.statements import subscribe
 
 FOLDER = """CREATE TABLE {name} (v INT) WITH
   ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv', 'source.monitor-interval' = '1 s')"""
@@ -115,7 +115,7 @@ def test_a_view_with_an_open_window_of_processing_time_is_asked_until_it_closes(
             assert view.job.idle_for() is None
 
 
-class _Sleeper(queries.Wakeup):
+class _Sleeper(subscribe.Wakeup):
     """Does in place of the sleep what the test says."""
 
     plan: list[Callable[[], object]] = []
@@ -131,7 +131,7 @@ class _Sleeper(queries.Wakeup):
 def test_subscribers_are_woken_by_changes_drops_failures_and_requests(
     env: TableEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "Wakeup", _Sleeper)
+    monkeypatch.setattr(subscribe, "Wakeup", _Sleeper)
     _Sleeper.slept = []
     env.execute_script(
         "CREATE TABLE w (v INT); CREATE TABLE t (v INT); CREATE MATERIALIZED VIEW total AS SELECT SUM(10 / v) AS s FROM t;"
