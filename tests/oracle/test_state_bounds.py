@@ -69,9 +69,9 @@ def _follow(environment: TableEnvironment, queries: dict[str, str]) -> None:
 
 
 def _sizes(environment: TableEnvironment) -> dict[str, np.ndarray]:
-    """Rows and bytes of every operator."""
+    """Rows and bytes of every operator, with what views have let gather."""
     found = {}
-    for view in environment.session.views.jobs():
+    for view in environment.session.views.up_to_date():
         for number, vertex in enumerate(view.job.dataflow.vertices):
             if vertex.operator is not None:
                 size = vertex.operator.state_size
