@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import pyarrow as pa
 
 from runtime.core.changelog import APPEND, ChangelogBatch, ChangelogMode
@@ -10,12 +12,12 @@ from runtime.spi.statistics import TableStatistics
 __all__ = ["FixedRows", "FixedRowsReader"]
 
 
-class FixedRows:
+class FixedRows(ABC):
     """A table of such rows: it ends, and has insertions alone."""
 
     @property
-    def num_rows(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def num_rows(self) -> int: ...
 
     @property
     def changelog_mode(self) -> ChangelogMode:

@@ -81,6 +81,7 @@ class Listing(Generic[Entry]):
             try:
                 changed = self._look()
             except Exception:
+                # Whoever is woken lists anew, and is told what is wrong.
                 self._listed_at = None
                 changed = True
         if changed:

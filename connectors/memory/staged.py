@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from runtime.core.changelog import ChangelogBatch
@@ -10,7 +11,7 @@ from runtime.core.changelog import ChangelogBatch
 __all__ = ["StagedChanges"]
 
 
-class StagedChanges:
+class StagedChanges(ABC):
     """What keeps changes under a name until somebody applies or forgets them."""
 
     def __init__(self) -> None:
@@ -19,9 +20,9 @@ class StagedChanges:
         self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
         self._prepared_so_far = 0
 
+    @abstractmethod
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order."""
-        raise NotImplementedError
 
     def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
         """Keep changes until `apply_prepared`; gives the name under which they are kept."""

@@ -10,7 +10,7 @@ from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Frame, FrameBound
 from runtime.plan.aggregate_state import is_distinct, value_specs
-from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import RowFacts, combinations, grouped
 from runtime.plan.estimates.sizes import (
     COUNTED,
@@ -81,7 +81,7 @@ class GroupAggregateExec(PhysicalNode):
         return Follows.NOTHING
 
     def division(self) -> Division:
-        return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+        return by_keys((self.input, self.keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         (given,) = inputs
@@ -191,7 +191,7 @@ class OverAggregateExec(PhysicalNode):
         return Follows.TIES | (Follows.EVENT_TIME if self.rowtime else Follows.NOTHING)
 
     def division(self) -> Division:
-        return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+        return by_keys((self.input, self.partition))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return inputs[0]

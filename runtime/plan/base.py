@@ -42,7 +42,7 @@ __all__ = [
     "Follows",
     "PhysicalNode",
     "RowNode",
-    "tells_keys",
+    "by_keys",
 ]
 
 DECLARATIONS: Final = ("text", "state", "follows", "division", "estimate")
@@ -80,6 +80,11 @@ class Follows(enum.Flag):
     """What another system holds at the moment."""
     END = enum.auto()
     """The end of the input."""
+
+    @staticmethod
+    def time(proctime: bool) -> Follows:
+        """Processing time, or else event time."""
+        return Follows.CLOCK if proctime else Follows.EVENT_TIME
 
 
 class PhysicalNode(Node):
@@ -215,7 +220,17 @@ class RowNode(PhysicalNode):
         return BY_ROW
 
 
-def tells_keys(mode: ChangelogMode, keys: Sequence[int], unique: Sequence[int] | None = None) -> bool:
+def by_keys(
+    *inputs: tuple[PhysicalNode, tuple[int, ...]] | tuple[PhysicalNode, tuple[int, ...], tuple[int, ...] | None],
+) -> Division:
+    """Each input by so many of its columns; None where not every change tells them. Behind the columns may stand the unique
+    key of the input."""
+    if all(_tells_keys(source.mode, keys, *unique) for source, keys, *unique in inputs):
+        return tuple(keys for _, keys, *_ in inputs)
+    return None
+
+
+def _tells_keys(mode: ChangelogMode, keys: Sequence[int], unique: Sequence[int] | None = None) -> bool:
     """Whether every change of a row tells the columns `keys`, so that it reaches the task that has the row: an
     after-image or a delete by unique key alone does only if the columns are part of that key."""
     if not (mode.is_upsert or mode.key_only_deletes):

@@ -9,7 +9,7 @@ from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
-from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import SELECTED_PAIRS, RowFacts, beside, combinations, joined
 from runtime.plan.estimates.sizes import (
     COUNTED,
@@ -88,9 +88,7 @@ class HashJoinExec(PhysicalNode):
         return Follows.NOTHING
 
     def division(self) -> Division:
-        left = tells_keys(self.left.mode, self.left_keys, self.left_unique)
-        right = tells_keys(self.right.mode, self.right_keys, self.right_unique)
-        return (self.left_keys, self.right_keys) if left and right else None
+        return by_keys((self.left, self.left_keys, self.left_unique), (self.right, self.right_keys, self.right_unique))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return joined(self.kind, self.left_keys, self.right_keys, self.condition, inputs, 1.0)
@@ -165,11 +163,10 @@ class IntervalJoinExec(PhysicalNode):
         )
 
     def follows(self) -> Follows:
-        return Follows.CLOCK if self.proctime else Follows.EVENT_TIME
+        return Follows.time(self.proctime)
 
     def division(self) -> Division:
-        told = tells_keys(self.left.mode, self.left_keys) and tells_keys(self.right.mode, self.right_keys)
-        return (self.left_keys, self.right_keys) if told else None
+        return by_keys((self.left, self.left_keys), (self.right, self.right_keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         span = inputs[0].span(self.left_time)
@@ -242,9 +239,7 @@ class TemporalJoinExec(PhysicalNode):
         return Follows.EVENT_TIME
 
     def division(self) -> Division:
-        left = tells_keys(self.left.mode, self.left_keys)
-        right = tells_keys(self.right.mode, self.right_keys, self.right_keys)
-        return (self.left_keys, self.right_keys) if left and right else None
+        return by_keys((self.left, self.left_keys), (self.right, self.right_keys, self.right_keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return beside(inputs)

@@ -8,7 +8,7 @@ from dataclasses import field
 from runtime.core.changelog import ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
-from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.base import TIME_TO_LIVE, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import RowFacts, combinations, filtered, keyed
 from runtime.plan.estimates.sizes import (
     COUNTED,
@@ -74,7 +74,7 @@ class DeduplicateExec(PhysicalNode):
         return Follows.TIES | (Follows.EVENT_TIME if self._waits else Follows.NOTHING)
 
     def division(self) -> Division:
-        return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+        return by_keys((self.input, self.keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return keyed(inputs[0], self.keys)
@@ -170,8 +170,7 @@ class SetOperationExec(PhysicalNode):
         return Follows.NOTHING
 
     def division(self) -> Division:
-        told = tells_keys(self.left.mode, self._whole) and tells_keys(self.right.mode, self._whole)
-        return (self._whole, self._whole) if told else None
+        return by_keys((self.left, self._whole), (self.right, self._whole))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         left, right = inputs
@@ -272,7 +271,7 @@ class TopNExec(PhysicalNode):
         return Follows.TIES
 
     def division(self) -> Division:
-        return (self.partition,) if tells_keys(self.input.mode, self.partition, self.unique) else None
+        return by_keys((self.input, self.partition, self.unique))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         (given,) = inputs

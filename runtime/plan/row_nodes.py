@@ -11,7 +11,7 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
 from runtime.expr.display import show
 from runtime.expr.nodes import Expr
-from runtime.plan.base import BY_ROW, SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode, RowNode, tells_keys
+from runtime.plan.base import BY_ROW, SETTING, TIME_TO_LIVE, Division, Follows, PhysicalNode, RowNode, by_keys
 from runtime.plan.estimates.rows import (
     ELEMENTS,
     FEW_ROWS,
@@ -155,7 +155,7 @@ class SinkMaterializeExec(PhysicalNode):
         return Follows.ARRIVAL | (Follows.EVENT_TIME if self.waits else Follows.NOTHING)
 
     def division(self) -> Division:
-        return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+        return by_keys((self.input, self.keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return keyed(inputs[0], self.keys)

@@ -9,7 +9,7 @@ from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.expr.nodes import Expr
 from runtime.plan.aggregate_state import value_specs
-from runtime.plan.base import BY_ROW, Division, Follows, PhysicalNode, tells_keys
+from runtime.plan.base import BY_ROW, Division, Follows, PhysicalNode, by_keys
 from runtime.plan.estimates.rows import (
     RowFacts,
     combinations,
@@ -92,7 +92,7 @@ class WindowTableExec(PhysicalNode):
     def division(self) -> Division:
         if not isinstance(self.window, SessionWindow):
             return BY_ROW
-        return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+        return by_keys((self.input, self.partition))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         (given,) = inputs
@@ -150,10 +150,10 @@ class WindowAggregateExec(PhysicalNode):
         )
 
     def follows(self) -> Follows:
-        return Follows.CLOCK if self.proctime else Follows.EVENT_TIME
+        return Follows.time(self.proctime)
 
     def division(self) -> Division:
-        return (self.keys,) if tells_keys(self.input.mode, self.keys) else None
+        return by_keys((self.input, self.keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         (given,) = inputs
@@ -233,11 +233,10 @@ class WindowJoinExec(PhysicalNode):
         )
 
     def follows(self) -> Follows:
-        return Follows.CLOCK if self.proctime else Follows.EVENT_TIME
+        return Follows.time(self.proctime)
 
     def division(self) -> Division:
-        told = tells_keys(self.left.mode, self.left_keys) and tells_keys(self.right.mode, self.right_keys)
-        return (self.left_keys, self.right_keys) if told else None
+        return by_keys((self.left, self.left_keys), (self.right, self.right_keys))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         left, right = (*self.left_keys, self.left_window[1]), (*self.right_keys, self.right_window[1])
@@ -295,10 +294,10 @@ class WindowTopNExec(PhysicalNode):
         )
 
     def follows(self) -> Follows:
-        return Follows.TIES | (Follows.CLOCK if self.proctime else Follows.EVENT_TIME)
+        return Follows.TIES | Follows.time(self.proctime)
 
     def division(self) -> Division:
-        return (self.partition,) if tells_keys(self.input.mode, self.partition) else None
+        return by_keys((self.input, self.partition))
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         (given,) = inputs

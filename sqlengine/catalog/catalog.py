@@ -45,19 +45,17 @@ class Catalog:
 class Catalogs:
     """All catalogs, as a session sees them: with its current catalog and database, and its temporary objects."""
 
-    def __init__(self, catalogs: dict[str, Catalog] | None = None, session: int = 0) -> None:
+    def __init__(self, catalogs: dict[str, Catalog] | None = None) -> None:
         self._catalogs = catalogs or {
             DEFAULT_CATALOG: Catalog(DEFAULT_CATALOG, databases={DEFAULT_DATABASE: Database(DEFAULT_DATABASE)})
         }
-        self.session = session
-        """The number of the session, which the temporary objects belong to."""
         self._temporary: dict[ObjectPath, CatalogObject] = {}
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
 
-    def for_session(self, number: int) -> Catalogs:
-        """The same catalogs for the session of a number: with no temporary objects, in the default database."""
-        return Catalogs(self._catalogs, number)
+    def for_session(self) -> Catalogs:
+        """The same catalogs for another session: with no temporary objects, in the default database."""
+        return Catalogs(self._catalogs)
 
     def temporary_objects(self) -> list[CatalogObject]:
         """Those of this session."""

@@ -9,7 +9,11 @@ from runtime.core.cancellation import Cancellation
 from runtime.core.errors import PlanningError
 from sqlengine.catalog.objects import ObjectPath
 
-__all__ = ["OpenEpoch"]
+__all__ = ["OpenEpoch", "RowConflict"]
+
+
+class RowConflict(PlanningError):
+    """Somebody else has changed a row that an epoch changes, too: a statement alone may be carried out again."""
 
 
 class OpenEpoch:
@@ -62,18 +66,22 @@ class OpenEpoch:
             current: the table that is kept under a path now.
             blind: whatever others have changed.
 
-        Raises PlanningError E1716, and nothing has changed, when somebody else has changed one of the same rows, or the
-        table itself, since this epoch did.
+        Raises E1716, and nothing has changed, when somebody else has changed one of the same rows since a statement of
+        this epoch has read them (RowConflict), or the table itself (PlanningError).
         """
         changed = [(path, changes) for path, changes in self._changes.items() if changes]
         for path, changes in changed:
-            replaced = current(path) is not changes.table
-            if replaced or (changes.conflicts and not blind):
-                what = f'"{path.name}" itself' if replaced else f'the same rows of "{path.name}"'
+            if current(path) is not changes.table:
                 raise PlanningError(
-                    f"another session has changed {what} while the epoch was open: nothing of the epoch was applied",
+                    f'another session has changed "{path.name}" itself meanwhile: nothing was applied',
                     code="E1716",
-                    hint="begin the epoch again: its statements see the newest rows",
+                    hint="begin again: DESCRIBE shows the table as it is now",
+                )
+            if changes.conflicts and not blind:
+                raise RowConflict(
+                    f'another session has changed the same rows of "{path.name}" meanwhile: nothing was applied',
+                    code="E1716",
+                    hint="begin again: statements see the newest rows",
                 )
         applied: list[OpenChanges] = []
         try:

@@ -10,7 +10,7 @@ import weakref
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -108,7 +108,7 @@ class Session:
         self.turn = TurnLock()
         """Held by the statement at hand: another thread that uses the same session waits for its end."""
         self.options = Options({k: str(v) for k, v in (config or {}).items()})
-        self.catalogs = self.database.catalogs.for_session(self.number)
+        self.catalogs = self.database.catalogs.for_session()
         self.own_registry = FunctionRegistry()
         """The temporary functions of this session."""
         self.own_functions: dict[str, UserFunctionEntry] = {}
@@ -213,7 +213,7 @@ class Session:
         """A job of a statement, announced to whoever watches."""
         for root in roots:
             for node in walk(root):
-                table: Any = getattr(node, "table", None)
+                table = node.outside
                 if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
                     table.refuse()
         job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)

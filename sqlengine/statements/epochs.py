@@ -8,14 +8,17 @@ answered by its query (`sqlengine/database/open_views.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from runtime.core.errors import PlanningError
 from sqlengine.api.result import Result
-from sqlengine.database.open_epoch import OpenEpoch
+from sqlengine.database.open_epoch import OpenEpoch, RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 
 __all__ = ["begin_epoch", "end_epoch", "in_epoch", "rollback_epoch"]
+
+T = TypeVar("T")
 
 _ATTEMPTS = 3
 
@@ -51,7 +54,7 @@ def rollback_epoch(statement: st.RollbackEpoch, session: Session) -> Result:
     return Result.ok()
 
 
-def in_epoch(session: Session, run: Callable[[], Result], *, blind: bool = False) -> Result:
+def in_epoch(session: Session, run: Callable[[], T], *, blind: bool = False) -> T:
     """Carry out a statement that changes rows: as a part of the open epoch, or as an epoch of its own.
 
     While it runs nobody waits for it. When another session has changed one of the same rows meanwhile, it is carried out
@@ -67,8 +70,8 @@ def in_epoch(session: Session, run: Callable[[], Result], *, blind: bool = False
         try:
             result = run()
             tables = epoch.commit(session.stored, blind=blind)
-        except PlanningError as error:
-            if error.code != "E1716" or epoch.alone:
+        except RowConflict:
+            if epoch.alone:
                 raise
         else:
             break

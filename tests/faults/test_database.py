@@ -279,38 +279,6 @@ for w in range(20):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-def test_twenty_sessions_that_are_killed_lose_nothing_that_they_were_told(tmp_path: Path) -> None:
-    """Each session writes epochs of two tables: what it was told is there, and one more at most, whole."""
-    rng = random.Random(FIRST_SEED)
-    told = [0] * 20
-    for _ in range(max(2, KILLS)):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _WRITERS, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
-        lines = [process.stdout.readline() for _ in range(rng.randrange(1, 150))]
-        process.send_signal(signal.SIGKILL)
-        lines += process.stdout.read().splitlines(keepends=True)
-        process.wait()
-        process.stdout.close()
-        for line in lines:
-            if line.endswith("\n"):
-                w, n = map(int, line.split())
-                told[w] = n
-        with TableEnvironment.create(path=tmp_path / "db") as t_env:
-            found = t_env.execute_sql("SELECT w, n FROM t").to_arrow().to_pylist()
-            newest = {r["w"]: r["n"] for r in t_env.execute_sql("SELECT w, n FROM u").to_arrow().to_pylist()}
-            for w in range(20):
-                numbers = sorted(r["n"] for r in found if r["w"] == w)
-                assert numbers == list(range(len(numbers))) and told[w] <= len(numbers) <= told[w] + 1
-                assert newest.get(w, -1) == len(numbers) - 1
-                told[w] = len(numbers)
-            views = t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()
-            assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
-
-
 _LOG_WRITER = """
 import sys, threading
 from runtime.checkpoint.keys import NO_KEYS
@@ -335,27 +303,53 @@ for thread in range(20):
 """
 
 
+def _killed(program: str, folder: Path, most: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """Runs writers in a process that is killed after some of at most so many lines: what they told when the folder was
+    open, and then, by number of the writer."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(folder)], stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert process.stdout is not None
+    word, *counts = process.stdout.readline().split()
+    assert word == "open"
+    lines = [process.stdout.readline() for _ in range(most)]
+    process.send_signal(signal.SIGKILL)
+    lines += process.stdout.read().splitlines(keepends=True)
+    process.wait()
+    process.stdout.close()
+    told = [line.split() for line in lines if line.endswith("\n")]
+    return [int(count) for count in counts], [(int(writer), int(number)) for writer, number in told]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
+def test_twenty_sessions_that_are_killed_lose_nothing_that_they_were_told(tmp_path: Path) -> None:
+    """Each session writes epochs of two tables: what it was told is there, and one more at most, whole."""
+    rng = random.Random(FIRST_SEED)
+    told = [0] * 20
+    for _ in range(max(2, KILLS)):
+        for w, n in _killed(_WRITERS, tmp_path / "db", rng.randrange(1, 150))[1]:
+            told[w] = n
+        with TableEnvironment.create(path=tmp_path / "db") as t_env:
+            found = t_env.execute_sql("SELECT w, n FROM t").to_arrow().to_pylist()
+            newest = {r["w"]: r["n"] for r in t_env.execute_sql("SELECT w, n FROM u").to_arrow().to_pylist()}
+            for w in range(20):
+                numbers = sorted(r["n"] for r in found if r["w"] == w)
+                assert numbers == list(range(len(numbers))) and told[w] <= len(numbers) <= told[w] + 1
+                assert newest.get(w, -1) == len(numbers) - 1
+                told[w] = len(numbers)
+            views = t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist()
+            assert {r["w"]: r["c"] for r in views} == {w: n for w, n in enumerate(told) if n}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
 def test_twenty_writers_of_a_log_are_killed(tmp_path: Path) -> None:
     """Of each writer all epochs that it was told are safe are there, and one more at most."""
     rng = random.Random(FIRST_SEED)
     told = [0] * 20
     for _ in range(max(3, KILLS)):
-        process = subprocess.Popen(
-            [sys.executable, "-c", _LOG_WRITER, str(tmp_path / "db")], stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        assert process.stdout is not None
-        word, *counts = process.stdout.readline().split()
-        assert word == "open"
-        for thread, count in enumerate(map(int, counts)):
+        counts, numbers = _killed(_LOG_WRITER, tmp_path / "db", rng.randrange(1, 400))
+        for thread, count in enumerate(counts):
             assert told[thread] <= count <= told[thread] + 1
             told[thread] = count
-        lines = [process.stdout.readline() for _ in range(rng.randrange(1, 400))]
-        process.send_signal(signal.SIGKILL)
-        lines += process.stdout.read().splitlines(keepends=True)
-        process.wait()
-        process.stdout.close()
-        for line in lines:
-            if line.endswith("\n"):
-                thread, count = map(int, line.split())
-                told[thread] = count
+        for thread, count in numbers:
+            told[thread] = count

@@ -116,6 +116,26 @@ def test_a_table_that_another_session_has_dropped_takes_no_epoch(
     assert rows(other, "SELECT * FROM t") == []
 
 
+def test_a_statement_whose_table_is_altered_meanwhile_writes_nothing(
+    one: TableEnvironment, other: TableEnvironment
+) -> None:
+    one.execute_script("CREATE TABLE t (v INT); CREATE TABLE s (v INT); INSERT INTO s VALUES (1)")
+    begun = []
+
+    def altering(x: int) -> int:
+        if not begun:
+            begun.append(x)
+            other.execute_sql("ALTER TABLE t ADD w INT")
+        return x
+
+    one.create_temporary_system_function("altering", udf(altering, result_type="INT"))
+    with pytest.raises(SqlEngineError, match='has changed "t" itself'):
+        one.execute_sql("INSERT INTO t SELECT altering(v) FROM s")
+    assert rows(other, "SELECT * FROM t") == []
+    one.execute_sql("INSERT INTO t SELECT altering(v), 2 FROM s")
+    assert rows(other, "SELECT * FROM t") == [(1, 2)]
+
+
 def test_the_last_session_ends_the_database(one: TableEnvironment) -> None:
     one.execute_script(
         "CREATE TABLE g (v BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '1'); CREATE TABLE t (v BIGINT)"
