@@ -1,0 +1,35 @@
+"""Databases in folders that every release has made are opened by this version, and go on."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from sqlengine import TableEnvironment
+from tests.faults.save_database import DATABASES, seen
+
+
+@pytest.mark.parametrize("release", sorted(DATABASES.glob("*.zip")), ids=lambda path: path.stem)
+def test_a_database_of_a_release_is_opened(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(release) as packed:
+        packed.extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    expected = json.loads(Path("seen.json").read_text())
+    with TableEnvironment.create(path="db") as t_env:
+        assert seen(t_env) == expected
+    # From the checkpoint that this version has made when it closed it.
+    with TableEnvironment.create(path="db") as t_env:
+        assert seen(t_env) == expected
+        t_env.execute_sql("INSERT INTO k VALUES (50, 5, 'a')")
+        t_env.execute_sql("INSERT INTO bag VALUES (7)")
+    with TableEnvironment.create(path="db") as t_env:
+        found = seen(t_env)
+    changed = ("k", "bag", "v", "m", "above", "pairs")
+    assert {query for query in found if found[query] != expected[query]} == {
+        f"SELECT * FROM {name}" for name in changed
+    }
+    assert found["SELECT * FROM m"] == ["{'s': 'a', 'n': 86, 'x': 70}", "{'s': 'b', 'n': 21, 'x': 21}"]
+    assert found["SELECT * FROM pairs"][-2:] == ["{'id': 7, 'n': 7}", "{'id': 7, 'n': 7}"]
