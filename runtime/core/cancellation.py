@@ -2,7 +2,8 @@
 
 Whoever asks does not know what the work is doing, and work that is deep inside an epoch knows nobody who might ask. So a
 `Cancellation` governs what a thread does for a time (`governing`), and the work calls `look` between its pieces: it raises
-`Stopped` there once somebody has asked. A piece is what takes well under a second, whatever the input.
+`Stopped` there once somebody has asked. A piece is what takes well under a second, whatever the input. A limit of what
+the work may take is looked at there, too (`runtime/core/memory.py`).
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ class Cancellation:
     Args:
         patience: for so many seconds after the request `look` lets the work go on, so that what is short ends whole.
         clock: seconds, for `patience`.
+        limit: called by each `look`; raises when the work has taken too much.
     """
 
-    def __init__(self, patience: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        patience: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        limit: Callable[[], object] | None = None,
+    ) -> None:
         self.patience = patience
         self.work: object = None
         """What it governs, for whoever shows how far that has come."""
@@ -56,6 +63,7 @@ class Cancellation:
         self.on_request: Callable[[], None] | None = None
         """Called when somebody asks, also by a signal handler: to wake who waits for something else, too."""
         self._clock = clock
+        self._limit = limit
         self._requested = False
         self._requested_at = 0.0
         self._closed = threading.Lock()
@@ -84,9 +92,11 @@ class Cancellation:
         return self._requested
 
     def look(self) -> None:
-        """Raise `Stopped` when somebody has asked, and the patience is over."""
+        """Raise `Stopped` when somebody has asked, and the patience is over; what the limit raises."""
         if self._requested and self._clock() - self._requested_at >= self.patience:
             raise Stopped
+        if self._limit is not None:
+            self._limit()
 
     @contextmanager
     def governing(self) -> Generator[None]:
@@ -128,7 +138,7 @@ def _tell_call() -> None:
 
 
 def look() -> None:
-    """Between two pieces of work: raises `Stopped` when it is to end. Costs a tenth of a microsecond."""
+    """Between two pieces of work: raises `Stopped` when it is to end. Costs a fifth of a microsecond."""
     chain = at_hand.chain
     if not chain:
         return

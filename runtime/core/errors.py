@@ -24,6 +24,7 @@ __all__ = [
     "ExternalError",
     "FormatError",
     "InternalError",
+    "MemoryLimitError",
     "OptionError",
     "PlanningError",
     "Span",
@@ -215,6 +216,12 @@ class DatabaseError(ExternalError):
     """A database in a folder cannot be opened, read or written."""
 
     code = "E3700"
+
+
+class MemoryLimitError(ExternalError):
+    """The process has as much memory as it may take."""
+
+    code = "E3800"
 
 
 class InternalError(SqlEngineError):

@@ -24,6 +24,7 @@ from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
+from runtime.local.ended import ended
 from runtime.local.lifetimes import Lifetimes
 from runtime.local.partitioned import PartitionedOperator
 from runtime.local.rejected import Refused
@@ -461,6 +462,7 @@ class Dataflow:
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
+                    vertex.operator = ended(vertex.operator)
 
 
 def _image(vertex: Vertex) -> SavedOperator:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time as wall_clock
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -17,6 +17,8 @@ from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, VirtualClock
+from runtime.core.errors import MemoryLimitError
+from runtime.core.memory import MemoryUse, is_full
 from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
@@ -26,7 +28,7 @@ from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
 from runtime.local.idling import Idling
 from runtime.local.job_log import JobLog
-from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
+from runtime.local.job_settings import MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.movement import Movement
 from runtime.local.profile import PROFILE, Profile
 from runtime.local.read_ahead import ReadAhead
@@ -90,8 +92,9 @@ class Job:
         self._going_on = GoingOn(checkpoints, savepoint)
         self._plan = ""
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
-        self.cancellation = Cancellation(PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0)
-        """The request to stop. Tests put another in its place, before the job runs."""
+        patience = PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0
+        self.cancellation = Cancellation(patience, limit=MemoryUse(settings.options).look)
+        """The request to stop, and the limit of memory. Another takes its place once a view is kept, and in tests."""
         self.stopped_with_savepoint = False
         self.gave_up = False
         """Whether it was stopped within an epoch, which is as if it had not begun."""
@@ -124,15 +127,9 @@ class Job:
         counts: Mapping[str, Any] = {} if restored is None else restored.counts
         if restored is not None or self.attempts:
             self._rejections.go_back(0 if restored is None else restored.epoch, counts.get("rejected", ()))
-        self.dataflow = settings.dataflow(
-            self._roots,
-            settings.options,
-            settings.functions,
-            settings.time_zone,
-            self._rejections,
-            checked=settings.checked,
-            job=self.name if self.checkpoints is None else self.checkpoints.job,
-        )
+        job = self.name if self.checkpoints is None else self.checkpoints.job
+        given = self._roots, settings.options, settings.functions, settings.time_zone, self._rejections
+        self.dataflow = settings.dataflow(*given, checked=settings.checked, job=job)
         self._sources: list[SourceInputs] = []
         self._movement = Movement()
         self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None
@@ -192,8 +189,7 @@ class Job:
         self.cancellation.request()
 
     def savepoint(self, path: str, *, stop: bool = False, drain: bool = False) -> Future[CheckpointInfo]:
-        """Write a savepoint at the end of the epoch at hand. `stop`: the job ends with it; `drain`: time goes to its
-        end first, so that all windows fire."""
+        """Write a savepoint after the epoch at hand. `stop`: the job ends with it; `drain`: all windows fire before."""
         return self.between_epochs(lambda: self._write_savepoint(path, stop=stop, drain=drain))
 
     def between_epochs(self, call: Callable[[], Any]) -> Future[Any]:
@@ -210,14 +206,18 @@ class Job:
         if self.on_wake is not None:
             self.on_wake()
 
+    @property
+    def memory_left(self) -> bool:
+        """Whether the process may take more memory."""
+        return not is_full(self._settings.options)
+
     def idle_for(self) -> float | None:
         """After an epoch without movement: seconds until there may be some, None: not before `wake`; 0: nobody knows."""
         return self._idling.seconds(self.dataflow, self._sources, self.checkpoints)
 
     def advance(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         """One epoch of what the sources have now: the roots' changes, and whether any source gave a row, came to its
-        end or became idle. `waiting_only`: of what statements of the session have changed, and nothing else. When it
-        raises, the job has failed."""
+        end or became idle. `waiting_only`: only of what statements have changed. When it raises, the job has failed."""
         try:
             return self._one_epoch(waiting_only=waiting_only)
         except BaseException as error:
@@ -231,24 +231,23 @@ class Job:
 
     @property
     def inputs(self) -> Sequence[SourceInputs]:
-        """What its sources give."""
         return self._sources
 
     def _one_epoch(self, *, waiting_only: bool = False) -> tuple[list[ChangelogBatch | None], bool]:
         self.cancellation.work = self
         self._idling.wakeup.forget()
-        started = wall_clock.perf_counter()
+        started = time.perf_counter()
         with nullcontext() if self._profile is None else self._profile.running(), self.cancellation.governing():
             outputs, moved = self._advance(waiting_only=waiting_only)
         if moved:
-            seconds = wall_clock.perf_counter() - started
+            seconds = time.perf_counter() - started
             self.epoch_seconds.observe(seconds)
             self._log.epoch(self.dataflow.epoch, seconds)
         return outputs, moved
 
     def _advance(self, *, waiting_only: bool) -> tuple[list[ChangelogBatch | None], bool]:
         self.status = "RUNNING"
-        cut = self._settings.cut or AllAvailable(self._settings.options.get(EPOCH_MAX_ROWS))
+        cut = self._settings.cut or AllAvailable.of(self._settings.options)
         allowed = cut.rows([s.node for s in self._sources], self.dataflow.epoch)
         if waiting_only:
             allowed = [max(rows, 1) if s.waiting else 0 for s, rows in zip(self._sources, allowed, strict=True)]
@@ -276,8 +275,7 @@ class Job:
         return outputs, moved
 
     def begin_flush(self) -> None:
-        """From now on `flushed` tells whether all input that was there at this moment has been taken (see
-        `SourceInputs`)."""
+        """From now on `flushed` tells whether all input of this moment has been taken (see `SourceInputs`)."""
         for source in self._sources:
             source.begin_flush()
 
@@ -433,8 +431,8 @@ class Job:
     # --- failures
 
     def _start_again(self, error: Exception) -> None:
-        """After a failure: wait, and open the job anew from its newest checkpoint; raises the failure when the strategy
-        has no more attempts, or when another one could only repeat it or what was published."""
+        """After a failure: wait, and open the job anew from its newest checkpoint. Raises the failure when the strategy
+        has no more attempts, or another one could only repeat it."""
         while True:
             pause = 0 if self._going_on.refuses(error) else None
             if self._may_start_again(error):
@@ -476,6 +474,8 @@ class Job:
             return
         self._ended = True
         self._note_failure(error)
+        if isinstance(error, MemoryLimitError):
+            error.__traceback__ = None  # What its frames hold is to be free.
         for source in self._sources if isinstance(error, Exception) else ():
             source.failed(error)
         ends: list[Callable[[], None]] = [self._close_sources]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from runtime.core.clock import Clock
+from runtime.core.memory import is_scarce
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow
@@ -34,6 +35,12 @@ class AllAvailable:
     """Whatever has arrived, up to so many rows of each source."""
 
     max_rows: int
+
+    @classmethod
+    def of(cls, options: Options) -> AllAvailable:
+        """As the options say; less where memory is scarce."""
+        rows = options.get(EPOCH_MAX_ROWS)
+        return cls(max(1, rows // 16) if is_scarce(options) else rows)
 
     def rows(self, sources: Sequence[SourceExec], epoch: int) -> Sequence[int]:
         return [self.max_rows] * len(sources)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.core.memory import is_scarce
 from runtime.core.options import Option, Options, int_option, parse_memory, text_option
 from runtime.core.rooms import Room
 
@@ -65,7 +66,7 @@ class StateBackend:
         self._settings = _rocksdb.RocksSettings(
             options.get(LOCAL_DIR) or None, options.get(BLOCK_CACHE), options.get(WRITE_BUFFER)
         )
-        self._memory = options.get(STATE_MEMORY)
+        self._options = options
         self._keys = options.get(STATE_KEYS)
         self._shares: list[HotShare] = []
         if self.spills:
@@ -87,9 +88,13 @@ class StateBackend:
             self._shares.remove(share)
 
     def room(self, share: HotShare) -> int:
-        """The bytes that a task may take: what the others leave, but at least an equal part."""
+        """The bytes that a task may take: what the others leave, but at least an equal part. Less where memory is
+        scarce."""
+        memory = self._options.get(STATE_MEMORY)
+        if is_scarce(self._options):
+            memory //= 4
         others = sum(other.bytes for other in self._shares if other is not share)
-        return max(self._memory - others, self._memory // max(1, len(self._shares)))
+        return max(memory - others, memory // max(1, len(self._shares)))
 
     @property
     def max_keys(self) -> int:

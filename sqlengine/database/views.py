@@ -33,6 +33,8 @@ _log = Log("views")
 
 IDLE_WAIT_SECONDS = 0.02
 """A view whose sources do not know when they have rows is asked so often."""
+FULL_WAIT_SECONDS = 0.1
+"""So long a view over a connector waits for memory before it asks again."""
 MOST_GATHERED = 4096
 """Rows: a view with a larger backlog is brought up to date by the next statement, so that no reader waits for long."""
 
@@ -123,6 +125,7 @@ class Views:
         self._agenda: Agenda[MaintainedView] = Agenda()
         self._followers: WeakSet[Wakeup] = WeakSet()
         self._thread: threading.Thread | None = None
+        self._short_of_memory: WeakSet[MaintainedView] = WeakSet()
 
     def add(self, view: MaintainedView) -> None:
         """Begin to keep a view, in the place of one of the same path.
@@ -280,7 +283,9 @@ class Views:
             with self.lock, suppress(Stopped):
                 # Of statements that woke the view it has taken the changes by now.
                 seconds = None if view.ended else view.job.idle_for()
-                if seconds == 0:
+                if seconds == 0 and not self._may_read(view):
+                    seconds = FULL_WAIT_SECONDS
+                elif seconds == 0:
                     if view.advance():
                         self.propagate()
                     else:
@@ -288,6 +293,15 @@ class Views:
             self._agenda.put(view, seconds)
         for error in self.new_failures() if not self._stop.is_set() else ():
             self.on_failed(error)
+
+    def _may_read(self, view: MaintainedView) -> bool:
+        """Whether there is memory for more of its sources; the log tells when they begin to wait, and when they go on."""
+        left = view.job.memory_left
+        if left is (view in self._short_of_memory):
+            (self._short_of_memory.discard if left else self._short_of_memory.add)(view)
+            text = "%s goes on" if left else "the sources of %s wait: the memory limit is reached"
+            _log.warning(text, view.path, view=str(view.path), job=view.job.name)
+        return left
 
     def tell_followers(self, wakeup: Wakeup) -> None:
         """Wake whoever follows a view or table, as long as it is there, when something was dropped, replaced or has

@@ -20,6 +20,7 @@ from runtime.core.errors import (
     UnsupportedError,
     did_you_mean,
 )
+from runtime.core.memory import admit
 from runtime.core.options import bool_option
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
@@ -161,6 +162,8 @@ def _query_names(session: Session, query: st.QueryText) -> tuple[str, ...]:
 def _target(session: Session, statement: st.Insert) -> CatalogTable:
     found = session.catalogs.get(statement.table.parts, statement.table.span)
     if isinstance(found, CatalogTable):
+        if found.connector is None:
+            admit(session.options)
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
     raise BindError(

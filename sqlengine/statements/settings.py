@@ -12,6 +12,7 @@ from planner.optimizer import DISABLED_RULES
 from planner.traits.determinism import NON_DETERMINISTIC_UPDATE
 from runtime.checkpoint.compatibility import RESTORE_OPTIONS
 from runtime.core.errors import OptionError, did_you_mean, pointing_at
+from runtime.core.memory import MEMORY_LIMIT
 from runtime.core.options import Option
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_value
@@ -62,6 +63,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         EPOCH_MAX_ROWS,
         IDLE_TIMEOUT,
         MAX_ROWS_PER_SECOND,
+        MEMORY_LIMIT,
         PROFILE,
         NON_DETERMINISTIC_UPDATE,
         NOT_NULL_ENFORCER,

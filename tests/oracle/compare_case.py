@@ -177,6 +177,7 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
             "one change an epoch", None, case.disabled, case.life, keyed=bool(case.disabled) and case.late, asked=True
         ),
     )
+    largest = 0
     for way in ways:
         if only is not None and only != way.label:
             continue
@@ -187,7 +188,7 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
             label += f" without rules {', '.join(way.disabled)}"
         run: _Run | None = None
         try:
-            run = _Run(case, label, way.disabled, way.life, keyed=way.keyed)
+            run = _Run(case, label, way.disabled, way.life.for_rows(largest), keyed=way.keyed)
             if not late:
                 run.begin()
                 run.check(0, expected[0])
@@ -203,6 +204,7 @@ def _check(case: Case, expected: list[_Expected], only: str | None) -> None:
                     if late:
                         run.begin()
                     run.check(number, expected[number if len(steps) == len(epochs) else -1])
+            largest = max(largest, run.engine.largest_output)
             if way.asked:
                 run.ask(len(epochs), expected[-1], batch=steps is None)
         except InternalError as error:

@@ -165,6 +165,11 @@ class Engine:
             if view.failure is not None:
                 raise view.failure
 
+    @property
+    def largest_output(self) -> int:
+        """The most rows that an operator of a view has given so far."""
+        return max((v.rows_out for view in self.session.views.jobs() for v in view.job.dataflow.vertices), default=0)
+
     def memory(self, name: str) -> MemoryTable:
         """A table or materialized view in memory."""
         found = self.session.catalogs.get((name,), None)

@@ -4,7 +4,7 @@ several tasks, with few keys in memory, with output cut into small batches. What
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.oracle.generate_choices import Choices
 
@@ -19,10 +19,18 @@ class Life:
     restarts: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    def for_rows(self, rows: int) -> Life:
+        """The same for a run whose largest operator gives so many rows: one after another they would take hours."""
+        if rows <= MOST_SINGLE_ROWS or _BATCH not in self.options:
+            return self
+        return replace(self, options={**self.options, _BATCH: str(rows // MOST_SINGLE_ROWS + 2)})
 
+
+MOST_SINGLE_ROWS = 4096
+_BATCH = "sqlengine.batch.max-rows"
 _TASKS = {"parallelism.default": "3"}
 _ROCKSDB = {"state.backend.type": "rocksdb", "sqlengine.state.keys-in-memory": "2"}
-_ONE = {"sqlengine.batch.max-rows": "1"}
+_ONE = {_BATCH: "1"}
 
 LIVES: tuple[Life, ...] = (
     Life("in one go"),
@@ -31,7 +39,7 @@ LIVES: tuple[Life, ...] = (
     Life("three tasks, restarts", 2, _TASKS),
     Life("rocksdb, restarts", 3, _ROCKSDB),
     Life("batches of a row", None, _ONE),
-    Life("batches of two rows, three tasks, restarts", 4, {**_TASKS, "sqlengine.batch.max-rows": "2"}),
+    Life("batches of two rows, three tasks, restarts", 4, {**_TASKS, _BATCH: "2"}),
     Life("rocksdb, batches of a row, three tasks", None, {**_ROCKSDB, **_TASKS, **_ONE}),
 )
 

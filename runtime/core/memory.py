@@ -1,0 +1,201 @@
+"""How much memory the process may take, and what happens when that is reached.
+
+Work that computes looks at it between its pieces, where it looks for a request to stop (`runtime/core/cancellation.py`).
+Close to the limit caches go, state with a backend on disk spills, and sources are read in smaller pieces. At the limit the
+work that has made the process grow fails with MemoryLimitError; the memory that it took is free again, and everything else
+goes on.
+
+What counts is the memory that the system has given to this process and to nobody else, whoever holds it in there: state,
+rows, results that somebody keeps, freed memory that the allocator has not given back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from runtime.core.errors import MemoryLimitError
+from runtime.core.options import Option, Options, parse_memory
+
+__all__ = ["MEMORY_LIMIT", "MemoryUse", "ProcessMemory", "admit", "is_full", "is_scarce"]
+
+MEMORY_LIMIT: Option[int] = Option(
+    "sqlengine.memory.limit",
+    0,
+    parse_memory,
+    "the memory that the process may take; `0` is 85 % of what the machine, or its container, has",
+)
+
+_SHARE_OF_MACHINE = 0.85
+_SCARCE = 7 / 8
+"""From this part of the limit on memory is scarce."""
+_MEASURED_FOR_SECONDS = 0.005
+_RELEASED_FOR_SECONDS = 0.5
+"""So long nothing is released again: it may take as long as an epoch."""
+_OWN_GROWTH = 1 / 32
+"""Work that has taken less than this part of the limit is not to blame."""
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+# --- the system
+# ---------------------------------------------------------------------------------------------------------------------
+
+_found_limit = 0
+
+
+def _default_limit() -> int:
+    """A part of what the machine or the container has; without end where the system does not tell."""
+    global _found_limit
+    if not _found_limit:
+        _found_limit = int(min(_machine_bytes(), *map(_container_bytes, _CONTAINER_LIMITS)) * _SHARE_OF_MACHINE)
+    return _found_limit
+
+
+def _machine_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def _container_bytes(path: str) -> int:
+    """The limit of the control group that a file tells; "max", or no such file, is none."""
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return sys.maxsize
+
+
+def _own_bytes() -> int:
+    """Resident pages that are not of files: on Linux. Elsewhere 0, so that there is no limit."""
+    if sys.platform != "linux":
+        return 0
+    _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _release_free() -> None:
+    """What nobody refers to, and what allocators keep for later."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        # Another C library than glibc.
+        return
+
+
+# --- what it means for work
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class ProcessMemory:
+    """What this process takes, in bytes; measured at most every few milliseconds.
+
+    Args:
+        measure: gives the bytes now; 0 where the system does not tell.
+        release: gives back what is free.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        measure: Callable[[], int],
+        release: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._measure = measure
+        self._release = release
+        self._clock = clock
+        self._bytes = 0
+        self._measured_at = float("-inf")
+        self._released_at = float("-inf")
+
+    def used(self) -> int:
+        now = self._clock()
+        if now - self._measured_at >= _MEASURED_FOR_SECONDS:
+            self._measured_at = now
+            self._bytes = self._measure()
+        return self._bytes
+
+    def after_release(self) -> int:
+        """The same after caches and free memory were given back."""
+        if self._clock() - self._released_at >= _RELEASED_FOR_SECONDS:
+            self._release()
+            self._released_at = self._clock()
+            self._measured_at = float("-inf")
+        return self.used()
+
+    def expect_release(self) -> None:
+        """What somebody holds will be free: the next `after_release` looks for it."""
+        self._released_at = float("-inf")
+
+
+_process = ProcessMemory(_own_bytes, _release_free)
+
+
+class MemoryUse:
+    """What a piece of work, such as a job, has made the process grow by. It looks from several threads.
+
+    Args:
+        options: hold the limit.
+    """
+
+    def __init__(self, options: Options, process: ProcessMemory | None = None) -> None:
+        self._process = process or _process
+        self._limit = _limit(options)
+        self._least = self._process.used()
+        """The least that the process took since the work began."""
+
+    def look(self) -> None:
+        """Raises MemoryLimitError when the limit is reached and this work has its part in it."""
+        used = self._process.used()
+        self._least = min(self._least, used)
+        if used <= self._limit:
+            return
+        used = self._process.after_release()
+        self._least = min(self._least, used)
+        if used > self._limit and used - self._least >= self._limit * _OWN_GROWTH:
+            self._process.expect_release()
+            raise _reached(self._limit, f"this statement has taken {_shown(used - self._least)} of it")
+
+
+def is_full(options: Options, process: ProcessMemory | None = None) -> bool:
+    """Whether the limit is reached."""
+    process, limit = process or _process, _limit(options)
+    return process.used() > limit and process.after_release() > limit
+
+
+def admit(options: Options, process: ProcessMemory | None = None) -> None:
+    """Before rows are added that stay: raises MemoryLimitError when the limit is reached."""
+    if is_full(options, process):
+        raise _reached(_limit(options), "no rows are taken in until some of it is free")
+
+
+def is_scarce(options: Options, process: ProcessMemory | None = None) -> bool:
+    """Whether the limit is close, so that whoever can does with less."""
+    return (process or _process).used() > _limit(options) * _SCARCE
+
+
+def _reached(limit: int, what: str) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"the memory limit of {_shown(limit)} is reached; {what}",
+        hint="set 'sqlengine.memory.limit' higher, 'state.backend.type' to 'rocksdb' for state on disk, or DROP and DELETE "
+        "what is not needed; SELECT * FROM system.metrics WHERE name LIKE '%bytes' ORDER BY `value` DESC shows what takes "
+        "memory",
+    )
+
+
+def _shown(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+def _limit(options: Options) -> int:
+    return options.get(MEMORY_LIMIT) or _default_limit()

@@ -1,0 +1,130 @@
+"""The memory limit: who is stopped by it, and who goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from runtime.core.errors import MemoryLimitError
+from runtime.core.memory import MemoryUse, ProcessMemory, admit, is_full, is_scarce
+from runtime.core.options import Options
+
+MIB = 1 << 20
+LIMIT = Options({"sqlengine.memory.limit": "1000mb"})
+
+
+@dataclass
+class Machine:
+    """A process of which the test says what it takes; `free` is what it can give back."""
+
+    taken: int = 100
+    free: int = 0
+    now: float = 0.0
+    released: int = 0
+    memory: ProcessMemory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = ProcessMemory(lambda: (self.taken + self.free) * MIB, self.release, lambda: self.now)
+
+    def release(self) -> None:
+        self.released += 1
+        self.free = 0
+
+    def becomes(self, taken: int, free: int = 0) -> None:
+        self.taken, self.free = taken, free
+        self.now += 1
+
+
+def test_work_that_reaches_the_limit_is_stopped() -> None:
+    machine = Machine()
+    use = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(1000)
+    use.look()
+    machine.becomes(1001)
+    with pytest.raises(MemoryLimitError, match=r"limit of 1000 MiB is reached; this statement has taken 901 MiB of it"):
+        use.look()
+
+
+def test_work_that_came_later_goes_on() -> None:
+    machine = Machine()
+    large = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(990)
+    small = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(1010)
+    small.look()
+    with pytest.raises(MemoryLimitError):
+        large.look()
+
+
+def test_growth_counts_from_the_least_that_was_taken_meanwhile() -> None:
+    machine = Machine(900)
+    use = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(200)
+    use.look()
+    machine.becomes(1100)
+    with pytest.raises(MemoryLimitError, match="taken 900 MiB"):
+        use.look()
+
+
+def test_what_is_free_is_given_back_first() -> None:
+    machine = Machine()
+    use = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(800, free=300)
+    use.look()
+    assert machine.released == 1
+    machine.becomes(800)
+    use.look()
+    assert machine.released == 1
+
+
+def test_nothing_is_released_twice_within_half_a_second() -> None:
+    machine = Machine(1100)
+    for _ in range(3):
+        machine.now += 0.1
+        assert is_full(LIMIT, machine.memory)
+    assert machine.released == 1
+    machine.now += 0.5
+    assert is_full(LIMIT, machine.memory)
+    assert machine.released == 2
+
+
+def test_what_stopped_work_has_held_is_looked_for_at_once() -> None:
+    machine = Machine()
+    use = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(1100)
+    with pytest.raises(MemoryLimitError):
+        use.look()
+    machine.now += 0.01
+    machine.taken, machine.free = 100, 1000
+    admit(LIMIT, machine.memory)
+    assert machine.released == 2
+
+
+def test_the_system_is_asked_every_few_milliseconds_only() -> None:
+    machine = Machine()
+    assert machine.memory.used() == 100 * MIB
+    machine.taken = 200
+    machine.now = 0.004
+    assert machine.memory.used() == 100 * MIB
+    machine.now = 0.006
+    assert machine.memory.used() == 200 * MIB
+
+
+def test_close_to_the_limit_memory_is_scarce_and_beyond_it_no_rows_are_taken_in() -> None:
+    machine = Machine(870)
+    assert not is_scarce(LIMIT, machine.memory)
+    machine.becomes(880)
+    assert is_scarce(LIMIT, machine.memory)
+    admit(LIMIT, machine.memory)
+    machine.becomes(1001)
+    with pytest.raises(MemoryLimitError, match="no rows are taken in") as refused:
+        admit(LIMIT, machine.memory)
+    assert refused.value.code == "E3800"
+
+
+def test_without_a_limit_it_is_that_of_the_machine() -> None:
+    machine = Machine(100)
+    assert not is_full(Options({}), machine.memory)
+    machine.becomes(1 << 40)
+    assert is_full(Options({}), machine.memory)
