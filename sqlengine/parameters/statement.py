@@ -12,6 +12,7 @@ from runtime.core.types import BIGINT, DataType
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
+from sqlengine.database.open_epoch import RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
@@ -22,6 +23,8 @@ from sqlengine.parse.trees import delete_query, update_query
 from sqlengine.statements.planning import bound_insert, query_schema
 
 __all__ = ["Prepared", "PreparedStatement", "Run", "for_each", "given", "given_rows"]
+
+_ATTEMPTS = 10
 
 Run = Callable[[st.Statement, Parameters | None], Result]
 """Carries a statement out with these values."""
@@ -82,28 +85,47 @@ def _once(found: Marks, values: Any) -> Parameters:
 
 def for_each(statement: st.Statement, parameters: Parameters, session: Session, run: Run) -> Result:
     """Carry out a statement for all values, as one epoch: at once where it is an INSERT of a row of VALUES, otherwise
-    for one after the other. When one fails nothing has changed, unless an epoch was open before."""
+    for one after the other, and all again when another session has changed the same rows meanwhile. When one fails
+    nothing has changed, unless an epoch was open before."""
     assert parameters.columns is not None
     if isinstance(statement, st.Insert):
         try:
             return run(statement, parameters)
         except OneByOne:
             pass
-    count, changed, opened = parameters.count_of_rows, 0, not session.in_epoch
-    plans = parameters.plans or Plans()
-    if opened:
-        run(st.BeginEpoch(), None)
-    try:
-        for i in range(count):
-            one = {key: [values[i]] for key, values in parameters.columns.items()}
-            changed += next(iter(run(statement, Parameters(parameters.keys, one, parameters.places, plans))))[0]
-    except BaseException:
-        if opened:
-            run(st.RollbackEpoch(), None)
-        raise
-    if opened:
-        run(st.EndEpoch(), None)
+    if session.in_epoch:
+        changed = _one_after_another(statement, parameters, run)
+    else:
+        changed = _in_one_epoch(statement, parameters, run)
     return Result.table(Schema.of(("rows", BIGINT.not_null())), [[changed]], summary=f"{changed} rows changed")
+
+
+def _in_one_epoch(statement: st.Statement, parameters: Parameters, run: Run) -> int:
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        run(st.BeginEpoch(), None)
+        try:
+            changed = _one_after_another(statement, parameters, run)
+        except BaseException:
+            run(st.RollbackEpoch(), None)
+            raise
+        try:
+            run(st.EndEpoch(), None)
+        except RowConflict:
+            if not attempts_left:
+                raise
+        else:
+            break
+    return changed
+
+
+def _one_after_another(statement: st.Statement, parameters: Parameters, run: Run) -> int:
+    """How many rows have changed."""
+    columns, plans = parameters.columns or {}, parameters.plans or Plans()
+    changed = 0
+    for i in range(parameters.count_of_rows):
+        one = {key: [values[i]] for key, values in columns.items()}
+        changed += next(iter(run(statement, Parameters(parameters.keys, one, parameters.places, plans))))[0]
+    return changed
 
 
 class Prepared:
