@@ -252,12 +252,12 @@ def test_a_statement_for_many_rows_is_carried_out_again_after_a_conflict(
 ) -> None:
     one.execute_sql("CREATE TABLE t (k INT PRIMARY KEY NOT ENFORCED, n INT)")
     one.execute_sql("INSERT INTO t VALUES (1, 0), (2, 0)")
-    meanwhile = iter([lambda: other.execute_sql("UPDATE t SET n = n + 10 WHERE k = 2")])
+    meanwhile = iter([lambda: None, lambda: other.execute_sql("UPDATE t SET n = n + 10 WHERE k = 2")])
 
     def added(n: int) -> int:
         next(meanwhile, lambda: None)()
         return n + 1
 
     one.create_temporary_system_function("added", udf(added, result_type="INT", deterministic=False))
-    one.execute_sql("UPDATE t SET n = added(n) WHERE k = ?", rows=[[1], [2], [1]])
+    one.execute_sql("UPDATE t SET n = added(n) WHERE k = ?", rows=[[2], [1], [1]])
     assert rows(other, "SELECT * FROM t") == [(1, 2), (2, 11)]
