@@ -28,7 +28,8 @@ LOGGERS: Final = {
     "rejected": "rows that could not be used: how many, where and why, never the rows",
     "catalog": "files of catalogs that were written",
     "database": "databases in folders: made, opened, checkpoints, objects that could not be made again",
-    "spark": "the epochs of jobs on Spark, tasks that were lost",
+    "spark": "jobs on Spark that failed",
+    "tasks": "tasks of divided jobs that were lost and open their state from files",
 }
 """The loggers below `sqlengine`, with what they tell."""
 

@@ -10,18 +10,17 @@ taken together with the other inputs' changes, and with the time of the epoch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from runtime.checkpoint.fitting import taking
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
-from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.local.ended import ended
@@ -43,7 +42,10 @@ from runtime.plan.distribution import distribution, leaves_memory
 from runtime.plan.identity import uids
 from runtime.plan.nodes import CalcExec, PhysicalNode, SinkExec, SourceExec, WatermarkExec
 from runtime.state.backend import StateBackend
-from runtime.state.snapshot import SavedOperator, SavedState, restore_task
+from runtime.state.snapshot import SavedOperator, SavedState
+
+if TYPE_CHECKING:
+    from runtime.local.elsewhere import Elsewhere
 
 __all__ = ["PARALLELISM", "Dataflow", "SourceInput", "Vertex"]
 
@@ -74,10 +76,8 @@ class Dataflow:
         roots: plans; a `SinkExec` writes, any other root's changes are returned by `step`.
         checked: wrap every operator in the guards of `runtime/operators/guards.py`.
         job: names the job for its sinks; the same when it goes on from a checkpoint.
+        elsewhere: runs some of the operators; None: all run in this process.
     """
-
-    inputs: Callable[..., Any] | None = None
-    """Makes the `SourceInputs` of a source, where a dataflow has others than the usual ones."""
 
     def __init__(
         self,
@@ -89,7 +89,9 @@ class Dataflow:
         *,
         checked: bool = False,
         job: str = "",
+        elsewhere: Elsewhere | None = None,
     ) -> None:
+        self.elsewhere = elsewhere
         self.vertices: list[Vertex] = []
         self._index: dict[PhysicalNode, int] = {}
         self._names = uids(roots)
@@ -102,28 +104,28 @@ class Dataflow:
             build_operator(node, OperatorContext(name, options, functions, time_zone, rejections, job)), node, backend
         )
         self._checked = checked
-        self._parallelism = max(1, options.get(PARALLELISM))
+        self._parallelism = max(1, options.get(PARALLELISM)) if elsewhere is None else 1
         self._functions = functions
         self._workers = (
             ThreadPoolExecutor(self._parallelism - 1, thread_name_prefix="tasks") if self._parallelism > 1 else None
         )
         try:
-            self._roots = tuple(self._add(root) for root in roots)
+            self.roots = tuple(self._add(root) for root in roots)
+            """The numbers of the roots among the vertices."""
             self._readers: list[list[tuple[Vertex, int]]] = [[] for _ in self.vertices]
             for vertex in self.vertices:
                 for position, number in enumerate(vertex.inputs):
                     self._readers[number].append((vertex, position))
-            self._shown = {root: list[ChangelogBatch]() for root in self._roots}
+            self._shown = {root: list[ChangelogBatch]() for root in self.roots}
             self._lifetimes = Lifetimes(vertex.node for vertex in self.vertices)
             self._watched: list[int] = []
             self.watched: list[ChangelogBatch | None] = []
             """What the nodes given to `watch` gave in the last epoch."""
+            if elsewhere is not None:
+                elsewhere.begin(self)
         except BaseException:
             self.abort()
             raise
-
-    takes_codes = True
-    """Whether sources may give coded text columns; operators that do not take them get them decoded."""
 
     def _add(self, node: PhysicalNode) -> int:
         known = self._index.get(node)
@@ -131,10 +133,11 @@ class Dataflow:
             return known
         inputs = tuple(self._add(child) for child in node.inputs)
         name = self._names[node]
-        operator = None
-        if not isinstance(node, SourceExec):
+        away = None if self.elsewhere is None else self.elsewhere.operator(node, name)
+        operator = away
+        if operator is None and not isinstance(node, SourceExec):
             operator = self._operator(node, name)
-        self.vertices.append(Vertex(node, name, operator, inputs))
+        self.vertices.append(Vertex(node, name, operator, inputs, away is not None))
         self._index[node] = len(self.vertices) - 1
         return len(self.vertices) - 1
 
@@ -150,17 +153,17 @@ class Dataflow:
     @property
     def watermark(self) -> int:
         """The least watermark of the roots."""
-        return min(self.vertices[r].watermark for r in self._roots)
+        return min(self.vertices[r].watermark for r in self.roots)
 
     @property
     def idle(self) -> bool:
         """Nobody should wait for the watermark to move: all inputs that go on are idle."""
-        return all(self.vertices[r].idle for r in self._roots)
+        return all(self.vertices[r].idle for r in self.roots)
 
     @property
     def complete(self) -> bool:
         """Nothing will come out any more, although input may come: every root hangs on a LIMIT that is reached."""
-        return all(self._is_complete(self.vertices[root]) for root in self._roots)
+        return all(self._is_complete(self.vertices[root]) for root in self.roots)
 
     def _is_complete(self, vertex: Vertex) -> bool:
         if vertex.operator is not None and vertex.operator.complete:
@@ -179,15 +182,15 @@ class Dataflow:
         """Take one epoch through the dataflow; gives the changes of each root (None where nothing changed)."""
         # Overflow and NaN have their meaning in SQL; numpy's warnings of them are not for the user.
         with np.errstate(all="ignore"):
-            for number, vertex in enumerate(self.vertices):
-                if vertex.operator is None:
-                    self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
-                else:
-                    self._run(number, vertex, vertex.operator, processing_time)
+            if self.elsewhere is None:
+                for number in range(len(self.vertices)):
+                    self.run_here(number, given, processing_time)
+            else:
+                self.elsewhere.epoch(given, processing_time)
         self._lifetimes.after_epoch(processing_time, any(g.batch is not None for g in given.values()))
         outputs, self.watched = (
             [_together([*self._shown[n], self.vertices[n].output], coded=False) for n in numbers]
-            for numbers in (self._roots, self._watched)
+            for numbers in (self.roots, self._watched)
         )
         for vertex in self.vertices:
             vertex.output = None
@@ -203,12 +206,14 @@ class Dataflow:
         """Makes operators anew whose state has become small. The next save of such a one is complete."""
         for vertex in self.vertices:
             operator = vertex.operator
-            if operator is None or isinstance(vertex.node, SinkExec) or (self._spills and leaves_memory(vertex.node)):
+            if operator is None or vertex.away or isinstance(vertex.node, SinkExec):
+                continue
+            if self._spills and leaves_memory(vertex.node):
                 continue
             if not self._shrinking.is_due(vertex.name, operator):
                 continue
             made = self._operator(vertex.node, vertex.name)
-            self._load(made, SavedState.of([_image(vertex)]))
+            made.load(SavedState.of([_image(vertex)]))
             operator.close()
             vertex.operator = made
 
@@ -229,10 +234,7 @@ class Dataflow:
                 vertex.name,
                 vertex.watermark,
                 vertex.input_watermark,
-                tuple(
-                    tuple(table.changes(complete, hold=hold) for table in task.tables)
-                    for task in (() if vertex.operator is None else vertex.operator.tasks)
-                ),
+                () if vertex.operator is None else vertex.operator.save(complete, hold=hold),
             )
             for vertex in self.vertices
         ]
@@ -252,14 +254,7 @@ class Dataflow:
             vertex.watermark, vertex.input_watermark = state.watermark, state.input_watermark
             if vertex.operator is not None:
                 with taking(f"the state of {vertex.name}"):
-                    self._load(vertex.operator, state)
-
-    @staticmethod
-    def _load(operator: Operator, state: SavedState) -> None:
-        for number, task in enumerate(tasks := operator.tasks):
-            groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
-            restore_task(task.tables, state.tasks, groups)
-        operator.restored()
+                    vertex.operator.load(state)
 
     def row_counts(self) -> dict[str, list[int]]:
         """Rows that came in and went out by operator, to be saved: a JSON value."""
@@ -275,7 +270,8 @@ class Dataflow:
         for vertex in self.vertices:
             if vertex.operator is not None and not isinstance(vertex.node, SinkExec):
                 vertex.operator.close()
-                vertex.operator = self._operator(vertex.node, vertex.name)
+                away = self.elsewhere.operator(vertex.node, vertex.name) if self.elsewhere is not None else None
+                vertex.operator = away or self._operator(vertex.node, vertex.name)
         self.restore(self._epoch, saved)
 
     def _operator(self, node: PhysicalNode, name: str) -> Operator:
@@ -306,6 +302,14 @@ class Dataflow:
                 splits[split] = min(mark, splits.get(split, mark))
         return min((o.watermark for o in operators), default=MIN_WATERMARK), splits
 
+    def run_here(self, number: int, given: Mapping[SourceExec, SourceInput], processing_time: int) -> None:
+        """One operator, or what a source has given, in this thread."""
+        vertex = self.vertices[number]
+        if vertex.operator is None:
+            self._read(vertex, given.get(vertex.node))  # type: ignore[call-overload]
+        else:
+            self._run(number, vertex, vertex.operator, processing_time)
+
     def _read(self, vertex: Vertex, given: SourceInput | None) -> None:
         if given is None:
             return
@@ -324,7 +328,7 @@ class Dataflow:
     def _run(self, number: int, vertex: Vertex, operator: Operator, processing_time: int) -> None:
         parts = ((*vertex.early.pop(i, ()), self.vertices[n].output) for i, n in enumerate(vertex.inputs))
         batches = [_together(found, coded=operator.takes_codes) for found in parts]
-        time = self._time(vertex, processing_time)
+        time = self.time_of(vertex, processing_time)
         output: ChangelogBatch | None = None
         for piece in timed_pieces(vertex, in_parts(operator, batches, time)):
             if output is not None:
@@ -334,7 +338,7 @@ class Dataflow:
         vertex.rows_in += sum(len(b) for b in batches if b is not None)
         vertex.output = output
 
-    def _time(self, vertex: Vertex, processing_time: int) -> EpochTime:
+    def time_of(self, vertex: Vertex, processing_time: int) -> EpochTime:
         """The time of the epoch at an operator, once that behind its inputs is known."""
         sources = [self.vertices[i] for i in vertex.inputs]
         open_ended = [s for s in sources if s.watermark != MAX_WATERMARK]
@@ -459,6 +463,8 @@ class Dataflow:
         with ExitStack() as closing:
             if self._workers is not None:
                 closing.callback(self._workers.shutdown)
+            if self.elsewhere is not None:
+                closing.callback(self.elsewhere.close)
             for vertex in self.vertices:
                 if vertex.operator is not None:
                     closing.callback(vertex.operator.close)
@@ -467,9 +473,8 @@ class Dataflow:
 
 def _image(vertex: Vertex) -> SavedOperator:
     """All of a vertex's state, without a note that it was saved."""
-    tasks = () if vertex.operator is None else vertex.operator.tasks
-    tables = tuple(tuple(table.image() for table in task.tables) for task in tasks)
-    return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tables)
+    tasks = () if vertex.operator is None else vertex.operator.image()
+    return SavedOperator(vertex.name, vertex.watermark, vertex.input_watermark, tasks)
 
 
 def _timer(node: PhysicalNode, operator: Operator) -> int | None:

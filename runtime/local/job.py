@@ -135,12 +135,12 @@ class Job:
         self._restarts = Restarts(settings.restarts) if settings.restarts is not None else None
         try:
             go_on(self.dataflow, self.checkpoints, restored, own)
+            rate, away = settings.options.get(MAX_ROWS_PER_SECOND), self.dataflow.elsewhere
+            inputs = partial(SourceInputs, coded=True) if away is None else away.inputs
             for vertex in self.dataflow.vertices:
                 if isinstance(vertex.node, SourceExec):
                     context = SourceContext(settings.time_zone, vertex.node.name, self._rejections, self.wake)
                     position = None if restored is None else restored.sources.get(vertex.name)
-                    rate = settings.options.get(MAX_ROWS_PER_SECOND)
-                    inputs = self.dataflow.inputs or partial(SourceInputs, coded=self.dataflow.takes_codes)
                     with nullcontext() if position is None else taking(f"the position of {vertex.node.name}"):
                         source = inputs(vertex.node, context, settings.clock, position, rows_per_second=rate)
                     self._sources.append(source)

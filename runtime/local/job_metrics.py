@@ -149,12 +149,9 @@ def job_samples(job: Job, rejected: RejectedRows, now: int) -> Iterator[Sample]:
     for name, sink in flow.named_sinks().items():
         yield SINK_ROWS.sample(sink.rows_written, job.name, name)
         yield COMMITS.sample(sink.commits, job.name, name)
-    for metric, value in (
-        (COLD_STARTS, getattr(flow, "cold_starts", None)),
-        (PARTITIONS, getattr(flow, "partitions", None)),
-    ):
-        if value is not None:
-            yield metric.sample(value, job.name)
+    if flow.elsewhere is not None:
+        yield COLD_STARTS.sample(flow.elsewhere.cold_starts, job.name)
+        yield PARTITIONS.sample(flow.elsewhere.partitions, job.name)
 
 
 def _checkpoint_samples(job: str, checkpoints: Checkpoints) -> Iterator[Sample]:

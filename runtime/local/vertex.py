@@ -23,12 +23,14 @@ PART_ROWS = 1 << 20
 
 @dataclass(slots=True)
 class Vertex:
-    """An operator in the running dataflow, with the figures that are shown of it. `operator` is None for a source."""
+    """An operator in the running dataflow, with the figures that are shown of it. `operator` is None for a source;
+    `away`: it stands for one that runs elsewhere (`runtime/local/elsewhere.py`)."""
 
     node: PhysicalNode
     name: str
     operator: Operator | None
     inputs: tuple[int, ...]
+    away: bool = False
     watermark: int = MIN_WATERMARK
     idle: bool = False
     input_watermark: int = MIN_WATERMARK

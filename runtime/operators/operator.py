@@ -20,10 +20,12 @@ import pyarrow as pa
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK
+from runtime.core.key_group import key_group_range
 from runtime.core.options import Options, int_option
 from runtime.expr.function import FunctionRegistry
 from runtime.state.keyed_state import KeyedState
-from runtime.state.table import StateTable
+from runtime.state.snapshot import SavedState, restore_task
+from runtime.state.table import StateTable, TableChanges
 
 __all__ = [
     "PIECE_MAX_ROWS",
@@ -179,6 +181,22 @@ class Operator:
         """The operators that do the work, each for a range of the key groups (`key_group_range`): itself when there is
         only one."""
         return (self,)
+
+    def save(self, complete: bool, *, hold: bool = False) -> tuple[tuple[TableChanges, ...], ...]:
+        """What the tables of each task have become since they were last saved; all of them the first time, or when asked
+        for. `hold`: see `StateTable.changes`."""
+        return tuple(tuple(t.changes(complete, hold=hold) for t in task.tables) for task in self.tasks)
+
+    def image(self) -> tuple[tuple[TableChanges, ...], ...]:
+        """All state of each task as it is, without a note that it was saved."""
+        return tuple(tuple(table.image() for table in task.tables) for task in self.tasks)
+
+    def load(self, state: SavedState) -> None:
+        """Go on from saved state, whatever the number of tasks that saved it. Once, before the first `step`."""
+        for number, task in enumerate(tasks := self.tasks):
+            groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
+            restore_task(task.tables, state.tasks, groups)
+        self.restored()
 
     def restored(self) -> None:
         """All tables have been loaded; called once, before the first `step`, on an operator that goes on from saved

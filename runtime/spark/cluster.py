@@ -14,12 +14,15 @@ from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.logs import Log
 from runtime.core.options import Options, bool_option, text_option
 from runtime.spark import shipping
-from runtime.spark.reading import ReadStage
+from runtime.spark.resident import run_in_resident
 from runtime.spark.session import package_root, reached
-from runtime.spark.stage import Stage
-from runtime.spark.task import Record
+from runtime.tasks.layout import PREFIX
+from runtime.tasks.reading import ReadStage
+from runtime.tasks.stage import Stage
+from runtime.tasks.task import Record
+from runtime.tasks.versions import StateFolder
 
-__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "raised", "temporary_place"]
+__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "temporary_place"]
 
 _log = Log("spark")
 
@@ -72,9 +75,9 @@ class Cluster:
         count = int(given) if given is not None else int(self._context.defaultParallelism)
         return max(1, min(128, count))
 
-    def resident(self, options: Options) -> bool:
-        """Whether processes beside the workers keep operators."""
-        return options.get(RESIDENT) and os.name == "posix"
+    def open(self, options: Options) -> SparkTasks:
+        resident = options.get(RESIDENT) and os.name == "posix"
+        return SparkTasks(self._context, StateFolder.new(self.state_place(options)), resident)
 
     def state_place(self, options: Options) -> str:
         """The folder in which jobs make folders for their versions of state.
@@ -96,8 +99,17 @@ class Cluster:
             hint="SET 'sqlengine.spark.state-dir' or 'execution.checkpointing.dir' to a folder that they share",
         )
 
+
+class SparkTasks:
+    """The tasks of a job: see `runtime.tasks.executor.Tasks`."""
+
+    def __init__(self, context: Any, folder: StateFolder, resident: bool) -> None:
+        self._context = context
+        self.folder = folder
+        self.resident = resident
+
     def run(self, stages: Sequence[Stage | ReadStage], given: Sequence[Sequence[Record]]) -> list[Record]:
-        """One Spark job: the stages, one after another, from the records of each partition on.
+        """One Spark job.
 
         Raises:
             SparkError: a task has failed as often as Spark tries.
@@ -108,6 +120,8 @@ class Cluster:
             for number, stage in enumerate(stages):
                 if number:
                     rdd = rdd.partitionBy(count, lambda partition: partition)
+                if self.resident and isinstance(stage, Stage) and stage.number != PREFIX:
+                    stage.run = run_in_resident
                 rdd = rdd.mapPartitionsWithIndex(shipping.by_value(stage))
             return [Record(*fields) for _, fields in rdd.collect()]
         except SqlEngineError:
@@ -118,11 +132,10 @@ class Cluster:
             raise failure from error
 
     def dumps(self, thing: Any) -> bytes:
-        """As bytes that a task can load."""
         return shipping.dumps(thing)
 
-    def loads(self, data: bytes) -> Any:
-        return shipping.loads(data)
+    def close(self) -> None:
+        self.folder.remove()
 
 
 @functools.cache
@@ -131,9 +144,3 @@ def temporary_place(name: str) -> str:
     place = tempfile.mkdtemp(prefix=f"sqlengine-{name}-")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
-
-
-def raised(record: Record) -> SqlEngineError:
-    """The error that a task has told of."""
-    cls, message, more = shipping.loads(record.payload)
-    return cls(message, **more)

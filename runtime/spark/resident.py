@@ -24,8 +24,8 @@ from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 
 from runtime.local.allocator import keep_freed_memory
-from runtime.spark.program import EpochOrder
-from runtime.spark.task import Record, run_stage
+from runtime.tasks.program import EpochOrder
+from runtime.tasks.task import Record, run_stage
 
 __all__ = ["run_in_resident", "serve"]
 

@@ -14,10 +14,12 @@ from typing import Any
 
 from runtime.core.options import Options
 from runtime.spark.cluster import temporary_place
-from runtime.spark.reading import ReadStage
-from runtime.spark.shipping import dumps, loads
-from runtime.spark.stage import Stage
-from runtime.spark.task import Record
+from runtime.spark.shipping import dumps
+from runtime.tasks.reading import ReadStage
+from runtime.tasks.shipping import loads
+from runtime.tasks.stage import Stage
+from runtime.tasks.task import Record
+from runtime.tasks.versions import StateFolder
 
 __all__ = ["SimulatedCluster"]
 
@@ -36,8 +38,8 @@ class SimulatedCluster:
     def partitions(self, options: Options) -> int:
         return int(options.text("parallelism.default") or 2)
 
-    def resident(self, options: Options) -> bool:
-        return False
+    def open(self, options: Options) -> SimulatedTasks:
+        return SimulatedTasks(self, self.state_place(options))
 
     def state_place(self, options: Options) -> str:
         return temporary_place("simulated")
@@ -74,8 +76,18 @@ class SimulatedCluster:
     def _happens(self, share: float) -> bool:
         return self._chance is not None and self._chance.random() < share
 
+
+class SimulatedTasks:
+    """The tasks of a job: see `runtime.tasks.executor.Tasks`."""
+
+    resident = False
+
+    def __init__(self, cluster: SimulatedCluster, place: str) -> None:
+        self.folder = StateFolder.new(place)
+        self.run = cluster.run
+
     def dumps(self, thing: Any) -> bytes:
         return dumps(thing)
 
-    def loads(self, data: bytes) -> Any:
-        return loads(data)
+    def close(self) -> None:
+        self.folder.remove()

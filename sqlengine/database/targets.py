@@ -15,15 +15,14 @@ from runtime.plan.walk import walk_all
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 
 if TYPE_CHECKING:
-    from runtime.spark.cluster import Cluster
-    from runtime.spark.simulated import SimulatedCluster
+    from runtime.tasks.executor import Executor
 
 __all__ = ["JobTarget"]
 
 _cluster = Room("runtime.spark.cluster")
-_dataflow = Room("runtime.spark.dataflow")
 _frame = Room("runtime.spark.frame")
 _session = Room("runtime.spark.session")
+_tasks = Room("runtime.tasks.divided")
 
 
 class JobTarget:
@@ -32,7 +31,7 @@ class JobTarget:
     def __init__(self) -> None:
         self.spark: Any = None
         """The Spark session on which jobs run; None: the active one, or a new one when it is needed."""
-        self.cluster: Cluster | SimulatedCluster | None = None
+        self.cluster: Executor | None = None
         """Where tasks run, once it is known; tests put a simulated one here."""
 
     def dataflow(self, options: Options, roots: Sequence[PhysicalNode] = ()) -> Callable[..., Dataflow]:
@@ -55,7 +54,7 @@ class JobTarget:
         if self.cluster is None:
             given = {key: value for key, value in options.as_dict().items() if key.startswith(SPARK_PREFIX)}
             self.cluster = _cluster.Cluster(self.spark or _session.spark_session(options.get(SPARK_MASTER), given))
-        return partial(_dataflow.SparkDataflow, cluster=self.cluster)
+        return partial(_tasks.divided_dataflow, executor=self.cluster)
 
 
 def _session_of_a_stream(roots: Sequence[PhysicalNode]) -> Any:

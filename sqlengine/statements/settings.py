@@ -24,9 +24,9 @@ from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
 from runtime.spark.cluster import RESIDENT, STATE_DIR
-from runtime.spark.sinks import WRITE_IN_TASKS
-from runtime.spark.sources import READ_IN_TASKS
 from runtime.state.backend import BACKEND_OPTIONS
+from runtime.tasks.sinks import WRITE_IN_TASKS
+from runtime.tasks.sources import READ_IN_TASKS
 from sqlengine.api.result import Result
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session

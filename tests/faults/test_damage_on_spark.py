@@ -18,8 +18,8 @@ from runtime.core.errors import SparkError
 from runtime.core.options import Options
 from runtime.local.job import Job
 from runtime.spark.simulated import SimulatedCluster
-from runtime.spark.versions import decode_changes, encode_changes
 from runtime.state.table import TableChanges
+from runtime.tasks.versions import decode_changes, encode_changes
 from tests.faults.conftest import DAMAGES, FIRST_SEED
 from tests.faults.damage import BREAKING
 from tests.faults.disk import Killed

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
-from runtime.local.dataflow import Dataflow
 from runtime.local.job import Job
-from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.frame import FrameSource
 from runtime.spark.session import spark_session
+from runtime.tasks.divided import Divided
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.spark_catalog import SparkCatalog
 from sqlengine.spark_source import register
@@ -118,7 +117,7 @@ def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path)
     """Its jobs run where it is, unless told otherwise."""
     spark.createDataFrame(ROWS.select(["id", "name"])).write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id INT, name STRING").parquet(str(tmp_path / "in"))
-    for config, kind in (({}, SparkDataflow), ({"execution.target": "local"}, Dataflow)):
+    for config, on_spark in (({}, True), ({"execution.target": "local"}, False)):
         with TableEnvironment.create(config) as t_env:
             jobs: list[Job] = []
             t_env.session.on_job = jobs.append
@@ -128,7 +127,7 @@ def test_a_streaming_frame_is_a_table_without_an_end(spark: Any, tmp_path: Path)
                 if row["n"] == 4:
                     break
             result.cancel()
-            assert type(jobs[0].dataflow) is kind
+            assert isinstance(jobs[0].dataflow.elsewhere, Divided) is on_spark
 
 
 @pytest.mark.long

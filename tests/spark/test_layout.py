@@ -6,7 +6,7 @@ import pytest
 
 from runtime.plan import nodes as p
 from runtime.plan.walk import walk_all
-from runtime.spark.layout import HERE, ONE, PREFIX, Layout, lay_out
+from runtime.tasks.layout import HERE, ONE, PREFIX, Layout, lay_out
 from sqlengine.api.environment import TableEnvironment
 from sqlengine.parse import parse_statement
 from sqlengine.statements.planning import plan_query

@@ -14,8 +14,9 @@ import pytest
 from pyspark import cloudpickle
 
 from runtime.core.errors import SqlEngineError
-from runtime.spark.shipping import by_value, here
+from runtime.spark.shipping import by_value
 from runtime.spark.simulated import SimulatedCluster
+from runtime.tasks.shipping import here
 from sqlengine import TableEnvironment
 from sqlengine.cli.spark_package import write_package
 from sqlengine.database import targets
@@ -92,7 +93,7 @@ def test_an_error_of_a_task_there_is_told_here(elsewhere: ElsewhereCluster) -> N
     with pytest.raises(SqlEngineError) as told:
         t_env.execute_sql("SELECT CAST(s AS INT), COUNT(*) FROM (VALUES 'x', 'y') AS t (s) GROUP BY s").to_arrow()
     assert told.value.code == "E2101"
-    assert "sqlengine.runtime.spark.task" in elsewhere.modules
+    assert "sqlengine.runtime.tasks.task" in elsewhere.modules
 
 
 def test_the_same_code_gives_the_same_package(tmp_path: Path) -> None:
@@ -102,8 +103,8 @@ def test_the_same_code_gives_the_same_package(tmp_path: Path) -> None:
 
 def test_names_of_modules_are_those_of_this_process() -> None:
     assert (
-        here("sqlengine.runtime.spark.task")
-        == here("runtime.spark.task")
+        here("sqlengine.runtime.tasks.task")
+        == here("runtime.tasks.task")
         == here.__module__.replace("shipping", "task")
     )
     assert here("sqlengine.api.result") == "sqlengine.api.result"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runtime.core.errors import SqlEngineError
-from runtime.spark import dataflow
 from runtime.spark.simulated import SimulatedCluster
+from runtime.tasks import divided
 from sqlengine.api.environment import TableEnvironment
 
 FILES = 4
@@ -53,7 +53,7 @@ def rows(t_env: TableEnvironment, query: str) -> list[Any]:
 @pytest.mark.parametrize("least", [10, 1000], ids=["in tasks", "few rows, by the driver"])
 @pytest.mark.parametrize("query", [COUNT, WINDOWS], ids=["count", "windows"])
 def test_files_side_by_side(folder: Path, query: str, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow, "PREFIX_ROWS", least)
+    monkeypatch.setattr(divided, "PREFIX_ROWS", least)
     expected = rows(environment(folder, False), query)
     assert len(expected) >= 5
     assert rows(environment(folder, True), query) == expected
@@ -92,7 +92,7 @@ def test_bad_files_are_left_out_as_by_the_driver(folder: Path) -> None:
 
 
 def test_rows_without_event_time_are_the_drivers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataflow, "PREFIX_ROWS", 10)
+    monkeypatch.setattr(divided, "PREFIX_ROWS", 10)
     (folder / "1.json").write_text('{"k": 9, "v": 1}\n' * 20 + '{"k": 9, "v": 1, "time": "2024-01-01 00:03:00"}\n')
     drop = {"table.exec.source.rowtime-null-handling": "DROP"}
     expected = rows(environment(folder, False, **drop), WINDOWS)

@@ -14,11 +14,11 @@ from runtime.local.job import Job
 from runtime.local.job_metrics import job_samples
 from runtime.local.rejected import RejectedRows
 from runtime.plan.nodes import SinkExec, SourceExec
-from runtime.spark import dataflow, task, task_inputs
-from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
-from runtime.spark.sinks import adopt as real_adopt
-from runtime.spark.task_inputs import TaskInputs
+from runtime.tasks import divided, task, task_inputs
+from runtime.tasks.divided import Divided
+from runtime.tasks.sinks import adopt as real_adopt
+from runtime.tasks.task_inputs import TaskInputs
 from sqlengine.api.environment import TableEnvironment
 
 TABLES = """
@@ -120,17 +120,17 @@ def test_either_runtime_goes_on_where_the_other_stopped(
 def test_a_task_that_runs_again_does_not_change_state(
     tmp_path: Path, expected: dict[str, list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("DEBUG", "sqlengine.spark")
+    caplog.set_level("DEBUG", "sqlengine.tasks")
     cluster = SimulatedCluster(7)
     job = run(tmp_path, cluster, **{"parallelism.default": 4})
     assert job is not None
-    assert isinstance(job.dataflow, SparkDataflow)
+    assert isinstance(job.dataflow.elsewhere, Divided)
     assert cluster.repeated > 20
-    assert job.dataflow.cold_starts > 20
-    opened = [r.getMessage() for r in caplog.records if r.name == "sqlengine.spark"]
-    assert len(opened) == job.dataflow.cold_starts > sum(" was lost and " in text for text in opened) > 0
+    assert job.dataflow.elsewhere.cold_starts > 20
+    opened = [r.getMessage() for r in caplog.records if r.name == "sqlengine.tasks"]
+    assert len(opened) == job.dataflow.elsewhere.cold_starts > sum(" was lost and " in text for text in opened) > 0
     figures = {s.metric.name: s.value for s in job_samples(job, RejectedRows(), 0)}
-    assert figures["sqlengine_spark_cold_starts_total"] == job.dataflow.cold_starts
+    assert figures["sqlengine_spark_cold_starts_total"] == job.dataflow.elsewhere.cold_starts
     assert figures["sqlengine_spark_partitions"] == 4
     assert {table: published(tmp_path, table) for table in expected} == expected
 
@@ -138,9 +138,9 @@ def test_a_task_that_runs_again_does_not_change_state(
 def test_operators_stay_in_memory_where_nothing_goes_wrong(tmp_path: Path) -> None:
     job = run(tmp_path, SimulatedCluster(None), **{"parallelism.default": 2})
     assert job is not None
-    assert isinstance(job.dataflow, SparkDataflow)
+    assert isinstance(job.dataflow.elsewhere, Divided)
     # The first epoch of each task makes its operators.
-    assert job.dataflow.cold_starts <= 2 * 3
+    assert job.dataflow.elsewhere.cold_starts <= 2 * 3
 
 
 def test_functions_of_the_user_run_in_tasks() -> None:
@@ -163,7 +163,7 @@ def test_tasks_read_sources_and_write_sinks(
     tmp_path: Path, expected: dict[str, list[str]], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that small epochs go the way of large ones: parts of a split, files, a stage of filters.
-    monkeypatch.setattr(dataflow, "PREFIX_ROWS", 10)
+    monkeypatch.setattr(divided, "PREFIX_ROWS", 10)
     monkeypatch.setattr(task_inputs, "_LEAST_ROWS", 20)
     monkeypatch.setattr(task, "WRITTEN_ROWS", 5)
     adopted: dict[str, int] = {}
@@ -173,13 +173,13 @@ def test_tasks_read_sources_and_write_sinks(
         adopted[vertex.node.name] = adopted.get(vertex.node.name, 0) + rows
         real_adopt(vertex, written, rows)
 
-    monkeypatch.setattr(dataflow, "adopt", adopt)
+    monkeypatch.setattr(divided, "adopt", adopt)
     options = {"sqlengine.spark.read-in-tasks": "true"}
     run(tmp_path, SimulatedCluster(seed), until=4, **options, **{"parallelism.default": 3})
     run(tmp_path, None, until=6)
     job = run(tmp_path, SimulatedCluster(seed), **options, **{"parallelism.default": 2})
     assert job is not None
-    assert isinstance(job.dataflow, SparkDataflow)
+    assert isinstance(job.dataflow.elsewhere, Divided)
     assert sum(adopted.values()) > 50
     assert len(adopted) == 3, adopted
     assert not list(tmp_path.rglob(".staged-*"))

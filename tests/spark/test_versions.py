@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.core.errors import SparkError
-from runtime.spark.versions import Lineage, StateFolder
+from runtime.tasks.versions import Lineage, StateFolder
 
 DATA = b"what a task has written" * 100
 

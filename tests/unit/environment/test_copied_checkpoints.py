@@ -12,9 +12,9 @@ from test_recovery import INSERT, Stopped, environment, expected, published, sto
 
 from runtime.core.errors import CheckpointError, FencedError
 from runtime.local.job import Job
-from runtime.spark import task
-from runtime.spark.dataflow import SparkDataflow
 from runtime.spark.simulated import SimulatedCluster
+from runtime.tasks import task
+from runtime.tasks.divided import divided_dataflow
 from sqlengine import TableEnvironment
 from sqlengine.database.targets import JobTarget
 
@@ -30,7 +30,7 @@ BIDS = "SELECT bid.auction, bid.price FROM nexmark WHERE event_type = {kind}"
 def runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the jobs run. On Spark tasks write some rows and the driver others."""
     if request.param == "spark":
-        made = partial(SparkDataflow, cluster=SimulatedCluster(7))
+        made = partial(divided_dataflow, executor=SimulatedCluster(7))
         monkeypatch.setattr(JobTarget, "dataflow", lambda *_: made)
         monkeypatch.setattr(task, "WRITTEN_ROWS", 20)
 

@@ -15,9 +15,9 @@ from runtime.operators.operator import Operator, OperatorContext, Rejections
 from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode
 from runtime.plan.walk import map_inputs, walk_all
-from runtime.spark.layout import Layout
-from runtime.spark.sinks import RowWriter
 from runtime.state.backend import StateBackend
+from runtime.tasks.layout import Layout
+from runtime.tasks.sinks import RowWriter
 
 __all__ = ["EpochOrder", "Program", "own_functions", "without_tables"]
 
@@ -69,7 +69,6 @@ class EpochOrder:
         program: the name of the file that holds the `Program`, in `place`.
         times: by operator the watermark, and that of the epoch before.
         versions: for each partition how the state of each stage is made up: `Lineage` by stage.
-        resident: processes beside the workers keep operators (`runtime/spark/resident.py`).
         complete: (stage, partition) of tasks that are to write all their state, not only what changed.
     """
 
@@ -81,7 +80,6 @@ class EpochOrder:
     times: Mapping[int, tuple[int, int]]
     versions: Sequence[Mapping[int, object]]
     complete: frozenset[tuple[int, int]]
-    resident: bool = False
 
 
 def own_functions(functions: FunctionRegistry, nodes: Sequence[PhysicalNode]) -> dict[str, AnyFunction]:

@@ -25,16 +25,16 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
 from runtime.operators.operator import EpochTime, Operator
-from runtime.spark.layout import PREFIX
-from runtime.spark.program import EpochOrder, Program
-from runtime.spark.shipping import loads
-from runtime.spark.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
-from runtime.spark.wire import decode, divide, encode
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import StateTable, TableChanges
+from runtime.tasks.layout import PREFIX
+from runtime.tasks.program import EpochOrder, Program
+from runtime.tasks.shipping import loads
+from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
+from runtime.tasks.wire import decode, divide, encode
 
-__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "plain", "run_stage"]
+__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "plain", "raised", "run_stage"]
 
 WRITTEN_ROWS = 20_000
 """Fewer rows of a task than this go to the driver, which puts those of many epochs into one file."""
@@ -342,3 +342,9 @@ def _tables(operator: Operator) -> Sequence[StateTable]:
 def plain(error: SqlEngineError) -> tuple[type[SqlEngineError], str, dict[str, Any]]:
     """What an error is made of."""
     return type(error), error.message, {"code": error.code, "span": error.span, "hint": error.hint}
+
+
+def raised(errors: Sequence[Record]) -> SqlEngineError:
+    """The error that tasks have told of: of several that of the first stage and partition."""
+    cls, message, more = loads(min(errors, key=lambda r: (r.number, r.partition)).payload)
+    return cls(message, **more)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.spark.versions import StateFolder
-from runtime.spark.wire import decode
+from runtime.tasks.versions import StateFolder
+from runtime.tasks.wire import decode
 
 __all__ = ["FiledBatch", "Piece", "spread"]
 

@@ -28,13 +28,13 @@ from runtime.operators.build import build_operator
 from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import CalcExec, PhysicalNode, WatermarkExec
-from runtime.spark.filed import Piece
-from runtime.spark.shipping import loads
-from runtime.spark.task import Record, plain
-from runtime.spark.versions import StateFolder
-from runtime.spark.wire import encode
 from runtime.spi.reader import RejectedRow, SourceReader
 from runtime.spi.source import SourceTable, Split
+from runtime.tasks.filed import Piece
+from runtime.tasks.shipping import loads
+from runtime.tasks.task import Record, plain
+from runtime.tasks.versions import StateFolder
+from runtime.tasks.wire import encode
 
 __all__ = ["Part", "ReadStage", "Reading", "Taken", "branches_over"]
 
@@ -107,7 +107,7 @@ _MOST_KEPT = 8
 
 
 class ReadStage:
-    """The stage of a Spark job in which task i reads the i-th part.
+    """A stage in which task i reads the i-th part.
 
     Args:
         file: the name of the file that holds the `Reading`, in `place`.

@@ -12,11 +12,11 @@ from runtime.core.errors import InternalError
 from runtime.local.dataflow import SourceInput
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import SourceExec
-from runtime.spark.filed import FiledBatch
-from runtime.spark.reading import Part, Taken
 from runtime.spi.abilities import SupportsPartitionDiscovery, SupportsRowOffsets
 from runtime.spi.reader import SourceReader
 from runtime.spi.source import Split
+from runtime.tasks.filed import FiledBatch
+from runtime.tasks.reading import Part, Taken
 
 __all__ = ["TaskInputs"]
 

@@ -1,7 +1,7 @@
-"""Where each operator of a plan runs on Spark, and which changes must move for it.
+"""Where each operator of a divided plan runs, and which changes must move for it.
 
 An epoch goes through phases: what the driver runs itself (sources, watermarks, lookups of its own tables, sinks) and
-what tasks run take turns. All that tasks run in one phase is one Spark job, a chain of *stages* with an exchange between
+what tasks run take turns. All that tasks run in one phase is one job of the executor, a chain of *stages* with an exchange between
 one and the next. A stage is run by as many tasks as there are partitions; task i has the key groups
 `key_group_range(i, partitions)` of every operator of the stage. An operator without keys runs in task 0 alone.
 Stateless operators run where their input is.
@@ -103,7 +103,7 @@ def lay_out(
         nodes: in an order in which they can run.
         inputs: for each the numbers of those it reads.
         roots: whose changes the driver wants.
-        read: operators that run where sources are read (`runtime/spark/reading.py`), which is before all else, so that
+        read: operators that run where sources are read (`runtime/tasks/reading.py`), which is before all else, so that
             they count as the driver's.
     """
     placed: list[Placed] = []

@@ -15,16 +15,15 @@ from runtime.operators.operator import EpochTime, Operator
 from runtime.operators.watermark import WatermarkOperator
 from runtime.plan.nodes import PhysicalNode, SourceExec
 from runtime.plan.walk import walk_all
-from runtime.spark.cluster import Cluster, raised
-from runtime.spark.filed import FiledBatch, spread
-from runtime.spark.program import own_functions, without_tables
-from runtime.spark.reading import Part, Reading, ReadStage, Taken, branches_over
-from runtime.spark.shipping import loads
-from runtime.spark.simulated import SimulatedCluster
-from runtime.spark.task import Record
-from runtime.spark.task_inputs import TaskInputs
-from runtime.spark.versions import StateFolder
 from runtime.spi.abilities import SupportsDistributedReads
+from runtime.tasks.executor import Executor, Tasks
+from runtime.tasks.filed import FiledBatch, spread
+from runtime.tasks.program import own_functions, without_tables
+from runtime.tasks.reading import Part, Reading, ReadStage, Taken, branches_over
+from runtime.tasks.shipping import loads
+from runtime.tasks.task import Record, raised
+from runtime.tasks.task_inputs import TaskInputs
+from runtime.tasks.versions import StateFolder
 
 __all__ = ["READ_IN_TASKS", "SourcesInTasks"]
 
@@ -55,18 +54,17 @@ class SourcesInTasks:
         options: Options,
         functions: FunctionRegistry,
         time_zone: str,
-        cluster: Cluster | SimulatedCluster,
+        executor: Executor,
     ) -> None:
         self._nodes = nodes
         self._options = options
         self._functions = functions
         self._time_zone = time_zone
-        self._cluster = cluster
-        self._partitions = cluster.partitions(options)
+        self._partitions = executor.partitions(options)
         self.branches: dict[int, tuple[tuple[int, ...], ...]] = {}
         """By source the operators that run where it is read, for each branch of the plan from the source upward."""
         for number, node in enumerate(nodes):
-            if isinstance(node, SourceExec) and _worth_it(node, options, cluster):
+            if isinstance(node, SourceExec) and _worth_it(node, options, executor):
                 branches = branches_over(number, nodes, readers, functions)
                 if branches is not None:
                     self.branches[number] = branches
@@ -80,7 +78,7 @@ class SourcesInTasks:
         """All of those operators."""
         self._files: set[str] = set()
 
-    def inputs(self, number: int, folder: StateFolder, *given: Any, **named: Any) -> TaskInputs:
+    def inputs(self, number: int, tasks: Tasks, *given: Any, **named: Any) -> TaskInputs:
         """The reading of one of them; arguments as those of `SourceInputs`."""
         node = self._nodes[number]
         assert isinstance(node, SourceExec)
@@ -96,15 +94,15 @@ class SourcesInTasks:
             own_functions(self._functions, [node for branch in branches for node in branch]),
             self._time_zone,
         )
-        cluster = self._cluster
-        file = folder.write(f"reading-{number}", cluster.dumps(reading))
+        folder = tasks.folder
+        file = folder.write(f"reading-{number}", tasks.dumps(reading))
 
         def read(parts: Sequence[Part]) -> list[Taken]:
             given = [[Record("filed", number, n, pickle.dumps(part))] for n, part in enumerate(parts)]
-            records = cluster.run([ReadStage(folder.place, file)], given)
+            records = tasks.run([ReadStage(folder.place, file)], given)
             errors = [r for r in records if r.kind == "error"]
             if errors:
-                raise raised(min(errors, key=lambda r: r.partition))
+                raise raised(errors)
             return [loads(r.payload) for r in sorted(records, key=lambda r: r.partition)]
 
         return TaskInputs(node, *given, **named, read=read, width=self._partitions, place=folder.place)
@@ -151,7 +149,7 @@ class SourcesInTasks:
         self._files.clear()
 
 
-def _worth_it(node: SourceExec, options: Options, cluster: Cluster | SimulatedCluster) -> bool:
+def _worth_it(node: SourceExec, options: Options, executor: Executor) -> bool:
     """On one machine the driver's readers use all cores as well, and rows need not go through files."""
     table = node.table
     if not (isinstance(table, SupportsDistributedReads) and table.distributed_reads):
@@ -159,7 +157,7 @@ def _worth_it(node: SourceExec, options: Options, cluster: Cluster | SimulatedCl
     wanted = options.get(READ_IN_TASKS).lower()
     if wanted != "auto":
         return wanted == "true"
-    if cluster.local or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
+    if executor.local or not table.bounded or options.get(EPOCH_MAX_ROWS) < WORTH_ROWS // 4:
         return False
     rows = table.statistics().rows
     return rows is not None and rows >= WORTH_ROWS

@@ -17,8 +17,8 @@ from runtime.local.dataflow import Vertex
 from runtime.operators.operator import Operator
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
-from runtime.spark.layout import Layout
 from runtime.spi.writer import TaskWriter
+from runtime.tasks.layout import Layout
 
 __all__ = ["WRITE_IN_TASKS", "RowWriter", "adopt", "row_writers"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.key_group import KEY_GROUPS, key_group
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.spark.layout import HERE, ONE, Division
+from runtime.tasks.layout import HERE, ONE, Division
 
 __all__ = ["decode", "decode_rows", "divide", "encode", "encode_rows", "slices"]
 

@@ -6,7 +6,7 @@ A file holds what one task's operators changed in one epoch, or all that they ke
 nobody else writes; the driver takes the file of one attempt and forgets the others. So a task that is retried, that runs
 twice or that goes on after it was given up changes nothing that another one reads.
 
-Names go from task to driver to task with Spark's own messages, and say what is in a file: whoever can write to the folder
+Names go from task to driver to task with the executor's own messages, and say what is in a file: whoever can write to the folder
 can make a job fail, and not have it read anything else.
 """
 
@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,9 +28,9 @@ from pyarrow import fs
 from runtime.checkpoint.storage import Damage
 from runtime.checkpoint.store import storage_at
 from runtime.core.errors import SparkError
-from runtime.spark.wire import decode_rows, encode_rows
 from runtime.state.snapshot import TaskState, merge_changes, single_batch
 from runtime.state.table import SLOT, TableChanges
+from runtime.tasks.wire import decode_rows, encode_rows
 
 __all__ = ["Lineage", "StateFolder", "TaskChanges", "decode_changes", "encode_changes", "merged", "task_states"]
 
@@ -73,6 +74,13 @@ class StateFolder:
         if "://" in place:
             system, self._root = fs.FileSystem.from_uri(place)
             self._system = None if isinstance(system, fs.LocalFileSystem) else system
+
+    @staticmethod
+    def new(place: str) -> StateFolder:
+        """A folder of a job of its own, below a place where jobs have theirs."""
+        folder = StateFolder(f"{place}/{uuid.uuid4().hex}")
+        folder.make()
+        return folder
 
     def make(self) -> None:
         """Make the folder."""

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from runtime.core.changelog import ChangelogBatch
 from runtime.operators.operator import EpochTime, Operator, StateSize
-from runtime.state.table import StateTable
+from runtime.state.snapshot import SavedState
+from runtime.state.table import StateTable, TableChanges
 
-__all__ = ["RemoteOperator"]
+__all__ = ["KeptByTasks", "RemoteOperator"]
+
+
+class KeptByTasks(Protocol):
+    """The state of all operators that tasks run (`runtime/tasks/kept.py`), by operator name."""
+
+    def save(self, name: str, complete: bool) -> tuple[tuple[TableChanges, ...], ...]: ...
+
+    def image(self, name: str) -> tuple[tuple[TableChanges, ...], ...]: ...
+
+    def load(self, name: str, state: SavedState) -> None: ...
+
+    def opened(self, name: str) -> Sequence[StateTable]: ...
 
 
 class RemoteOperator(Operator):
@@ -16,20 +30,25 @@ class RemoteOperator(Operator):
 
     Args:
         inner: the operator, which is never stepped unless it is stateless.
+        kept: has its state.
     """
 
-    def __init__(self, inner: Operator) -> None:
+    def __init__(self, name: str, inner: Operator, kept: KeptByTasks) -> None:
         self.inner = inner
         self.sizes: dict[int, StateSize] = {}
+        self._name = name
+        self._kept = kept
         self._complete: dict[int, bool] = {}
-        self.opened: Callable[[], Sequence[StateTable]] = tuple
-        """Gives the tables with what all tasks keep."""
 
     def step(self, inputs: Sequence[ChangelogBatch | None], time: EpochTime) -> ChangelogBatch | None:
         return self.inner.step(inputs, time)
 
     def output_watermark(self, time: EpochTime) -> int:
         return self.inner.output_watermark(time)
+
+    def next_timer(self) -> int | None:
+        """At once: what tasks keep is not known here."""
+        return 0
 
     @property
     def state_size(self) -> StateSize:
@@ -39,6 +58,19 @@ class RemoteOperator(Operator):
     def tasks(self) -> Sequence[Operator]:
         """One operator that holds what all tasks keep, opened when somebody looks into its tables."""
         return (_Opened(self),)
+
+    def save(self, complete: bool, *, hold: bool = False) -> tuple[tuple[TableChanges, ...], ...]:
+        return self._kept.save(self._name, complete)
+
+    def image(self) -> tuple[tuple[TableChanges, ...], ...]:
+        return self._kept.image(self._name)
+
+    def load(self, state: SavedState) -> None:
+        self._kept.load(self._name, state)
+
+    def opened(self) -> Sequence[StateTable]:
+        """The tables with what all tasks keep."""
+        return self._kept.opened(self._name)
 
     @property
     def complete(self) -> bool:

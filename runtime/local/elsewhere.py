@@ -1,0 +1,44 @@
+"""What a dataflow asks of those who run a part of its operators in other places than its own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runtime.operators.operator import Operator
+from runtime.plan.nodes import PhysicalNode, SourceExec
+
+if TYPE_CHECKING:
+    from runtime.local.dataflow import Dataflow, SourceInput
+    from runtime.local.source_inputs import SourceInputs
+
+__all__ = ["Elsewhere"]
+
+
+class Elsewhere(Protocol):
+    """Runs operators of one dataflow in other processes or on other machines (`runtime/tasks/divided.py`)."""
+
+    partitions: int
+    """Into how many tasks a stage is divided."""
+    cold_starts: int
+    """How many tasks had to open their state from files."""
+
+    def operator(self, node: PhysicalNode, name: str) -> Operator | None:
+        """What stands in the dataflow for an operator that runs elsewhere, without state; None: it runs here."""
+        ...
+
+    def begin(self, flow: Dataflow) -> None:
+        """All operators of the dataflow are there. Before the first epoch, once."""
+        ...
+
+    def inputs(self, node: SourceExec, *given: Any, **named: Any) -> SourceInputs:
+        """The reading of a source; arguments as those of `SourceInputs`."""
+        ...
+
+    def epoch(self, given: Mapping[SourceExec, SourceInput], processing_time: int) -> None:
+        """One epoch through all operators, those that run here included (`Dataflow.run_here`)."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the other places hold."""
+        ...

@@ -1,0 +1,194 @@
+"""What the driver knows of the state that tasks keep: which files make up the version of each task.
+
+The driver reads the files only when a checkpoint, a savepoint or a query asks for state.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.operators.operator import Operator
+from runtime.state.snapshot import SavedOperator, SavedState
+from runtime.state.table import Moved, StateTable, TableChanges
+from runtime.tasks.layout import Layout
+from runtime.tasks.task import Report
+from runtime.tasks.versions import Lineage, StateFolder, TaskChanges, decode_changes, encode_changes, merged
+
+__all__ = ["Kept"]
+
+MOST_FILES = 64
+SMALL_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class _Part:
+    """The state of one task of a stage: its version, and by operator the files since the last save (none of an operator
+    that was not saved yet)."""
+
+    lineage: Lineage
+    unsaved: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    read: tuple[tuple[str, ...], Mapping[str, tuple[TableChanges, ...]]] = field(default=((), MappingProxyType({})))
+    """The files that were read last, and what they add up to: operators of one task are saved one after another."""
+
+
+class Kept:
+    """See the module.
+
+    Args:
+        shadow: an operator as tasks have it, by its name.
+        folder: the folder of the job's versions, made when it is first asked for.
+    """
+
+    def __init__(self, shadow: Callable[[str], Operator], folder: Callable[[], StateFolder]) -> None:
+        self._shadow = shadow
+        self._folder = folder
+        self._layout = Layout((), (), frozenset())
+        self._names: Sequence[str] = ()
+        self._number: dict[str, int] = {}
+        self._partitions = 1
+        self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._base: dict[str, SavedState] = {}
+        self._base_files: tuple[str, ...] = ()
+
+    def begin(self, layout: Layout, names: Sequence[str], partitions: int) -> None:
+        """Which operator is where is known."""
+        self._layout, self._names, self._partitions = layout, names, partitions
+        self._number = {name: number for number, name in enumerate(names)}
+
+    def forget(self) -> None:
+        """Nothing is kept: operators are made anew."""
+        for part in self._parts.values():
+            for name in part.lineage.files:
+                self._folder().delete(name)
+        self._parts.clear()
+        self._base.clear()
+        self._base_files = ()
+
+    # --- versions
+
+    def version(self, phase: int, stage: int, partition: int) -> Lineage:
+        """What a task starts from."""
+        return self._part(phase, stage, partition).lineage
+
+    def too_long(self, phase: int) -> frozenset[tuple[int, int]]:
+        """Tasks, by stage and partition, whose version is made of so many files, or so large ones, that writing all of it
+        anew pays."""
+        return frozenset(
+            (stage, partition)
+            for (of, stage, partition), part in self._parts.items()
+            if of == phase and _too_long(part.lineage)
+        )
+
+    def note(self, phase: int, report: Report) -> None:
+        """A task has written its next version, and the epoch counts."""
+        if not report.file:
+            return
+        part = self._part(phase, report.stage, report.partition)
+        if report.complete:
+            for name in part.lineage.files:
+                self._folder().delete(name)
+        part.lineage = part.lineage.then(report.file, report.bytes, report.complete)
+        part.unsaved = {
+            name: (*(() if report.complete else files), report.file) for name, files in part.unsaved.items()
+        }
+        part.read = ((), {})
+
+    def _part(self, phase: int, stage: int, partition: int) -> _Part:
+        found = self._parts.get((phase, stage, partition))
+        if found is None:
+            found = self._parts[phase, stage, partition] = _Part(Lineage(self._based()))
+        return found
+
+    def _based(self) -> tuple[str, ...]:
+        """The files of the state that the job goes on from: what a task begins with that has no version of its own."""
+        if not self._base_files and self._base:
+            folder = self._folder()
+            for number in range(max(len(s.tasks) for s in self._base.values())):
+                changes: dict[str, tuple[TableChanges, ...]] = {
+                    name: tuple(_whole(table, rows) for table, rows in saved.tasks[number].items())
+                    for name, saved in self._base.items()
+                    if number < len(saved.tasks)
+                }
+                file = folder.write(f"base-{uuid.uuid4().hex[:12]}.state", encode_changes(changes))
+                self._base_files = (*self._base_files, file)
+        return self._base_files
+
+    # --- state by operator
+
+    def load(self, name: str, state: SavedState) -> None:
+        """The job goes on from this state of an operator. Before the first epoch."""
+        self._base[name] = state
+
+    def save(self, name: str, complete: bool) -> tuple[tuple[TableChanges, ...], ...]:
+        """What has become of an operator's tables since the last save, or all that they hold."""
+        tasks: list[tuple[TableChanges, ...]] = []
+        for part in self._parts_of(name):
+            files = part.lineage.files
+            since = part.unsaved.get(name)
+            tasks.append(self._changes(name, part, files if complete or since is None else since))
+            if files:
+                part.unsaved[name] = ()
+        return self._all_of(name, tasks)
+
+    def image(self, name: str) -> tuple[tuple[TableChanges, ...], ...]:
+        """All that an operator's tables hold."""
+        return self._all_of(name, [self._changes(name, part, part.lineage.files) for part in self._parts_of(name)])
+
+    def opened(self, name: str) -> Sequence[StateTable]:
+        """The tables of an operator with what all of its tasks keep."""
+        state = SavedState.of([SavedOperator(name, 0, 0, self.image(name))])
+        operator = self._shadow(name)
+        for task in state.tasks:
+            moved: dict[str, Moved] = {}
+            for table in operator.tables:
+                if table.name in task:
+                    table.restore(task[table.name], None, moved)
+        return operator.tables
+
+    def _parts_of(self, name: str) -> Iterator[_Part]:
+        """The tasks of an operator that have run."""
+        placed = self._layout.placed[self._number[name]]
+        for partition in range(1 if placed.where == "one" else self._partitions):
+            part = self._parts.get((placed.phase, placed.stage, partition))
+            if part is not None:
+                yield part
+
+    def _changes(self, name: str, part: _Part, files: tuple[str, ...]) -> tuple[TableChanges, ...]:
+        """What files add up to for an operator; when there are none, that no table has changed."""
+        if files:
+            if part.read[0] != files:
+                folder = self._folder()
+                chain: list[TaskChanges] = [decode_changes(folder.read(file), file) for file in files]
+                part.read = files, merged(chain)
+            return part.read[1].get(name, ())
+        if not part.lineage.files:
+            return ()
+        none = np.empty(0, np.int64)
+        return tuple(
+            TableChanges(t.name, t.saved_rows(none, [pa.nulls(0, f.type) for f in t.schema]), none, False)
+            for t in self._shadow(name).tables
+        )
+
+    def _all_of(self, name: str, tasks: Sequence[tuple[TableChanges, ...]]) -> tuple[tuple[TableChanges, ...], ...]:
+        """The same number of tasks in each save, also before the first of them has run."""
+        found = tuple(tasks) if any(tasks) else ()
+        if not found and name in self._base:
+            found = tuple(tuple(_whole(table, rows) for table, rows in task.items()) for task in self._base[name].tasks)
+        placed = self._layout.placed[self._number[name]]
+        return found + ((),) * ((1 if placed.where == "one" else self._partitions) - len(found))
+
+
+def _whole(table: str, rows: pa.RecordBatch) -> TableChanges:
+    return TableChanges(table, rows, np.empty(0, np.int64), True)
+
+
+def _too_long(lineage: Lineage) -> bool:
+    count = len(lineage.files)
+    small = lineage.bytes < SMALL_BYTES and count > 16
+    return small or (count > MOST_FILES and lineage.bytes > lineage.complete_bytes * 1.5) or count > 8 * MOST_FILES
