@@ -1,4 +1,4 @@
-"""A table in memory as a sink: in step with the epochs, or all at once at the end."""
+"""A table in memory as a sink: in step with the epochs, with the checkpoints of the job, or all at once at the end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ __all__ = ["MemorySink"]
 
 
 class MemorySink:
-    """Writes to a table. Live: every epoch is published when it is complete. Else all of it becomes one epoch at the
-    end, of the table or of a session's open epoch."""
+    """Writes to a table. Live: every epoch is published when it is complete, or, of a job that a database keeps, what
+    was written since the checkpoint before. Else all of it becomes one epoch at the end, of the table or of a session's
+    open epoch.
+
+    `logged`: who takes the checkpoints logs what they publish together with their number. So a job that goes on from one
+    publishes nothing again.
+    """
 
     def __init__(self, table: MemoryTable | OpenChanges, *, live: bool) -> None:
         self.table = table
         self._live = live
+        self.logged = False
         self.schema = table.schema
         self.primary_key = table.primary_key
 
@@ -31,7 +37,7 @@ class MemorySink:
     def delivery(self) -> Delivery:
         """Changes by primary key may come twice and mean the same. Rows without one, once shown, cannot be taken
         back."""
-        return "exactly-once" if self.primary_key else "at-least-once"
+        return "exactly-once" if self.primary_key or self.logged else "at-least-once"
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return self.table.accepts(requested)
@@ -39,7 +45,7 @@ class MemorySink:
     def open_writer(self, job: str) -> _MemoryWriter:
         if self._live:
             assert isinstance(self.table, MemoryTable)
-            return _LiveWriter(self.table, job)
+            return (_LoggedWriter if self.logged else _LiveWriter)(self.table, job)
         return _WholeWriter(self.table, self.table.name, self.schema.names, job)
 
     def describe(self) -> dict[str, Any]:
@@ -105,22 +111,35 @@ class _MemoryWriter:
         self._staged = []
 
 
-class _LiveWriter(_MemoryWriter):
-    """Each epoch is a step of the table."""
+class _StepWriter(_MemoryWriter):
+    """What is published is a step of the table."""
 
     def __init__(self, table: MemoryTable, job: str) -> None:
         super().__init__(table, table.name, table.schema.names, job)
         self._target = table
+
+    def publish(self, committable: Any) -> None:
+        super().publish(committable)
+        self._target.publish()
+
+
+class _LoggedWriter(_StepWriter):
+    """See `MemorySink.logged`."""
+
+    def recover(self, committables: Sequence[Any]) -> None:
+        """The table has what the checkpoint had prepared."""
+        self._wrote = bool(committables)
+        self._table.forget_prepared(self._job)
+
+
+class _LiveWriter(_StepWriter):
+    """Each epoch is a step of the table."""
 
     def flush(self, epoch: int) -> None:
         staged = self._take()
         if staged:
             self._target.apply(*staged)
             self._target.publish()
-
-    def publish(self, committable: Any) -> None:
-        super().publish(committable)
-        self._target.publish()
 
 
 class _WholeWriter(_MemoryWriter):

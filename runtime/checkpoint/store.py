@@ -51,13 +51,22 @@ class CheckpointStore:
         retained: how many complete checkpoints are kept. From two on all rows are written twice, so that no damage of
             one file is that of all of them.
         keys: who may have written a checkpoint.
+        copies: whether rows are written twice, where something else decides than `retained`.
 
     Raises:
         CheckpointError: the location cannot be reached.
         OptionError: `retained` is less than 1.
     """
 
-    def __init__(self, location: str | fs.FileSystem, job: str, retained: int = 1, keys: Keys = NO_KEYS) -> None:
+    def __init__(
+        self,
+        location: str | fs.FileSystem,
+        job: str,
+        retained: int = 1,
+        keys: Keys = NO_KEYS,
+        *,
+        copies: bool | None = None,
+    ) -> None:
         if retained < 1:
             raise OptionError(
                 f"option 'execution.checkpointing.num-retained' cannot be '{retained}'", hint="it is at least 1"
@@ -65,6 +74,7 @@ class CheckpointStore:
         self._storage = storage_at(location, _folder_name(job))
         self._job = job
         self._retained = retained
+        self._copies = retained > 1 if copies is None else copies
         self._keys = keys
         self._token = secrets.token_hex(4)
         self._reader = SegmentReader(self._storage)
@@ -116,7 +126,7 @@ class CheckpointStore:
                 self._reader,
                 self._keys,
                 line=1 - chains.line,
-                copies=self._retained > 1,
+                copies=self._copies,
             )
             try:
                 manifest, size, chains = writer.write(state, chains, "checkpoint", number, self._job, files)
@@ -198,6 +208,20 @@ class CheckpointStore:
             else:
                 found.append(manifest.info(self.path, "damaged" if number in self._damaged else "completed", size))
         return found
+
+    def go_back(self, number: int) -> None:
+        """Deletes the checkpoints after one, which count no more, all of them for 0. Raises CheckpointError when that is
+        not possible."""
+        later = [n for n in self._numbers() if n > number]
+        with self._writing:
+            # What is written next is complete.
+            self._chains, self._files, self._complete = Chains(), None, []
+            try:
+                self._storage.claim()
+                for found in sorted(later, reverse=True):
+                    self._storage.delete(f"chk-{found}/{MANIFEST}")
+            except OSError as error:
+                raise CheckpointError(f"{self.path} cannot be cleared: {error}", code="E3406") from error
 
     def clear(self) -> None:
         """Deletes all checkpoints of the job. Raises CheckpointError when that is not possible."""

@@ -246,8 +246,12 @@ class Checkpoints:
         self.seconds.observe(info.duration / 1000)
         text = "%s: checkpoint %d after epoch %d is complete, %d bytes in %d ms"
         _log.info(text, job.name, info.id, info.epoch, info.bytes, info.duration, **facts_of(info, job.name))
-        job.publish(pending.state.sinks)
+        self.committed(job, info, pending.state.sinks)
         return info
+
+    def committed(self, job: Checkpointed, info: CheckpointInfo, committables: Mapping[str, Any]) -> None:
+        """A checkpoint is complete: what the sinks have prepared for it is published."""
+        job.publish(committables)
 
 
 def _give_way() -> None:

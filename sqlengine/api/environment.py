@@ -34,6 +34,7 @@ __all__ = ["Config", "TableEnvironment"]
 _parameters = Room("sqlengine.parameters.statement")
 _metrics = Room("sqlengine.database.metrics")
 _lasting = Room("sqlengine.statements.lasting")
+_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
 _settings = Room("sqlengine.statements.settings")
 
 
@@ -87,6 +88,7 @@ class TableEnvironment(TableFactory):
         environment = TableEnvironment(session)
         if path is not None:
             _lasting.open_database(session, os.fspath(path))
+            _lasting_jobs.restore_jobs(session)
         return environment
 
     def new_session(self, config: Mapping[str, str] | None = None) -> TableEnvironment:

@@ -87,10 +87,11 @@ class Durable:
                 changes.tables.append(TableChanges(storage, True, self._rows(storage)))
         self._add(changes)
 
-    def commit(self) -> None:
-        """What tables have published since the last time becomes an epoch of the log."""
-        if self._changed:
-            self._add(EpochChanges())
+    def commit(self, definitions: Mapping[Place, Definition | None] | None = None) -> None:
+        """What tables have published since the last time becomes an epoch of the log, together with what is to be known
+        of a job."""
+        if self._changed or definitions:
+            self._add(EpochChanges(dict(definitions or {})))
 
     def check(self) -> None:
         """Raises DatabaseError E3704 when nothing can be logged any more."""

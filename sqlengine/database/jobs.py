@@ -16,7 +16,7 @@ from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
 from runtime.local.job import Job
 
-__all__ = ["Jobs", "RunningJob"]
+__all__ = ["FailedJob", "Jobs", "RunningJob"]
 
 _log = Log("jobs")
 
@@ -33,6 +33,8 @@ class RunningJob:
     job: Job
     thread: threading.Thread | None = None
     locked: bool = False
+    goes_on: bool = False
+    """Whether it was begun before the database was opened."""
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
@@ -59,6 +61,16 @@ class RunningJob:
             self.thread.join()
 
 
+@dataclass(frozen=True)
+class FailedJob:
+    """A job of a database in a folder that has failed, and was not begun again since that was opened."""
+
+    id: str
+    statement: str
+    code: str
+    message: str
+
+
 class Jobs:
     """All jobs by id (`job-1`, `job-2`, ...)."""
 
@@ -80,16 +92,21 @@ class Jobs:
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self.jobs: dict[str, RunningJob] = {}
+        self.failed: dict[str, FailedJob] = {}
+        """Those that the database has kept, and of which nobody has said what is to become."""
         self._changed = threading.Condition()
         self.on_ended: Callable[[RunningJob], None] = _tell_failure
         """Called when a job in the background has ended, by its thread. Where nobody says otherwise, a failure of which
         nobody hears goes to stderr, unless the program has set up logging: the log has all failures."""
 
     def next_id(self) -> str:
-        return f"job-{next(self._ids)}"
+        """A name that no job has."""
+        names = (f"job-{number}" for number in self._ids)
+        return next(name for name in names if name not in self.jobs and name not in self.failed)
 
     def _register(self, running: RunningJob) -> None:
         """Remember a job; of those that have ended only the newest, because each still holds its state's figures."""
+        self.failed.pop(running.id, None)
         self.jobs[running.id] = running
         _log.debug("%s runs %s", running.id, " ".join(running.statement.split()), job=running.id)
         ended = [j.id for j in self.jobs.values() if j.done.is_set()]
@@ -109,9 +126,18 @@ class Jobs:
             running.done.set()
         return running
 
-    def start(self, name: str, statement: str, job: Job, run: Callable[[], None] | None = None) -> RunningJob:
+    def start(
+        self,
+        name: str,
+        statement: str,
+        job: Job,
+        run: Callable[[], None] | None = None,
+        *,
+        locked: bool = False,
+        goes_on: bool = False,
+    ) -> RunningJob:
         """Run a job on a thread of its own."""
-        running = RunningJob(name, statement, job, locked=run is not None)
+        running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on)
         self._register(running)
 
         def drain() -> None:
@@ -130,11 +156,12 @@ class Jobs:
         return running
 
     def wait_for_all(self) -> None:
-        """Until every job in the background has ended, or one has failed of which nobody was told so far."""
+        """Until every job in the background that was begun since the start has ended, or one has failed of which nobody
+        was told so far."""
 
         def over() -> bool:
             failed = any(j.failure is not None and not j.told for j in self.jobs.values())
-            return failed or not any(j.thread for j in self.active())
+            return failed or not any(j.thread and not j.goes_on for j in self.active())
 
         with self._changed:
             self._changed.wait_for(over)
@@ -176,6 +203,16 @@ class Jobs:
             )
             for column, value in zip(columns, figures, strict=True):
                 column.append(value)
+        for failed in self.failed.values():
+            known = {
+                "job": failed.id,
+                "statement": masked_sql(failed.statement),
+                "status": "FAILED",
+                "error_code": failed.code,
+                "error": failed.message,
+            }
+            for column, f in zip(columns, self.SCHEMA, strict=True):
+                column.append(known.get(f.name))
         return pa.Table.from_arrays(
             [pa.array(c, f.type.arrow) for c, f in zip(columns, self.SCHEMA, strict=True)], schema=self.SCHEMA.arrow
         )

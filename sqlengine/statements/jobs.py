@@ -6,6 +6,7 @@ from concurrent.futures import Future
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
 from runtime.core.errors import OptionError, PlanningError, pointing_at
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_text
 from runtime.core.types import STRING
@@ -17,10 +18,14 @@ from sqlengine.parse import statement_nodes as st
 
 __all__ = ["create_savepoint", "stop_job"]
 
+_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
+
 
 def stop_job(statement: st.StopJob, session: Session) -> Result:
     """End a background job cleanly: its sinks publish what they have. WITH SAVEPOINT its state is written first, and
     the savepoint's path is the result; WITH DRAIN all windows fire before that."""
+    if statement.job.text in session.jobs.failed:
+        return _lasting_jobs.forget_failed(statement.job.text, session)
     with pointing_at(statement.job.span):
         running = session.jobs.get(statement.job.text)
     if not statement.savepoint:

@@ -29,7 +29,7 @@ from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.durable import Durable
-from sqlengine.database.folder.changes import Definition, Place, Storage
+from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, read_backup
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
@@ -44,7 +44,15 @@ from sqlengine.statements.dispatch import carry_out
 from sqlengine.statements.file_catalog import FILE
 from sqlengine.statements.tables import declared_table
 
-__all__ = ["backup", "check_statement", "keep_definitions", "open_database", "restore"]
+__all__ = [
+    "backup",
+    "check_statement",
+    "current",
+    "keep_definitions",
+    "open_database",
+    "restore",
+    "temporary_reads",
+]
 
 _log = Log("database")
 
@@ -123,6 +131,7 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 durable.known[place] = thing, found[place]
     for name, function in session.database.user_functions.items():
         keep(("function", name), f"CREATE FUNCTION {quoted(name)} AS {literal(function.path)} LANGUAGE PYTHON")
+    found.update({place: d for place, d in durable.definitions.items() if place[0] in JOB_KINDS})
     for place, definition in list(durable.unmade.items()):
         if found.setdefault(place, definition) is not definition:
             del durable.unmade[place]
@@ -213,7 +222,7 @@ def _restore_catalog(session: Session, durable: Durable, place: Place, definitio
 
 
 def _declare(session: Session, durable: Durable, place: Place, definition: Definition) -> None:
-    with _current(session, definition):
+    with current(session, definition):
         statement = parse_statement(definition.text)
         if isinstance(statement, ddl.CreateTable):
             thing: CatalogTable | CatalogView = declared_table(statement, session)
@@ -243,7 +252,7 @@ def _make_view(session: Session, durable: Durable, place: Place, definition: Def
     assert isinstance(statement, st.CreateMaterializedView)
     path = ObjectPath(*place[1:])
     try:
-        with _current(session, definition), _options(session, definition):
+        with current(session, definition), _options(session, definition):
             views.create_materialized_view(statement, session)
             durable.view_reads[path] = _reads(session, statement.query.query)[0]
     except SqlEngineError as error:
@@ -260,7 +269,8 @@ def _make_view(session: Session, durable: Durable, place: Place, definition: Def
 
 
 @contextmanager
-def _current(session: Session, definition: Definition) -> Iterator[None]:
+def current(session: Session, definition: Definition) -> Iterator[None]:
+    """The catalog and database that were current when something was defined."""
     catalogs = session.catalogs
     before = catalogs.current_catalog, catalogs.current_database
     catalogs.current_catalog, catalogs.current_database = definition.catalog, definition.database
@@ -403,6 +413,11 @@ def _reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[s
         if name in session.own_functions:
             wrong.append(f"the function {name}")
     return frozenset(noted.views), wrong
+
+
+def temporary_reads(session: Session, query: Tree) -> list[str]:
+    """What a query reads that ends with the session."""
+    return _reads(session, query)[1]
 
 
 @dataclass

@@ -27,6 +27,8 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
+from runtime.plan.nodes import SourceExec
+from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
 from sqlengine.database.jobs import RunningJob
@@ -51,6 +53,7 @@ __all__ = [
 ]
 
 _attach = Room("sqlengine.verify.attach")
+_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
 _parameter_rows = Room("sqlengine.statements.parameter_rows")
 
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
@@ -95,9 +98,12 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 # -----------------------------------------------------------------------------------------------------------------
 
 
-def insert(statement: st.Insert, session: Session) -> Result:
-    """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background."""
+def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result:
+    """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background. `again`: the job
+    of the database that goes on."""
     table = _target(session, statement)
+    if again:
+        return _run_inserts([(statement, table)], statement.text, session, again)
     parameters = session.parameters
     if parameters is None or not parameters.keys:
         rows = constant_rows(session, statement, table)
@@ -116,8 +122,8 @@ def insert(statement: st.Insert, session: Session) -> Result:
     return _run_inserts([(statement, table)], statement.text, session)
 
 
-def statement_set(statement: st.StatementSet, session: Session) -> Result:
-    """All INSERTs as one dataflow."""
+def statement_set(statement: st.StatementSet, session: Session, *, again: str = "") -> Result:
+    """All INSERTs as one dataflow. `again`: the job of the database that goes on."""
     inserts: list[tuple[st.Insert, CatalogTable]] = []
     for inner in statement.statements:
         if not isinstance(inner, st.Insert):
@@ -132,7 +138,7 @@ def statement_set(statement: st.StatementSet, session: Session) -> Result:
         raise UnsupportedError(
             "the statement set is empty", code="E1606", span=statement.span, hint="put INSERT statements before END"
         )
-    return _run_inserts(inserts, statement.text, session)
+    return _run_inserts(inserts, statement.text, session, again)
 
 
 def insert_query(session: Session, table: CatalogTable, query: st.QueryText, text: str) -> Result:
@@ -174,42 +180,77 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
     )
 
 
-def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session) -> Result:
-    name = session.jobs.next_id()
-    if any(table.connector is None for _, table in inserts):
+def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session, again: str = "") -> Result:
+    name = again or session.jobs.next_id()
+    into_memory = any(table.connector is None for _, table in inserts)
+    done: Result | None = None
+    if into_memory and not again:
         try:
             done = in_epoch(session, lambda: _run_bounded(name, inserts, text, session), blind=True)
         except Stopped:
             raise _stopped_before_writing(inserts) from None
-    else:
-        done = _run_bounded(name, inserts, text, session)
+    elif not into_memory:
+        done = _run_bounded(name, inserts, text, session, again=bool(again))
     if done is not None:
         return done
     # A writer that stages until the end would never show a row of unbounded input.
     planned = _plan(inserts, session, live=True)
-    job = session.new_job(name, [plan.physical for plan in planned])
+    return _begin(name, inserts, text, session, planned, locked=True, goes_on=bool(again))
+
+
+def _begin(
+    name: str,
+    inserts: list[tuple[st.Insert, CatalogTable]],
+    text: str,
+    session: Session,
+    planned: list[Planned],
+    *,
+    locked: bool,
+    goes_on: bool,
+) -> Result:
+    """A job in the background, which a database in a folder keeps where it can. `locked`: tables in memory are read or
+    changed."""
+    plans = [plan.physical for plan in planned]
+    kept = "" if session.durable is None else _lasting_jobs.kept_job(session, name, inserts, text, plans)
+    with counted_when_begun(session):
+        checkpoints, savepoint = None, None
+        if not isinstance(kept, str):
+            name, checkpoints = kept.name, _lasting_jobs.checkpoints(session, kept, plans)
+        if checkpoints is None:
+            checkpoints = job_checkpoints(session, plans)
+        if not locked or checkpoints is not None:
+            savepoint = savepoint_to_restore(session)
+        job = session.new_job(name, plans, checkpoints, savepoint)
     _attach.verify(session, job, planned)
-    return _background(session.jobs.start(name, text, job, lambda: _drive(job, session)), text)
+
+    def drive() -> None:
+        _drive(job, session) if locked else job.run()
+
+    run = drive if isinstance(kept, str) else kept.driven(job, drive)
+    result = _background(session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on), text)
+    if isinstance(kept, str) and kept:
+        result.warnings = (*result.warnings, f"{name} ends with the process: {kept}")
+    return result
 
 
 def _run_bounded(
-    name: str, inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session
+    name: str, inserts: list[tuple[st.Insert, CatalogTable]], text: str, session: Session, *, again: bool = False
 ) -> Result | None:
     """Run INSERTs to their end, or in the background; None for those into tables in memory whose input has no end."""
     into_memory = any(table.connector is None for _, table in inserts)
     planned = _plan(inserts, session, live=False)
     plans = [plan.physical for plan in planned]
+    sources = [node.table for node in walk_all(plans) if isinstance(node, SourceExec)]
+    bounded = all(table.bounded for table in sources)
+    if not bounded and into_memory:
+        return None
+    reads_memory = any(isinstance(table, MemoryTable) for table in sources)
+    if again or not bounded or (session.inserts_in_background and not into_memory and not reads_memory):
+        return _begin(name, inserts, text, session, planned, locked=reads_memory, goes_on=again)
     target = inserts[0][0].table.span if len(inserts) == 1 else None
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
     _attach.verify(session, job, planned)
-    reads_memory = any(isinstance(s.table, MemoryTable) for s in job.dataflow.sources)
-    if not job.bounded and into_memory:
-        session.forget(job)
-        return None
-    if not job.bounded or (session.inserts_in_background and not into_memory and not reads_memory):
-        drive = (lambda: _drive(job, session)) if reads_memory else None
-        return _background(session.jobs.start(name, text, job, drive), text)
     if session.epoch is not None:
         session.epoch.cancellation = job.cancellation
     with _pointing_at_target(target), session.without_lock():

@@ -22,6 +22,7 @@ from runtime.core.changelog import DELETE, INSERT, ChangelogBatch
 from runtime.core.strict_json import read_json
 
 __all__ = [
+    "JOB_KINDS",
     "KINDS",
     "Body",
     "Definition",
@@ -46,7 +47,9 @@ _KINDS = "kinds of changes"
 
 Body = Sequence[bytes | memoryview]
 """In pieces, which stand one after another."""
-KINDS = ("catalog", "database", "table", "view", "materialized view", "function")
+JOB_KINDS = ("job", "checkpoint", "failure")
+"""What is known of a job: its statement, the number of the checkpoint that counts, why it has failed."""
+KINDS = ("catalog", "database", "table", "view", "materialized view", "function", *JOB_KINDS)
 """What is defined."""
 Storage = tuple[str, str, str]
 """Under what rows are kept: the names of a catalog, a database and a table."""

@@ -37,7 +37,7 @@ from sqlengine.database.folder.changes import (
 __all__ = ["FOLDER", "FORMAT", "Manifest", "Piece", "manifests", "read_manifest", "read_rows", "remove_others", "save"]
 
 FOLDER = "checkpoints"
-FORMAT = 1
+FORMAT = 2
 """The version of manifests and of the files that they name."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")

@@ -3,6 +3,7 @@
     owner.json, .lock     who owns it (`lease.py`)
     log/                  epochs since the newest checkpoint (`log.py`)
     checkpoints/          definitions and rows as they were after some epoch (`checkpoint.py`)
+    jobs/                 the checkpoints of jobs (`sqlengine/database/kept_jobs.py`)
 
 What there is is the newest checkpoint and the log behind it. A checkpoint is taken when the log has grown by so many
 bytes, in intervals, and when the database is closed. What it says is fixed while the epoch is added; another thread
@@ -26,18 +27,29 @@ from runtime.core.errors import DatabaseError
 from runtime.core.logs import Log as Logger
 from runtime.core.logs import tell
 from sqlengine.database.folder import checkpoint
-from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, bodies_of, changes_of
+from sqlengine.database.folder.changes import (
+    JOB_KINDS,
+    Definition,
+    EpochChanges,
+    Place,
+    Storage,
+    bodies_of,
+    changes_of,
+)
 from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.lease import OWNER, Lease
 from sqlengine.database.folder.log import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
 
-__all__ = ["Contents", "DatabaseFolder", "FolderSettings", "read_backup"]
+__all__ = ["JOBS", "Contents", "DatabaseFolder", "FolderSettings", "read_backup"]
 
 _log = Logger("database")
 
 _MOST_PIECES = 32
 """A table in more pieces is written anew."""
+
+JOBS = "jobs"
+"""Where the checkpoints of jobs are."""
 
 _EMPTY_LOG_BYTES = 256
 """A file of the log with epochs is larger than one without."""
@@ -145,6 +157,11 @@ class DatabaseFolder:
         """The rows that tables had when the database was opened, as changes from nothing; given once."""
         rows, self._state.rows = self._state.rows, {}
         return rows
+
+    @property
+    def keys(self) -> Keys:
+        """Who signs what is written."""
+        return self._settings.keys
 
     @property
     def epoch(self) -> int:
@@ -270,7 +287,7 @@ class DatabaseFolder:
             raise DatabaseError(
                 f"there is something already at {place}", code="E3708", hint="give a folder that is new"
             )
-        definitions = dict(self._state.definitions)
+        definitions = {p: d for p, d in self._state.definitions.items() if p[0] not in JOB_KINDS}
         rows = {(p[1], p[2], p[3]): contents((p[1], p[2], p[3])) for p in definitions if p[0] == "table"}
         manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions)
         try:
@@ -340,7 +357,7 @@ def _check_place(storage: LocalStorage) -> None:
     if not os.path.isdir(place):
         raise DatabaseError(f"{place} is no folder", code="E3706", hint="give the folder of a database, or a new one")
     names = {name for name in os.listdir(place) if not name.startswith(("_", "."))}
-    if names - {OWNER, LOG_FOLDER, checkpoint.FOLDER}:
+    if names - {OWNER, LOG_FOLDER, checkpoint.FOLDER, JOBS}:
         raise DatabaseError(
             f"{place} holds other files: {', '.join(sorted(names)[:3])}",
             code="E3706",

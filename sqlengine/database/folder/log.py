@@ -33,7 +33,7 @@ from sqlengine.database.folder.frames import LAST, OPENING, Frame, FrameReader, 
 __all__ = ["FOLDER", "FORMAT", "EpochBodies", "Log", "LogEnd", "log_files", "read_log"]
 
 FOLDER = "log"
-FORMAT = 1
+FORMAT = 2
 """The version of what stands in files of the log."""
 _SUFFIX = ".log"
 _DIGITS = 20
@@ -68,7 +68,7 @@ class EpochBodies:
 class LogEnd:
     """Where a log ends: the last whole epoch; the newest file (None: there is none), the number of its first epoch, and
     how much of it counts. `cut`: how many bytes of a torn end stand behind that; `dropped`: whole frames are among them,
-    of which none was synced."""
+    of which none was synced. `format`: that of the newest file."""
 
     epoch: int
     file: str | None = None
@@ -77,6 +77,7 @@ class LogEnd:
     cut: int = 0
     dropped: bool = False
     owner: int = 0
+    format: int = FORMAT
 
 
 def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: LogEnd) -> Iterator[EpochBodies]:
@@ -124,7 +125,7 @@ class _FileReader:
             if newest:
                 return
             raise Damage(f"{self._path} is empty")
-        self._check_opening(opening)
+        end.format = self._check_opening(opening)
         end.size = opening.end
         parts: list[Frame] = []
         for frame in frames:
@@ -143,7 +144,8 @@ class _FileReader:
         if parts and not newest:
             raise Damage(f"{self._path} ends within epoch {self._next:,}")
 
-    def _check_opening(self, frame: Frame) -> None:
+    def _check_opening(self, frame: Frame) -> int:
+        """The format of the file."""
         if not frame.flags & OPENING or frame.body.size > _OPENING_BYTES or frame.epoch != self._next:
             raise Damage(f"{self._path} does not begin as a file of a log")
         try:
@@ -163,6 +165,7 @@ class _FileReader:
             raise Damage(f"{self._path} belongs to another database")
         if members.integer("first", 1) != self._next:
             raise Damage(f"{self._path} is under the name of another file")
+        return members.integer("format", 1)
 
 
 class Log:
@@ -202,6 +205,9 @@ class Log:
             self._size = self._synced = end.size
             self.written = end.size
             self._file.sync()
+            if end.format < FORMAT and end.epoch >= end.first:
+                # An older version of the engine is to say that it does not know what follows.
+                self.begin_file()
         else:
             if end.file is not None:
                 storage.delete(end.file)

@@ -286,6 +286,7 @@ def test_a_view_that_a_materialized_view_reads_stays(tmp_path: Path) -> None:
         t_env.execute_sql("DROP VIEW w")
 
 
+@pytest.mark.filterwarnings("ignore:job-1 ends with the process")
 def test_what_a_background_job_writes_is_kept(tmp_path: Path) -> None:
     with TableEnvironment.create(path=tmp_path / "db") as t_env:
         for statement in (

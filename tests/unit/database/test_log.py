@@ -128,7 +128,7 @@ def test_a_process_that_lost_the_database_is_found_out(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sqlengine.database.folder.log.FORMAT", 2)
+    monkeypatch.setattr("sqlengine.database.folder.log.FORMAT", 99)
     log, _ = opened(tmp_path)
     log.close()
     monkeypatch.undo()

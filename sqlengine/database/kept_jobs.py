@@ -1,0 +1,191 @@
+"""Jobs that a database in a folder keeps: what the log says of them, and when what they write counts.
+
+The log has the statement of each job (`("job", name)`). A job that writes to tables of the database commits through the
+log: the rows since its checkpoint before, and the number of the checkpoint that is complete now (`("checkpoint", name)`),
+are one epoch of the log. So the checkpoint from which it goes on is the one that the log names, and the tables have the
+rows up to there, no more and no less. One that the log does not name yet is as if it had not been taken. The job's other
+sinks publish after the log, and so do sources forget what was read: both are repeated when a crash comes between.
+
+A job that writes to connectors alone goes on from its newest checkpoint, as with `execution.checkpointing.dir`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.memory import MemorySink
+from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
+from runtime.checkpoint.store import CheckpointStore
+from runtime.core.clock import Clock
+from runtime.core.errors import CheckpointError, DatabaseError, code_and_text
+from runtime.core.options import Options
+from runtime.local.checkpoints import INTERVAL, Checkpointed, Checkpoints
+from runtime.local.job import Job
+from runtime.plan.nodes import SinkExec
+from sqlengine.database.database import Database
+from sqlengine.database.durable import Durable
+from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place
+from sqlengine.database.folder.folder import JOBS
+
+__all__ = ["KeptCheckpoints", "KeptJob", "forget", "job_place"]
+
+_STORED_INTERVAL, _CONNECTOR_INTERVAL = "200 ms", "10 s"
+"""How often a job commits that writes to tables of the database alone, and another one."""
+
+
+def job_place(name: str) -> Place:
+    """Where a job stands among the definitions."""
+    return "job", name
+
+
+class KeptCheckpoints(Checkpoints):
+    """The checkpoints of a job of the database. Where nothing has come and nothing was written since the last one, none
+    is taken.
+
+    Args:
+        database: that of the tables to which the job writes; None when it writes to connectors alone.
+    """
+
+    def __init__(
+        self, name: str, store: CheckpointStore, options: Options, clock: Clock, database: Database | None
+    ) -> None:
+        super().__init__(f"{store.path} {name}", store, options, clock)
+        self._name = name
+        self._database = database
+        self._figures: list[int] = []
+        self._saved: list[int] | None = None
+
+    def latest(self) -> Restored | None:
+        """The checkpoint that the log names. Raises CheckpointError E3402 when that cannot be used: an older one has
+        less than the tables have."""
+        if self._database is None:
+            return super().latest()
+        assert self._database.durable is not None
+        said = self._database.durable.definitions.get(("checkpoint", self._name))
+        number = 0 if said is None else int(said.text)
+        self.store.go_back(number)
+        found = super().latest()
+        if number and (found is None or found.id != number):
+            raise CheckpointError(
+                f"checkpoint {number} in {self.store.path} is missing or damaged, and the tables have what came before it",
+                code="E3402",
+                hint="STOP JOB forgets the job; what it has written stays",
+            )
+        return found
+
+    def after_epoch(self, job: Checkpointed) -> None:
+        assert isinstance(job, Job)
+        flow = job.dataflow
+        read = [v.rows_out for v in flow.vertices if v.operator is None]
+        self._figures = [*read, *(s.rows_written for s in flow.sinks()), job.finished]
+        super().after_epoch(job)
+
+    @property
+    def next_due(self) -> int | None:
+        return None if self._figures == self._saved else super().next_due
+
+    def _begin(self, job: Checkpointed, *, finished: bool) -> None:
+        self._saved = self._figures
+        super()._begin(job, finished=finished)
+
+    def _settle(self, job: Checkpointed) -> CheckpointInfo | None:
+        info = super()._settle(job)
+        if info is None:
+            self._saved = None
+        return info
+
+    def committed(self, job: Checkpointed, info: CheckpointInfo, committables: Mapping[str, Any]) -> None:
+        if self._database is not None:
+            assert isinstance(job, Job)
+            self._commit(self._database, job, info, committables)
+        super().committed(job, info, committables)
+
+    def _commit(self, database: Database, job: Job, info: CheckpointInfo, committables: Mapping[str, Any]) -> None:
+        assert database.durable is not None
+        sinks = [v.node for v in job.dataflow.vertices if isinstance(v.node, SinkExec)]
+        names = (n for n, node in zip(job.dataflow.named_sinks(), sinks, strict=True) if _is_stored(node))
+        with database.views.lock:
+            job.dataflow.publish({name: committables[name] for name in names if name in committables})
+            database.durable.commit({("checkpoint", self._name): Definition(str(info.id), "", "")})
+            database.views.propagate()
+        # Before sources forget what was read, and others see what was written.
+        database.durable.settle()
+
+
+def _is_stored(node: SinkExec) -> bool:
+    return isinstance(node.table, MemorySink)
+
+
+@dataclass
+class KeptJob:
+    """A job of the database, from its statement to its end."""
+
+    name: str
+    definition: Definition
+    database: Database
+    durable: Durable
+
+    def checkpoints(self, options: Options, clock: Clock, retained: int, *, stored: bool, alone: bool) -> Checkpoints:
+        """Those from which it goes on. `stored`: it writes to tables of the database; `alone`: to nothing else."""
+        begun = job_place(self.name) in self.durable.definitions
+        where = os.path.join(self.durable.folder.place, JOBS)
+        # The one before the newest is gone back to when the log does not have the newest.
+        store = CheckpointStore(where, self.name, 2 if stored else retained, self.durable.folder.keys,
+                                copies=False if stored else None)  # fmt: skip
+        if not begun:
+            store.clear()
+        given = options.as_dict()
+        given.setdefault(INTERVAL.key, _STORED_INTERVAL if alone else _CONNECTOR_INTERVAL)
+        return KeptCheckpoints(self.name, store, Options(given), clock, self.database if stored else None)
+
+    def driven(self, job: Job, drive: Callable[[], None]) -> Callable[[], None]:
+        """From now on the database has the job: `drive`, which runs it, and tells what becomes of it."""
+        self._begin()
+
+        def run() -> None:
+            try:
+                drive()
+            except BaseException as error:
+                self._failed(error)
+                raise
+            self._ended(job)
+
+        return run
+
+    def _begin(self) -> None:
+        changes: dict[Place, Definition | None] = {}
+        if self.durable.definitions.get(job_place(self.name)) != self.definition:
+            changes[job_place(self.name)] = self.definition
+        if ("failure", self.name) in self.durable.definitions:
+            changes["failure", self.name] = None
+        if changes:
+            self.durable.commit(changes)
+
+    def _ended(self, job: Job) -> None:
+        """It has come to its end, or somebody has stopped it. The end of the database does not end a job."""
+        if job.status == "CANCELED" and self.database.closed.is_set():
+            return
+        with self.database.views.lock:
+            forget(self.name, self.durable)
+
+    def _failed(self, error: BaseException) -> None:
+        """It has failed, for good; unless it was the database that did."""
+        if self.database.closed.is_set() or isinstance(error, DatabaseError) or not isinstance(error, Exception):
+            return
+        code, text = code_and_text(error)
+        with self.database.views.lock, suppress(DatabaseError):
+            self.durable.commit({("failure", self.name): Definition(text, code, "")})
+
+
+def forget(name: str, durable: Durable) -> None:
+    """There is no such job any more. Called with the lock held."""
+    gone: dict[Place, Definition | None] = {(k, name): None for k in JOB_KINDS if (k, name) in durable.definitions}
+    if gone:
+        durable.commit(gone)
+        durable.settle()
+    shutil.rmtree(CheckpointStore(os.path.join(durable.folder.place, JOBS), name).path, ignore_errors=True)
