@@ -26,12 +26,10 @@ from runtime.spi.statistics import TableStatistics
 __all__ = ["DATAGEN", "DatagenReader", "DatagenSource"]
 
 PER_SECOND = int_option(
-    "rows-per-second", 10_000, "how many rows come a second; a bounded table without this option comes at once"
+    "rows-per-second", 10_000, "rows a second; a bounded table without this option gives all rows at once"
 )
-ROWS = int_option(
-    "number-of-rows", 0, "how many rows there are; without it, and without a sequence, rows come without end"
-)
-SEED = int_option("seed", 0, "the same seed gives the same rows; without it they differ each time")
+ROWS = int_option("number-of-rows", 0, "the number of rows; without it, and without a sequence, the table has no end")
+SEED = int_option("seed", 0, "the seed of the random rows; without it they differ each time")
 PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility")
 _OPTIONS = (PER_SECOND, ROWS, SEED, PARALLELISM)
 _CHUNK = 1 << 16

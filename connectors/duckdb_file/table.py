@@ -29,7 +29,7 @@ __all__ = ["DUCKDB", "PATH", "SCHEMA", "TABLE", "DuckdbTable"]
 
 CONNECTOR = "duckdb"
 PATH = text_option("path", "", "the file of the DuckDB database")
-SCHEMA = text_option("schema-name", "main", "the schema of the database in which the table is")
+SCHEMA = text_option("schema-name", "main", "the schema of the table")
 TABLE = text_option("table-name", "", "the name of the table or view in the database")
 _BATCH = 65_536
 

@@ -13,17 +13,17 @@ __all__ = ["LIMIT_OPTIONS", "ReadLimits", "read_limits"]
 MAX_RATIO = int_option(
     "source.max-decompression-ratio",
     250,
-    "a compressed file that unpacks to more than so many times its size is an error; the first 16 MiB do not count",
+    "how many times its size a compressed file may unpack to; the first 16 MiB do not count",
 )
 MAX_UNPACKED = text_option(
     "source.max-decompressed-size",
     "",
-    "a compressed file that unpacks to more is an error, such as '20 gb'; without it only the ratio counts",
+    "the largest unpacked size of a compressed file, such as '20 gb'; without it only the ratio limits it",
 )
 MAX_PAGE = text_option(
     "source.max-page-size",
     "128 mb",
-    "a page of Parquet, or the columns read of a stripe of ORC, that take more in memory are an error, such as '1 gb'",
+    "the most memory for a Parquet page, or for the columns read of an ORC stripe, such as '1 gb'",
 )
 LIMIT_OPTIONS = (MAX_RECORD, MAX_RATIO, MAX_UNPACKED, MAX_PAGE)
 

@@ -12,43 +12,47 @@ from runtime.core.options import duration_option, int_option, parse_memory, text
 
 __all__ = ["SINK_OPTIONS", "read_partition_commit", "read_rolling_policy"]
 
-FILE_SIZE = text_option("sink.rolling-policy.file-size", "128MB", "a file is closed and the next begun at this size")
+FILE_SIZE = text_option(
+    "sink.rolling-policy.file-size", "128MB", "the size at which a file is closed and the next one started"
+)
 ROLLOVER = duration_option(
-    "sink.rolling-policy.rollover-interval", 1_800_000, "a file is closed so long after it was begun, such as '15 min'"
+    "sink.rolling-policy.rollover-interval", 1_800_000, "how long after its start a file is closed, such as '15 min'"
 )
 INACTIVITY = duration_option(
     "sink.rolling-policy.inactivity-interval",
     1_800_000,
-    "a file is closed so long after it was last written to, such as '5 min'",
+    "how long after its last row a file is closed, such as '5 min'",
 )
 CHECK = duration_option(
-    "sink.rolling-policy.check-interval", 60_000, "how often to look whether files are old enough, such as '1 min'"
+    "sink.rolling-policy.check-interval", 60_000, "how often to check the age of files, such as '1 min'"
 )
 PARALLELISM = int_option("sink.parallelism", 1, "accepted for compatibility")
 TRIGGER = text_option(
     "sink.partition-commit.trigger",
     "process-time",
-    "what a partition waits for: processing time, or the watermark to pass the time that its values name",
+    "what commits a partition: processing time, or the watermark once it passes the time in the partition's values",
     ("process-time", "partition-time"),
 )
 DELAY = duration_option("sink.partition-commit.delay", 0, "how long a partition waits, such as '1 h'")
 POLICY = text_option("sink.partition-commit.policy.kind", "", "how a partition is committed: 'success-file'")
-POLICY_CLASS = text_option("sink.partition-commit.policy.class", "", "a class of Java, which cannot be loaded here")
+POLICY_CLASS = text_option("sink.partition-commit.policy.class", "", "a Java class; not supported")
 SUCCESS_FILE = text_option(
     "sink.partition-commit.success-file.name", "_SUCCESS", "the name of the file that commits a partition"
 )
 ZONE = text_option(
     "sink.partition-commit.watermark-time-zone",
     "UTC",
-    "the time zone of partitions' times when the watermark is of a TIMESTAMP_LTZ column",
+    "the time zone of partition times if the watermark is on a TIMESTAMP_LTZ column",
 )
-EXTRACTOR = text_option("partition.time-extractor.kind", "default", "how values name a time: 'default'")
-EXTRACTOR_CLASS = text_option("partition.time-extractor.class", "", "a class of Java, which cannot be loaded here")
+EXTRACTOR = text_option(
+    "partition.time-extractor.kind", "default", "how the time is extracted from the values: 'default'"
+)
+EXTRACTOR_CLASS = text_option("partition.time-extractor.class", "", "a Java class; not supported")
 PATTERN = text_option(
     "partition.time-extractor.timestamp-pattern", "", "the text of the time, such as '$day $hour:00:00'"
 )
 FORMATTER = text_option(
-    "partition.time-extractor.timestamp-formatter", "", "the form of that text, such as 'yyyyMMdd HH:mm:ss'"
+    "partition.time-extractor.timestamp-formatter", "", "the format of that text, such as 'yyyyMMdd HH:mm:ss'"
 )
 SINK_OPTIONS = (
     FILE_SIZE,
@@ -131,7 +135,7 @@ def _partition_time(options: TableOptions, columns: tuple[str, ...]) -> Partitio
 
 def _no_classes(key: str, instead: str) -> UnsupportedError:
     return UnsupportedError(
-        f"option '{key}' = 'custom' names a class of Java, which cannot be loaded here",
+        f"option '{key}' = 'custom' names a Java class; not supported",
         code="E1622",
         hint=f"set it to '{instead}'",
     )

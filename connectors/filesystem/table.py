@@ -45,13 +45,13 @@ MONITOR = duration_option(
 )
 PATTERN = text_option("source.path.regex-pattern", "", "a regular expression that the whole path of a file must match")
 STATISTICS = text_option(
-    "source.report-statistics", "ALL", "whether the planner is told what is known of rows and columns", ("ALL", "NONE")
+    "source.report-statistics", "ALL", "whether the planner gets the statistics of rows and columns", ("ALL", "NONE")
 )
 BAD_FILES = text_option(
     "source.bad-files",
     "auto",
-    "what a file does that cannot be read, or not to its end: it fails the query, or is kept in system.rejected while "
-    "the others are read; 'auto' skips it where the folder is watched",
+    "what to do with a file that cannot be read to its end: 'fail' fails the query, 'skip' records the file in "
+    "system.rejected and reads the others, 'auto' skips in a watched folder only",
     ("auto", "fail", "skip"),
 )
 DEFAULT_PARTITION = text_option(

@@ -25,15 +25,15 @@ IGNORE = bool_option(
     False,
     "true or false: malformed records are kept in system.rejected instead of failing the job",
 )
-ELEMENTS = text_option("array-element-delimiter", ";", "what stands between elements of ARRAY and fields of ROW")
-ESCAPE = text_option("escape-character", "", "the character that takes away the meaning of the next one")
+ELEMENTS = text_option("array-element-delimiter", ";", "the delimiter between elements of an ARRAY and fields of a ROW")
+ESCAPE = text_option("escape-character", "", "the escape character")
 NULL_LITERAL = text_option("null-literal", "", "the text that means NULL")
 HEADER = bool_option("header", False, "true or false: the first line names the columns, and columns are found by name")
 LINE_BREAKS = text_option(
     "line-breaks-in-values",
     "auto",
-    "whether values in quotes may go over several lines; 'auto' refuses those over more than 100 lines, and over lines that "
-    "are records themselves: a quote was forgotten then",
+    "whether quoted values may span lines: 'always', 'never', or 'auto', which refuses values over more than 100 lines "
+    "and over lines that look like records, because a quote was forgotten there",
     ("auto", "always", "never"),
 )
 SCIENTIFIC = bool_option(

@@ -27,8 +27,8 @@ FAIL_ON_MISSING = bool_option(
     "fail-on-missing-field", False, "true or false: a record without one of the columns is malformed"
 )
 TIMESTAMPS = text_option("timestamp-format.standard", SQL, "how timestamps are written", (SQL, ISO, WITH_OFFSET))
-NULL_KEYS = text_option("map-null-key.mode", "FAIL", "what becomes of NULL keys of maps", ("FAIL", "DROP", "LITERAL"))
-NULL_KEY = text_option("map-null-key.literal", "null", "what is written for a NULL key in the mode LITERAL")
+NULL_KEYS = text_option("map-null-key.mode", "FAIL", "how NULL keys of maps are written", ("FAIL", "DROP", "LITERAL"))
+NULL_KEY = text_option("map-null-key.literal", "null", "the text written for a NULL key in the mode LITERAL")
 PLAIN_DECIMALS = bool_option(
     "encode.decimal-as-plain-number", False, "accepted for compatibility; decimals are written plainly"
 )

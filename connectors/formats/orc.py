@@ -21,7 +21,7 @@ from runtime.spi.registry import FormatFactory
 __all__ = ["ORC", "OrcFormat"]
 
 COMPRESS = text_option("compress", "ZLIB", "how streams are compressed", ("ZLIB", "ZSTD", "SNAPPY", "LZ4", "NONE"))
-STRIPE = int_option("stripe.size", 64 << 20, "the bytes of a stripe")
+STRIPE = int_option("stripe.size", 64 << 20, "the size of a stripe in bytes")
 
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

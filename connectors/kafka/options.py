@@ -28,14 +28,14 @@ __all__ = [
     "read_start",
 ]
 
-TOPIC = text_option("topic", "", "the topic; several to read, with ';' between them")
-TOPIC_PATTERN = text_option("topic-pattern", "", "a regular expression: all topics of such a name are read")
-SERVERS = text_option("properties.bootstrap.servers", "", "the brokers to begin with, such as 'broker:9092'")
-GROUP = text_option("properties.group.id", "", "the consumer group, in which checkpoints note how far reading is")
-VALUE_FORMAT = text_option("value.format", "", "the format of values; the same as 'format'")
+TOPIC = text_option("topic", "", "the topic; to read several, separate them with ';'")
+TOPIC_PATTERN = text_option("topic-pattern", "", "a regular expression; reads all topics whose names match")
+SERVERS = text_option("properties.bootstrap.servers", "", "the brokers for the first connection, such as 'broker:9092'")
+GROUP = text_option("properties.group.id", "", "the consumer group to which checkpoints commit offsets")
+VALUE_FORMAT = text_option("value.format", "", "another name of 'format'")
 KEY_FORMAT = text_option("key.format", "", "the format of keys; without it there are none")
-KEY_FIELDS = text_option("key.fields", "", "the columns that are in the key, with ';' between them")
-KEY_PREFIX = text_option("key.fields-prefix", "", "what stands before the names of columns of the key")
+KEY_FIELDS = text_option("key.fields", "", "the columns of the key, separated by ';'")
+KEY_PREFIX = text_option("key.fields-prefix", "", "a prefix of the names of key columns")
 FIELDS_INCLUDE = text_option(
     "value.fields-include", "ALL", "whether columns of the key are in the value, too", ("ALL", "EXCEPT_KEY")
 )
@@ -48,7 +48,9 @@ STARTUP = text_option(
 STARTUP_OFFSETS = text_option(
     "scan.startup.specific-offsets", "", "where, by partition: 'partition:0,offset:42;partition:1,offset:300'"
 )
-STARTUP_MILLIS = int_option("scan.startup.timestamp-millis", -1, "from which time on, milliseconds since the epoch")
+STARTUP_MILLIS = int_option(
+    "scan.startup.timestamp-millis", -1, "the time from which to read, in milliseconds since 1970"
+)
 BOUNDED = text_option(
     "scan.bounded.mode",
     "unbounded",
@@ -58,7 +60,9 @@ BOUNDED = text_option(
 BOUNDED_OFFSETS = text_option(
     "scan.bounded.specific-offsets", "", "where, by partition: 'partition:0,offset:42;partition:1,offset:300'"
 )
-BOUNDED_MILLIS = int_option("scan.bounded.timestamp-millis", -1, "up to which time, milliseconds since the epoch")
+BOUNDED_MILLIS = int_option(
+    "scan.bounded.timestamp-millis", -1, "the time up to which to read, in milliseconds since 1970"
+)
 DISCOVERY = duration_option(
     "scan.topic-partition-discovery.interval", 300_000, "how often to look for new partitions; 0 is never"
 )
@@ -66,7 +70,7 @@ SCAN_PARALLELISM = int_option("scan.parallelism", 1, "accepted for compatibility
 PARTITIONER = text_option(
     "sink.partitioner",
     "default",
-    "which partition a row goes to: by its key as Java's client does, the first one, or each in turn",
+    "how rows are assigned to partitions: by key as in the Java client, all to the first one, or in turn",
     ("default", "fixed", "round-robin"),
 )
 GUARANTEE = text_option(

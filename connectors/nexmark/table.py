@@ -34,24 +34,24 @@ TABLE = text_option(
     "which events, and whether flat: 'all' (one row an event), 'person', 'auction' or 'bid'",
     ("all", *KINDS),
 )
-EVENTS = int_option("events.num", 0, "how many events, of all kinds together; 0 is without end")
-FIRST_RATE = int_option("first-event.rate", 10_000, "events a second, in event time")
-NEXT_RATE = int_option("next-event.rate", 10_000, "events a second in the other half of the rate period")
-RATE_SHAPE = text_option("rate.shape", "SQUARE", "how the rate goes from one to the other", ("SQUARE", "SINE"))
-RATE_PERIOD = duration_option("rate.period", 600_000, "the time after which the rates repeat")
+EVENTS = int_option("events.num", 0, "the number of events of all kinds together; 0 means no end")
+FIRST_RATE = int_option("first-event.rate", 10_000, "events a second in event time, in one half of the rate period")
+NEXT_RATE = int_option("next-event.rate", 10_000, "events a second in event time, in the other half of the rate period")
+RATE_SHAPE = text_option("rate.shape", "SQUARE", "how the rate changes between the two", ("SQUARE", "SINE"))
+RATE_PERIOD = duration_option("rate.period", 600_000, "the period after which the rates repeat")
 RATE_LIMITED = bool_option(
-    "rate.limited", False, "true or false: events come when their time has come, counted from the start"
+    "rate.limited", False, "true or false: events arrive at their event time, counted from the start"
 )
 PEOPLE = int_option("person.proportion", 1, "people among the events of a period")
 AUCTIONS = int_option("auction.proportion", 3, "auctions among the events of a period")
 BIDS = int_option("bid.proportion", 46, "bids among the events of a period")
-HOT_AUCTIONS = int_option("bid.hot-ratio.auctions", 2, "one bid in so many is not for the hot auction")
-HOT_BIDDERS = int_option("bid.hot-ratio.bidders", 4, "one bid in so many is not of the hot bidder")
-HOT_SELLERS = int_option("auction.hot-ratio.sellers", 4, "one auction in so many is not of the hot seller")
+HOT_AUCTIONS = int_option("bid.hot-ratio.auctions", 2, "one bid in this many is not for the hot auction")
+HOT_BIDDERS = int_option("bid.hot-ratio.bidders", 4, "one bid in this many is not from the hot bidder")
+HOT_SELLERS = int_option("auction.hot-ratio.sellers", 4, "one auction in this many is not from the hot seller")
 PERSON_SIZE = text_option("person.avg-size", "200", "average bytes of a person")
 AUCTION_SIZE = text_option("auction.avg-size", "500", "average bytes of an auction")
 BID_SIZE = text_option("bid.avg-size", "100", "average bytes of a bid")
-SEED = int_option("seed", 0, "another seed gives other events")
+SEED = int_option("seed", 0, "a different seed gives different events")
 BASE_TIME = text_option("base-time", "2015-07-15 00:00:00", "the time of the first event, in UTC")
 _OPTIONS = (
     TABLE,

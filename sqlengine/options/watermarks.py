@@ -16,26 +16,29 @@ from sqlengine.catalog.objects import CatalogTable
 __all__ = ["IDLE_TIMEOUT", "WATERMARK_OPTIONS", "WatermarkOptions", "is_watermark_option"]
 
 IDLE_TIMEOUT = duration_option(
-    "table.exec.source.idle-timeout", 0, "a source without rows for this long no longer holds back time; 0 is never"
+    "table.exec.source.idle-timeout", 0, "how long a source without rows holds back the watermark; 0 means for ever"
 )
 
 _PREFIX = "scan.watermark."
 _IDLE = duration_option(_PREFIX + "idle-timeout", 0, IDLE_TIMEOUT.description)
-_GROUP = text_option(_PREFIX + "alignment.group", "", "the name that tables share which keep together in event time")
+_GROUP = text_option(_PREFIX + "alignment.group", "", "the group of tables that are kept aligned in event time")
 _DRIFT = duration_option(
     _PREFIX + "alignment.max-drift", 0, "how far a source may be ahead of the slowest of its group, such as '1 min'"
 )
 _INTERVAL = duration_option(
-    _PREFIX + "alignment.update-interval", 1000, "how often sources are compared; here it is after every epoch"
+    _PREFIX + "alignment.update-interval", 1000, "accepted for compatibility; sources are compared after every epoch"
 )
 _STRATEGY = text_option(
-    _PREFIX + "emit.strategy", "on-periodic", "when watermarks are sent", ("on-periodic", "on-event")
+    _PREFIX + "emit.strategy",
+    "on-periodic",
+    "when watermarks are sent: 'on-periodic' is at the end of every epoch; 'on-event' is not supported",
+    ("on-periodic", "on-event"),
 )
-_GAP = text_option(_PREFIX + "emit.on-event.gap", "1", "every how many events a watermark is sent")
+_GAP = text_option(_PREFIX + "emit.on-event.gap", "1", "belongs to 'on-event', which is not supported")
 _IN_ORDER = bool_option(
     _PREFIX + "splits-in-order",
     False,
-    "whether the files of the table, by name, are in order of time: those that were not begun then do not hold back time",
+    "whether the files, by name, are in order of time: then files that are not yet started do not hold back the watermark",
 )
 WATERMARK_OPTIONS = (_IDLE, _GROUP, _DRIFT, _INTERVAL, _STRATEGY, _GAP, _IN_ORDER)
 _KNOWN = {o.key: o for o in WATERMARK_OPTIONS}
@@ -90,12 +93,12 @@ def _alignment(table: CatalogTable, given: Options) -> Alignment | None:
         return None
     if table.connector is None:
         raise OptionError(
-            f"{table.path.name} is in memory: it gives its changes when they are made, and cannot be aligned",
+            f"{table.path.name} is a table in memory, which cannot be aligned",
             hint=f"leave out '{_GROUP.key}'",
         )
     if table.watermark is None:
         raise OptionError(
-            f"{table.path.name} has no watermark, by which it could be aligned",
+            f"{table.path.name} cannot be aligned: it has no watermark",
             hint=f"declare WATERMARK FOR a column, or leave out '{_GROUP.key}'",
         )
     return Alignment(given.get(_GROUP), given.get(_DRIFT))
