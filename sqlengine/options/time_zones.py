@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ __all__ = ["time_zone_name"]
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
+@functools.lru_cache(64)
 def time_zone_name(text: str) -> str | None:
     """What Arrow calls a time zone that is written as a name (`Europe/Berlin`), an offset (`+02:00`, `GMT+2`) or
     `default` (UTC); None when it knows no such zone."""

@@ -14,12 +14,13 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
 
-__all__ = ["DATABASES", "seen", "twice"]
+__all__ = ["DATABASES", "MODIFIED", "come", "seen", "twice", "until_counted"]
 
 DATABASES = Path(__file__).with_name("databases")
 
@@ -35,6 +36,8 @@ VALUES = (
     "TIMESTAMP '2020-01-02 03:04:05.678901', CAST(TIMESTAMP '2020-01-02 03:04:05' AS TIMESTAMP_LTZ(3)), ARRAY[1, 2], "
     "ARRAY[ARRAY['x']], MAP['k', 1], ROW(1, ROW('d')), INTERVAL '1' DAY, INTERVAL '2' MONTH, COLLECT('m')"
 )
+JOB = "INSERT INTO counted SELECT n % 2, COUNT(*) FROM stream GROUP BY n % 2"
+"""It is running when the database is opened again."""
 IN_THE_CHECKPOINT = (
     f"CREATE TABLE types ({', '.join(f'c{i} {t}' for i, t in enumerate(TYPES))})",
     f"INSERT INTO types SELECT {VALUES} FROM (VALUES (1)) AS v(x)",
@@ -59,6 +62,10 @@ IN_THE_CHECKPOINT = (
     "CREATE CATALOG c COMMENT 'second' WITH ('type' = 'generic_in_memory')",
     "CREATE DATABASE c.d COMMENT 'all of it' WITH ('owner' = 'me')",
     "CREATE TABLE c.d.t AS SELECT id, n FROM k",
+    "CREATE TABLE stream (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'stream', 'format' = 'csv', "
+    "'source.monitor-interval' = '10 ms')",
+    "CREATE TABLE counted (r BIGINT PRIMARY KEY NOT ENFORCED, c BIGINT)",
+    JOB,
 )
 IN_THE_LOG = (
     "UPDATE k SET n = n + 1 WHERE id < 3",
@@ -82,12 +89,16 @@ IN_THE_LOG = (
 )
 QUERIES = (
     "types", "k", "bag", "app", "v", "m", "above", "outside", "pairs", "minutes", "zone", "c.d.t", "another", "late",
+    "counted",
 )  # fmt: skip
 SHOWN = (
     "SHOW CATALOGS", "SHOW DATABASES", "SHOW TABLES", "SHOW VIEWS", "SHOW MATERIALIZED VIEWS", "SHOW USER FUNCTIONS",
     "SHOW CREATE DATABASE c.d", "SHOW CREATE TABLE k", "SHOW CREATE TABLE app", "SHOW CREATE TABLE another",
     "SHOW CREATE VIEW v", "SHOW CREATE MATERIALIZED VIEW m",
 )  # fmt: skip
+ALL = (*(f"SELECT * FROM {name}" for name in QUERIES), *SHOWN)
+MODIFIED = 1_700_000_000_000_000_000
+"""When the job's files were changed last, nanoseconds: sources remember it."""
 
 
 def twice(x: int | None) -> int | None:
@@ -95,11 +106,26 @@ def twice(x: int | None) -> int | None:
     return None if x is None else 2 * x
 
 
-def seen(t_env: TableEnvironment) -> dict[str, list[str]]:
+def come(name: str, *numbers: int) -> None:
+    """A file for the job."""
+    hidden = Path("stream", f"_{name}")
+    hidden.write_text("".join(f"{n}\n" for n in numbers))
+    os.utime(hidden, ns=(MODIFIED, MODIFIED))
+    hidden.rename(Path("stream", f"{name}.csv"))
+
+
+def until_counted(t_env: TableEnvironment, expected: int) -> None:
+    """Wait until the job has counted so many rows."""
+    count = "SELECT SUM(c) AS c FROM counted"
+    while t_env.execute_sql(count).to_arrow().to_pylist() != [{"c": expected}]:
+        assert not t_env.session.jobs.failed
+
+
+def seen(t_env: TableEnvironment, queries: Iterable[str] = ALL) -> dict[str, list[str]]:
     """All that can be seen of the database, by query."""
     t_env.flush()
     found: dict[str, list[str]] = {}
-    for query in (*(f"SELECT * FROM {name}" for name in QUERIES), *SHOWN):
+    for query in queries:
         try:
             found[query] = sorted(map(repr, t_env.execute_sql(query).to_arrow().to_pylist()))
         except SqlEngineError as error:
@@ -115,12 +141,16 @@ def _main(version: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         Path("in.csv").write_text("1\n2\n")
+        Path("stream").mkdir()
+        come("a", 1, 2, 3)
         with TableEnvironment.create(path="db") as t_env:
             for statement in IN_THE_CHECKPOINT:
                 t_env.execute_sql(statement)
         t_env = TableEnvironment.create(path="db")
         for statement in IN_THE_LOG:
             t_env.execute_sql(statement)
+        come("b", 4)
+        until_counted(t_env, 4)
         Path("seen.json").write_text(json.dumps(seen(t_env), indent=1))
         assert t_env.session.durable is not None
         t_env.session.durable.abandon()

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from runtime.core.errors import SqlEngineError
+from runtime.core.errors import ConnectorError, SqlEngineError
 from sqlengine import TableEnvironment
 from sqlengine.database.durable import Durable
+from sqlengine.database.kept_jobs import KeptCheckpoints
 from sqlengine.user_functions.declare import udf
 from tests.unit.database.test_lasting import _die, rows
 
@@ -189,3 +190,32 @@ def test_a_backup_has_no_jobs(here: Path) -> None:
         t_env.execute_sql("BACKUP TO 'saved'")
     with TableEnvironment.create(path="saved") as t_env:
         assert jobs(t_env) == [] and rows(t_env, "SELECT n FROM s") == [(1,)]
+
+
+def test_a_job_that_starts_again_in_the_same_process_counts_each_row_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {**OFTEN, "restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.delay": "1 ms"}
+    after_epoch = KeptCheckpoints.after_epoch
+    failures: list[int] = []
+
+    def fails(self: KeptCheckpoints, job: Any) -> None:
+        after_epoch(self, job)
+        if job.dataflow.sinks()[0].rows_written and len(failures) < 3:
+            failures.append(1)
+            raise ConnectorError("nobody is there", code="E3101")
+
+    monkeypatch.setattr(KeptCheckpoints, "after_epoch", fails)
+    config["restart-strategy.fixed-delay.attempts"] = "5"
+    with opened(FILES, STORED, "CREATE MATERIALIZED VIEW m AS SELECT COUNT(*) AS c FROM s", config=config) as t_env:
+        t_env.execute_sql("INSERT INTO s SELECT n FROM g")
+        come("a", 1)
+        until(t_env, "SELECT * FROM m", [(1,)])
+        come("b", 2, 3)
+        until(t_env, "SELECT * FROM m", [(3,)])
+        come("c", 4)
+        until(t_env, "SELECT n FROM s", [(1,), (2,), (3,), (4,)])
+        assert len(failures) == 3
+    with opened() as t_env:
+        assert rows(t_env, "SELECT n FROM s") == [(1,), (2,), (3,), (4,)]
+        assert rows(t_env, "SELECT * FROM m") == [(4,)]
