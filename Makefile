@@ -48,7 +48,7 @@ lint: $(READY)   ## ruff, its format, and files of at most 500 lines
 	$(BIN)/ruff format --check .
 	@find sqlengine planner runtime connectors tests -name '*.py' | xargs wc -l | awk '$$1 > 500 && $$2 != "total" {print $$2 ": " $$1 " lines, 500 is the most"; bad = 1} END {exit bad}'
 
-types: $(READY)  ## pyright, strict where pyproject.toml says so
+types: $(READY)  ## pyright over everything but the tests, as pyproject.toml says
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 imports: $(READY) ## the directions of imports

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,7 +25,7 @@ _UNSIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64()}
 
 
 @contextmanager
-def telling(path: str) -> Iterator[None]:
+def telling(path: str) -> Generator[None]:
     """What DuckDB refuses becomes ConnectorError E3104."""
     try:
         yield
@@ -40,7 +40,7 @@ def telling(path: str) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Any]:
+def opened(path: str) -> Generator[Any]:
     """A connection to the file, for reading. Raises ConnectorError E3101 when there is no file, E3104 when it cannot be
     opened or what is asked of it fails."""
     if not os.path.isfile(path):

@@ -146,12 +146,11 @@ class DuckdbReader:
                 self._end()
                 return None
         part = self._rest.slice(0, max_rows)
-        self._rest = self._rest.slice(part.num_rows)
+        rest = self._rest.slice(part.num_rows)
         self._at += part.num_rows
-        if not self._rest.num_rows:
-            self._rest = self._next()
-            if self._rest is None:
-                self._end()
+        self._rest = rest if rest.num_rows else self._next()
+        if self._rest is None:
+            self._end()
         return ChangelogBatch(part)
 
     def _begun(self) -> pa.RecordBatchReader:

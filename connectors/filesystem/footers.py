@@ -128,7 +128,7 @@ def _statistics(pieces: Sequence[_Piece]) -> ColumnStatistics:
 
 def _ends(pieces: Sequence[_Piece]) -> tuple[Any, Any] | None:
     """The least and the greatest value of all; None where one piece does not tell its own."""
-    ends = [end for piece in pieces for end in piece.ends or (None,)]
+    ends: list[Any] = [end for piece in pieces for end in piece.ends or (None,)]
     # Files may hold a column in different types, whose values have no common order. Scalars of Arrow, for moments that no
     # type of Python holds, have none either.
     kinds = {(type(end), getattr(end, "tzinfo", None)) for end in ends}

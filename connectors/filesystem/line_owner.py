@@ -193,8 +193,11 @@ def _read(number: int, data: bytes) -> _Token:
     with suppress(ValueError):
         said = read_json(data)
         members = [said.get(name) for name in ("run", "place", "files")] if isinstance(said, dict) else []
-        if [type(member) for member in members] == [str, str, int]:
-            return _Token(number, *members)
+        match members:
+            case [str(run), str(place), int(files)] if not isinstance(files, bool):
+                return _Token(number, run, place, files)
+            case _:
+                pass
     return _Token(number, "", "a place that cannot be read", 0)
 
 

@@ -123,8 +123,8 @@ class ParquetFileReader(ColumnFileReader):
         file = open_parquet(self._path, read_dictionary=[column], metadata=self._file.metadata)
         with file:
             first = next(file.iter_batches(1, row_groups=[group], columns=[column]), None)
-        texts = None if first is None else first.column(0)
-        if not isinstance(texts, pa.DictionaryArray) or not len(texts.dictionary):
+        texts: pa.Array | None = None if first is None else first.column(0)
+        if texts is None or not pa.types.is_dictionary(texts.type) or not len(texts.dictionary):
             return 0
         return pc.max(pc.binary_length(texts.dictionary)).as_py() or 0
 

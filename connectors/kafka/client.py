@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -39,7 +39,7 @@ def _library() -> Any:
 
 
 @contextmanager
-def told(servers: str) -> Iterator[None]:
+def told(servers: str) -> Generator[None]:
     """Errors of the client as ConnectorError E3131."""
     library = _library()
     try:
@@ -52,7 +52,7 @@ def told(servers: str) -> Iterator[None]:
         ) from error
 
 
-def _made(kind: str, properties: Mapping[str, str], ours: Mapping[str, Any]) -> Any:
+def _made(kind: str, properties: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
     library = _library()
     try:
         return getattr(library, kind)({**properties, **ours}, logger=_SILENT)
@@ -96,7 +96,7 @@ def producer(properties: Mapping[str, str], *, errors: list[str]) -> Any:
             errors.append(error.str())
 
     given = {k: v for k, v in properties.items() if k not in ("group.id", "auto.offset.reset")}
-    defaults = {"enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
+    defaults: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
     return _made("Producer", {**defaults, **given}, {"delivery.report.only.error": True, "on_delivery": note})
 
 

@@ -99,13 +99,14 @@ class KafkaReader:
     def _received(self, given: list[Any]) -> list[Any]:
         """The messages among what the client has given, up to the end; notes how far that is."""
         assert self._offset is not None
+        offset = self._offset
         messages = [m for m in given if m.error() is None]
         for told in (m for m in given if m.error() is not None):
             error = told.error()
             if client.is_end(error):
                 # What lies before it are marks of transactions.
                 self._high = max(self._high, told.offset())
-                self._offset = max(self._offset, told.offset())
+                offset = max(offset, told.offset())
             elif client.is_gone(error):
                 raise self._gone()
             elif error.fatal() or not error.retriable():
@@ -113,10 +114,11 @@ class KafkaReader:
                     f"{self._topic}, partition {self._partition}, at {self._servers}: {error.str()}", code="E3131"
                 )
         if messages:
-            self._offset = max(self._offset, messages[-1].offset() + 1)
+            offset = max(offset, messages[-1].offset() + 1)
         if self._end is not None:
             messages = [m for m in messages if m.offset() < self._end]
-            self._offset = min(self._offset, max(self._end, 0))
+            offset = min(offset, max(self._end, 0))
+        self._offset = offset
         return messages
 
     def fetch_end_offset(self) -> None:

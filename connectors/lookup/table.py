@@ -30,7 +30,7 @@ class JsonlLookup:
     path: str
     time_zone: str
     format: Format = field(compare=False)
-    _cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    _cache: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def lookup(self, key_columns: Sequence[str], keys: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
         """The matching rows of each key, in the order of the file."""

@@ -6,7 +6,7 @@ they are applied to the table, unless somebody else has changed one of the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class OpenChanges(StagedChanges):
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
         return self.table.accepts(requested)
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return self.table.describe()
 
     @property

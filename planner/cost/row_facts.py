@@ -48,7 +48,7 @@ def _of_table(node: SourceExec, tables: Tables, epoch_rows: int) -> RowFacts:
     if stated is None:
         stated = node.table.statistics()
     rows = _ROWS if stated.rows is None else stated.rows
-    keys = node.table.primary_key if hasattr(node.table, "primary_key") else ()
+    keys: tuple[str, ...] = getattr(node.table, "primary_key", ())
     columns = []
     for field in node.schema:
         known = stated.column(field.name)

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from runtime.core.errors import CheckpointError, InternalError, SqlEngineError
@@ -20,7 +20,7 @@ DAMAGED_HINT = (
 
 
 @contextmanager
-def taking(what: str, *, room: bool = True) -> Iterator[None]:
+def taking(what: str, *, room: bool = True) -> Generator[None]:
     """Somebody takes `what` from a checkpoint. `room`: when there is no memory, it is for what nobody can have saved;
     otherwise only when more was asked for than the machine has.
 

@@ -134,7 +134,7 @@ def encode_manifest(manifest: Manifest, keys: Keys = NO_KEYS) -> bytes:
     def segment(given: Segment | None) -> list[int] | None:
         return None if given is None else [files[given.file], given.offset, given.length, given.crc, given.rows]
 
-    body = {
+    body: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "kind": manifest.kind,

@@ -15,6 +15,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -87,13 +88,14 @@ class SegmentWriter:
         path, file = self._create(".arrow", large=True) if own else self._shared_file()
         stream = _Checked(file, self._digests)
         count = 0
-        writer: pa.ipc.RecordBatchStreamWriter | None = None
+        writer: Any = None
         for batch in batches:
             count += batch.num_rows
             for start in range(0, batch.num_rows, _BATCH_ROWS):
                 piece = batch.slice(start, _BATCH_ROWS)
                 if piece.num_rows < _STREAM_ROWS:
-                    writer = writer or pa.ipc.new_stream(stream, schema, options=_compressed(piece))
+                    if writer is None:
+                        writer = pa.ipc.new_stream(stream, schema, options=_compressed(piece))
                     writer.write_batch(piece)
                     continue
                 if writer is not None:
@@ -120,9 +122,9 @@ class SegmentWriter:
         size = rows.nbytes + rows.nbytes // 64 + 2 * rows.schema.serialize().size + _BUFFER_BYTES * (64 + buffers)
         memory = file.memory(size)
         if memory is None:
-            if self._memory is None or self._memory.size < size:
-                self._memory = pa.allocate_buffer(size)
             memory = self._memory
+            if memory is None or memory.size < size:
+                memory = self._memory = pa.allocate_buffer(size)
         sink = pa.FixedSizeBufferWriter(memory)
         options = pa.ipc.IpcWriteOptions() if self._storage.fast else _compressed(rows)
         with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:

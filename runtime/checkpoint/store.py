@@ -427,7 +427,7 @@ def _write_failure(error: Exception, writer: ImageWriter, what: str) -> Exceptio
 
 def storage_at(location: str | fs.FileSystem, folder: str) -> Storage:
     """A folder at a location: a path, a URI that pyarrow knows, or a file system. Raises CheckpointError E3406."""
-    if isinstance(location, fs.FileSystem):
+    if not isinstance(location, str):
         return ObjectStorage(location, folder, f"{location.type_name}:{folder}")
     if "://" not in location:
         return LocalStorage(f"{location}/{folder}", location)

@@ -41,7 +41,7 @@ Signs = npt.NDArray[np.int8]
 
 _SIGN_OF_KIND = np.array([1, -1, 1, -1], dtype=np.int8)
 _KIND_OF_SIGN = np.array([DELETE, INSERT], dtype=np.int8)
-_DICTIONARY = pa.lib.Type_DICTIONARY
+_DICTIONARY: int = pa.dictionary(pa.int8(), pa.null()).id
 
 
 class ChangelogBatch:

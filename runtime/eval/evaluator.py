@@ -10,7 +10,7 @@ the projection sees the surviving rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -336,7 +336,7 @@ def _columns(expressions: tuple[Expr, ...], frame: Frame, compiled: _Compiled) -
 
 
 @contextmanager
-def _deep_expressions() -> Iterator[None]:
+def _deep_expressions() -> Generator[None]:
     """What is nested too deeply to be computed is told as what is nested too deeply to be planned."""
     try:
         yield

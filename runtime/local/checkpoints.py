@@ -35,7 +35,12 @@ from runtime.core.rooms import Room
 from runtime.local.job_log import facts_of
 
 if TYPE_CHECKING:
+    import runtime.checkpoint.compatibility as compatibility
+    import runtime.checkpoint.store as store
     from runtime.checkpoint.store import CheckpointStore
+else:
+    compatibility = Room("runtime.checkpoint.compatibility")
+    store = Room("runtime.checkpoint.store")
 
 __all__ = [
     "CHECKPOINT_OPTIONS",
@@ -45,13 +50,11 @@ __all__ = [
     "TOLERABLE_FAILURES",
     "Checkpointed",
     "Checkpoints",
+    "compatibility",
+    "store",
 ]
 
 _log = Log("checkpoint")
-
-compatibility = Room("runtime.checkpoint.compatibility")
-store = Room("runtime.checkpoint.store")
-"""What reads and writes checkpoints, for jobs that have some."""
 
 INTERVAL = duration_option(
     "execution.checkpointing.interval", 0, "how often a job saves its state; 0 is only when it stops"

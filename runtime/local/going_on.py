@@ -75,11 +75,11 @@ class GoingOn:
 
     def refuses(self, error: Exception) -> bool:
         """Whether the job goes back to an older checkpoint, because operators could not compute with this one."""
-        damaged = isinstance(error, CheckpointError) and error.code == DAMAGED
+        damage = error if isinstance(error, CheckpointError) and error.code == DAMAGED else None
         unproven, self._unproven = self._unproven, None
-        if not damaged or unproven is None or not self._own or self._checkpoints is None:
+        if damage is None or unproven is None or not self._own or self._checkpoints is None:
             return False
-        self._checkpoints.store.refuse(unproven.id, error.message)
+        self._checkpoints.store.refuse(unproven.id, damage.message)
         return True
 
 

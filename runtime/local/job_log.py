@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
 from runtime.core.errors import SqlEngineError
@@ -11,9 +12,13 @@ from runtime.core.logs import Log
 from runtime.core.rooms import Room
 from runtime.plan.nodes import PhysicalNode, SinkExec
 
+if TYPE_CHECKING:
+    import runtime.core.given_values as _given
+else:
+    _given = Room("runtime.core.given_values")
+
 __all__ = ["JobLog", "facts_of"]
 
-_given = Room("runtime.core.given_values")
 
 _jobs = Log("jobs")
 _checkpoints = Log("checkpoint")

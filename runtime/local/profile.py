@@ -7,15 +7,21 @@ look at every call makes a job slower, so it is done when asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from runtime.core.options import bool_option
 from runtime.core.rooms import Room
 from runtime.local.dataflow import Vertex
 
-_cprofile = Room("cProfile")
-_pstats = Room("pstats")
+if TYPE_CHECKING:
+    import cProfile as _cprofile
+    import pstats as _pstats
+else:
+    _cprofile = Room("cProfile")
+    _pstats = Room("pstats")
+
 
 __all__ = ["PROFILE", "Profile"]
 
@@ -32,7 +38,7 @@ class Profile:
         self._calls = _cprofile.Profile()
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> Generator[None]:
         self._calls.enable()
         try:
             yield

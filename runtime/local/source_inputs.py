@@ -412,9 +412,10 @@ class SourceInputs:
         self._open.remove(open_split)
         name = open_split.split.id
         self._log.debug("%s: %s ended", self.node.name, name, source=self.node.name, split=name)
-        table = self.node.table
-        told = isinstance(table, SupportsChangeDetection) and not table.bounded
-        self._progress.finish(open_split.split.id, table.fingerprint(open_split.reader.position()) if told else None)
+        table, mark = self.node.table, None
+        if isinstance(table, SupportsChangeDetection) and not self.node.table.bounded:
+            mark = table.fingerprint(open_split.reader.position())
+        self._progress.finish(open_split.split.id, mark)
 
     def _not_asked(self, splits: Sequence[_OpenSplit]) -> None:
         """Splits that might have had rows: they are not idle."""
@@ -466,15 +467,15 @@ class SourceInputs:
     def _discover(self) -> None:
         table = self.node.table
         self._splits_changed = False
-        later = bool(self._seen)
-        marks = self._progress.marks if isinstance(table, SupportsChangeDetection) else {}
+        later, marks = bool(self._seen), self._progress.marks
+        changed = table.changed if isinstance(table, SupportsChangeDetection) else None
         for split in table.splits():
             if split.id not in self._seen:
                 self._seen.add(split.id)
                 self._waiting.append(
                     table.discovered(split) if later and isinstance(table, SupportsPartitionDiscovery) else split
                 )
-            elif split.id in marks and (told := table.changed(split, marks[split.id])) is not None:
+            elif changed and split.id in marks and (told := changed(split, marks[split.id])) is not None:
                 self._context.reject([SkippedInput("a change of what was read before", told[0])])
                 marks[split.id] = told[1]
 

@@ -127,7 +127,11 @@ class PairOutput:
             old, new = _same_pairs(wanted, inserts[:2])
             single = (deletes[2][old] == 1) & (inserts[2][new] == 1)
             old, new = old[single], new[single]
-        parts = [self._batch(*_without(deletes, old), self._minus), None, self._batch(*_without(inserts, new))]
+        parts = [
+            self._batch(*_without(deletes, old), kind=self._minus),
+            None,
+            self._batch(*_without(inserts, new)),
+        ]
         if len(old):
             order = np.arange(2 * len(old)).reshape(2, -1).T.ravel()
             left = np.concatenate((deletes[0][old], inserts[0][new]))[order]
@@ -202,12 +206,13 @@ def _spread(column: pa.Array, group: np.ndarray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(group.astype(np.int32)), column)
 
 
-def _without(pairs: tuple[np.ndarray, ...], positions: np.ndarray) -> tuple[np.ndarray, ...]:
+def _without(pairs: _Pairs, positions: np.ndarray) -> _Pairs:
     if not len(positions):
         return pairs
     keep = np.ones(len(pairs[0]), np.bool_)
     keep[positions] = False
-    return tuple(part[keep] for part in pairs)
+    left, right, weights = pairs
+    return left[keep], right[keep], weights[keep]
 
 
 def _successor(slots: np.ndarray, replaced: Replaced) -> np.ndarray:

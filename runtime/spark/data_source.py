@@ -75,7 +75,7 @@ def _data_source(query: str) -> type:
         AvailableNow = object  # type: ignore[misc, assignment]
 
     open_log = attribute(f"{__name__}:EpochLog")
-    check_log = attribute(f"{__name__}:_same_log")
+    check_log = attribute(f"{__name__}:same_log")
     fit = attribute(f"{__name__}:fitted")
     as_spark = attribute(f"{__name__}:spark_schema")
 
@@ -193,7 +193,7 @@ def fitted(rows: pa.RecordBatch, schema: Any) -> pa.RecordBatch:
     )
 
 
-def _same_log(offset: Mapping[str, Any], log: EpochLog) -> None:
+def same_log(offset: Mapping[str, Any], log: EpochLog) -> None:
     """Raises ConnectorError E3108 when an offset is one of another log."""
     if offset["log"] != log.name:
         raise ConnectorError(

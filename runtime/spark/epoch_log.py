@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -223,7 +223,7 @@ def _name_of(prepared: Any) -> str:
 
 
 @contextmanager
-def _damaged(folder: str, name: str) -> Iterator[None]:
+def _damaged(folder: str, name: str) -> Generator[None]:
     """What is wrong with a file is told as damage."""
     try:
         yield

@@ -10,7 +10,10 @@ from runtime.core.options import Option, Options, int_option, parse_memory, text
 from runtime.core.rooms import Room
 
 if TYPE_CHECKING:
+    import runtime.state.rocksdb as _rocksdb
     from runtime.state.rocksdb import RocksStore
+else:
+    _rocksdb = Room("runtime.state.rocksdb")
 
 __all__ = [
     "BACKEND_OPTIONS",
@@ -23,8 +26,6 @@ __all__ = [
     "HotShare",
     "StateBackend",
 ]
-
-_rocksdb = Room("runtime.state.rocksdb")
 
 
 def _memory_option(key: str, default: int, description: str) -> Option[int]:

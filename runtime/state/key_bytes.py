@@ -77,13 +77,14 @@ class KeyBytes:
         width = self._dtype.itemsize
         rows = np.ascontiguousarray(data[starts[:, None] + np.arange(width)]).view(self._dtype).reshape(len(keys))
         lengths = [rows[f"v{number}"].astype(np.int64) for number in self._strings]
+        pieces = None
         if lengths:
             ends = np.cumsum(np.column_stack((starts, np.full(len(keys), width), *lengths)), axis=1)
             pieces = binary_array(np.append(ends[:, :-1].reshape(-1), len(data)), data, pa.large_binary())
         columns: list[pa.Array] = []
         for number, type_ in enumerate(self._types):
             nulls = rows[f"n{number}"] == 0
-            if number in self._strings:
+            if pieces is not None and number in self._strings:
                 step = len(self._strings) + 1
                 place = np.arange(len(keys), dtype=np.int64) * step + 1 + self._strings.index(number)
                 columns.append(bytes_as(pieces.take(pa.array(place, mask=nulls)), type_))

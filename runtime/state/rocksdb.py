@@ -16,7 +16,7 @@ import struct
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,17 +146,16 @@ class RocksStore:
 
     def _family(self, name: str) -> tuple[Any, Any]:
         """A column family: the table that reads it, and its handle for batches. Makes what is missing."""
-        if self._database is None:
-            self._open()
+        database = self._database or self._open()
         found = self._families.get(name)
         if found is None:
             # The name of a table may be any text.
             family = f"table{len(self._families)}"
-            table = self._database.create_column_family(family, self._options())
-            found = self._families[name] = table, self._database.get_column_family_handle(family)
+            table = database.create_column_family(family, self._options())
+            found = self._families[name] = table, database.get_column_family_handle(family)
         return found
 
-    def _open(self) -> None:
+    def _open(self) -> Any:
         require_rocksdb()
         # Imported when the first state is written: most jobs never do, and should not wait for it.
         import rocksdict
@@ -167,10 +166,12 @@ class RocksStore:
         _remove_leftovers(parent)
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
         _make_private(self._folder)
-        self._database = self._library.Rdict(str(self._folder), self._options())
+        database = self._library.Rdict(str(self._folder), self._options())
         writing = self._library.WriteOptions()
         writing.disable_wal = True
-        self._database.set_write_options(writing)
+        database.set_write_options(writing)
+        self._database = database
+        return database
 
     def _options(self) -> Any:
         rocks = self._library
@@ -199,7 +200,7 @@ class RocksStore:
         return options
 
     @contextlib.contextmanager
-    def _failing(self, done: str) -> Iterator[None]:
+    def _failing(self, done: str) -> Generator[None]:
         try:
             yield
         except Exception as error:

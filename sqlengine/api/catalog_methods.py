@@ -10,14 +10,13 @@ from runtime.core.rooms import Room
 from sqlengine.api.result import Result
 
 if TYPE_CHECKING:
+    import sqlengine.table_api.code as _code
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
+else:
+    _code = Room("sqlengine.table_api.code")
 
 __all__ = ["CatalogMethods"]
-
-_code = Room("sqlengine.table_api.code")
-_table = Room("sqlengine.table_api.table")
-_table_descriptor = Room("sqlengine.table_api.table_descriptor")
 
 
 class CatalogMethods(ABC):

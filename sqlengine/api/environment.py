@@ -24,18 +24,23 @@ from sqlengine.statements.planning import object_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    import sqlengine.database.metrics as _metrics
+    import sqlengine.parameters.statement as _parameters
+    import sqlengine.statements.lasting as _lasting
+    import sqlengine.statements.lasting_jobs as _lasting_jobs
+    import sqlengine.statements.settings as _settings
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import PreparedStatement
     from sqlengine.spark_catalog import SparkCatalog
     from sqlengine.table_api.sql_words import ExplainDetail
+else:
+    _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
+    _parameters = Room("sqlengine.parameters.statement")
+    _metrics = Room("sqlengine.database.metrics")
+    _lasting = Room("sqlengine.statements.lasting")
+    _settings = Room("sqlengine.statements.settings")
 
 __all__ = ["Config", "TableEnvironment"]
-
-_parameters = Room("sqlengine.parameters.statement")
-_metrics = Room("sqlengine.database.metrics")
-_lasting = Room("sqlengine.statements.lasting")
-_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
-_settings = Room("sqlengine.statements.settings")
 
 
 class TableEnvironment(TableFactory):

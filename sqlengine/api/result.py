@@ -31,16 +31,20 @@ from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result, table_text
 
 if TYPE_CHECKING:
+    import runtime.spark.frame as _frame
+    import sqlengine.api.async_items as _async_items
+    import sqlengine.api.job_client as _job_client
+    import sqlengine.notebook.live_table as _notebook
     from sqlengine.api.async_items import AsyncItems
     from sqlengine.api.job_client import JobClient
     from sqlengine.notebook.live_table import LiveTable
+else:
+    _async_items = Room("sqlengine.api.async_items")
+    _frame = Room("runtime.spark.frame")
+    _job_client = Room("sqlengine.api.job_client")
+    _notebook = Room("sqlengine.notebook.live_table")
 
 __all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
-
-_async_items = Room("sqlengine.api.async_items")
-_frame = Room("runtime.spark.frame")
-_job_client = Room("sqlengine.api.job_client")
-_notebook = Room("sqlengine.notebook.live_table")
 
 
 class Result:

@@ -133,7 +133,7 @@ class Timestamp9(dt.datetime):
         return f"Timestamp9({self.isoformat()!r})"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        whole = int((self.replace(tzinfo=None) - _EPOCH) / dt.timedelta(microseconds=1))
+        whole = int((_EPOCH - self.replace(tzinfo=None)) / dt.timedelta(microseconds=-1))
         return Timestamp9.of, (whole * 1000 + self.nanosecond, self.tzinfo)
 
 

@@ -32,6 +32,20 @@ from sqlengine.statements.planning import object_schema, query_schema
 from sqlengine.statements.queries import DML_SYNC
 
 if TYPE_CHECKING:
+    import runtime.spark.frame as _frame
+    import sqlengine.api.create_input as _python_inputs
+    import sqlengine.bind.aggregate_calls as _aggregate_calls
+    import sqlengine.parse.spelling as _spelling
+    import sqlengine.spark.frames as _spark_frames
+    import sqlengine.statements.explain as _explain_room
+    import sqlengine.statements.functions as _functions
+    import sqlengine.table_api.code as _code
+    import sqlengine.table_api.given as _given
+    import sqlengine.table_api.python_data as _python_data
+    import sqlengine.table_api.query as _query
+    import sqlengine.table_api.statement_set as _statement_set
+    import sqlengine.table_api.table as _table
+    import sqlengine.table_api.table_descriptor as _table_descriptor
     from sqlengine.api.pushed_input import Input
     from sqlengine.parameters.binding import Parameters
     from sqlengine.spark.frames import Frames
@@ -39,24 +53,24 @@ if TYPE_CHECKING:
     from sqlengine.table_api.statement_set import StatementSet
     from sqlengine.table_api.table import Table
     from sqlengine.table_api.table_descriptor import TableDescriptor
+else:
+    _frame = Room("runtime.spark.frame")
+    _spark_frames = Room("sqlengine.spark.frames")
+    _spelling = Room("sqlengine.parse.spelling")
+    _python_inputs = Room("sqlengine.api.create_input")
+    _code = Room("sqlengine.table_api.code")
+    _given = Room("sqlengine.table_api.given")
+    _python_data = Room("sqlengine.table_api.python_data")
+    _query = Room("sqlengine.table_api.query")
+    _statement_set = Room("sqlengine.table_api.statement_set")
+    _table = Room("sqlengine.table_api.table")
+    _table_descriptor = Room("sqlengine.table_api.table_descriptor")
+    _aggregate_calls = Room("sqlengine.bind.aggregate_calls")
+    _explain_room = Room("sqlengine.statements.explain")
+    _functions = Room("sqlengine.statements.functions")
 
 __all__ = ["TableFactory", "located"]
 
-_frame = Room("runtime.spark.frame")
-_spark_frames = Room("sqlengine.spark.frames")
-_spelling = Room("sqlengine.parse.spelling")
-_python_inputs = Room("sqlengine.api.create_input")
-_python_input = Room("sqlengine.api.pushed_input")
-_code = Room("sqlengine.table_api.code")
-_given = Room("sqlengine.table_api.given")
-_python_data = Room("sqlengine.table_api.python_data")
-_query = Room("sqlengine.table_api.query")
-_statement_set = Room("sqlengine.table_api.statement_set")
-_table = Room("sqlengine.table_api.table")
-_table_descriptor = Room("sqlengine.table_api.table_descriptor")
-_aggregate_calls = Room("sqlengine.bind.aggregate_calls")
-_explain_room = Room("sqlengine.statements.explain")
-_functions = Room("sqlengine.statements.functions")
 
 T = TypeVar("T")
 Locate = Callable[[SqlEngineError], SqlEngineError]

@@ -159,21 +159,22 @@ class Scope:
         return [c.ref() for s in self.sources for c in s.find(name)]
 
     def _unknown(self, parts: tuple[str, ...], span: Span | None) -> BindError:
+        first = parts[0]
         if len(parts) > 1:
             names = [s.name for s in self.everywhere() if s.name is not None]
             return BindError(
-                f'there is no relation "{parts[0]}" here',
+                f'there is no relation "{first}" here',
                 code="E1201",
                 span=span,
-                hint=did_you_mean(parts[0], names) or "a relation is named in FROM",
+                hint=did_you_mean(first, names) or "a relation is named in FROM",
             )
         columns = [c.name for s in self.everywhere() for c in s.columns]
-        hint = COLUMNS.get(parts[0].upper())
-        tables = [s.name for s in self.everywhere() if s.name == parts[0]]
+        hint = COLUMNS.get(first.upper())
+        tables = [s.name for s in self.everywhere() if s.name == first]
         if hint is None and tables:
-            hint = f'"{parts[0]}" is a relation of FROM: name one of its columns, such as {_example(self, parts[0])}'
+            hint = f'"{first}" is a relation of FROM: name one of its columns, such as {_example(self, first)}'
         return BindError(
-            f'unknown column "{parts[0]}"', code="E1201", span=span, hint=hint or did_you_mean(parts[0], columns)
+            f'unknown column "{first}"', code="E1201", span=span, hint=hint or did_you_mean(first, columns)
         )
 
     def everywhere(self) -> Iterator[Source]:

@@ -61,7 +61,8 @@ def _is_bare(tree: exp.Expr) -> bool:
 
 
 def _word(tree: exp.SetOperation) -> str:
-    word = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}[type(tree)]
+    words: dict[type, str] = {exp.Union: "UNION", exp.Except: "EXCEPT", exp.Intersect: "INTERSECT"}
+    word = words[type(tree)]
     return word if tree.args.get("distinct") else f"{word} ALL"
 
 

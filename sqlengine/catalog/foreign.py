@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from runtime.core.errors import UnsupportedError
 from runtime.spi.catalog import ForeignCatalog
-from sqlengine.catalog.catalog import Catalog, Database
+from sqlengine.catalog.catalog import Catalog, CatalogObject, Database
 from sqlengine.catalog.objects import CatalogTable, ObjectPath, PhysicalColumn
 
 __all__ = ["ForeignNames", "foreign_catalog"]
@@ -83,7 +83,9 @@ def foreign_catalog(name: str, comment: str | None, options: dict[str, str], inn
         )
 
     def database(called: str) -> Database:
-        objects = ForeignNames(lambda: list(inner.tables(called)), lambda found: table(called, found), system, hint)
+        objects: ForeignNames[CatalogObject] = ForeignNames(
+            lambda: list(inner.tables(called)), lambda found: table(called, found), system, hint
+        )
         return Database(called, objects=objects)
 
     def databases() -> list[str]:

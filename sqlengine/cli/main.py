@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import SqlEngineError, SqlEngineWarning, code_and_text, did_you_mean, render
 from runtime.core.rooms import Room, load
@@ -18,15 +19,26 @@ from sqlengine.cli.colours import Paint
 from sqlengine.cli.formats import FORMATS
 from sqlengine.options.target import target_options
 
+if TYPE_CHECKING:
+    import pyarrow as _pyarrow
+
+    import sqlengine.cli.explain as _explain
+    import sqlengine.cli.log_output as _log_output
+    import sqlengine.cli.run as _run
+    import sqlengine.cli.spark_package as _spark_package
+    import sqlengine.cli.test as _test
+    import sqlengine.shell.command as _shell
+else:
+    _log_output = Room("sqlengine.cli.log_output")
+    _explain = Room("sqlengine.cli.explain")
+    _pyarrow = Room("pyarrow")
+    _run = Room("sqlengine.cli.run")
+    _shell = Room("sqlengine.shell.command")
+    _spark_package = Room("sqlengine.cli.spark_package")
+    _test = Room("sqlengine.cli.test")
+
 __all__ = ["main"]
 
-_log_output = Room("sqlengine.cli.log_output")
-_explain = Room("sqlengine.cli.explain")
-_pyarrow = Room("pyarrow")
-_run = Room("sqlengine.cli.run")
-_shell = Room("sqlengine.shell.command")
-_spark_package = Room("sqlengine.cli.spark_package")
-_test = Room("sqlengine.cli.test")
 
 _COMMANDS = {"shell": _shell, "run": _run, "explain": _explain, "test": _test, "spark-package": _spark_package}
 COMMANDS = tuple(_COMMANDS)

@@ -18,11 +18,13 @@ from sqlengine.cli.colours import Paint
 from sqlengine.text.cells import cell_texts
 
 if TYPE_CHECKING:
+    import connectors.formats.json_encoder as _json_encoder
     from sqlengine.api.result import Result
+else:
+    _json_encoder = Room("connectors.formats.json_encoder")
 
 __all__ = ["ends_of", "render_result", "table_text"]
 
-_json_encoder = Room("connectors.formats.json_encoder")
 
 MAX_CELL = 120
 LINES_AT_ONCE = 10_000

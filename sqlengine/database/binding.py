@@ -25,13 +25,15 @@ from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.watermarks import WatermarkOptions
 
 if TYPE_CHECKING:
+    import connectors.absent as _absent_tables
+    import sqlengine.database.open_views as _open_views
     from connectors.absent import AbsentTable
     from sqlengine.parameters.binding import Parameters
+else:
+    _absent_tables = Room("connectors.absent")
+    _open_views = Room("sqlengine.database.open_views")
 
 __all__ = ["Binding"]
-
-_absent_tables = Room("connectors.absent")
-_open_views = Room("sqlengine.database.open_views")
 
 
 def _absent(table: CatalogTable, absent: AbsentTable, time: WatermarkOptions) -> OpenTable:

@@ -22,11 +22,12 @@ from sqlengine.database.jobs import Jobs
 from sqlengine.database.views import Views
 
 if TYPE_CHECKING:
+    import sqlengine.database.metrics as _metrics
     from sqlengine.database.durable import Durable
+else:
+    _metrics = Room("sqlengine.database.metrics")
 
 __all__ = ["Database", "UserFunctionEntry"]
-
-_metrics = Room("sqlengine.database.metrics")
 
 
 @dataclass(frozen=True)

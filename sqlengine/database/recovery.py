@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.epoch_state import Restored
@@ -23,6 +24,11 @@ from runtime.plan.walk import walk_all
 from sqlengine.database.savepoint_paths import SAVEPOINT_DIR
 from sqlengine.database.session import Session
 
+if TYPE_CHECKING:
+    import runtime.checkpoint.store as _store
+else:
+    _store = Room("runtime.checkpoint.store")
+
 __all__ = [
     "CHECKPOINT_DIR",
     "RECOVERY_OPTIONS",
@@ -34,7 +40,6 @@ __all__ = [
     "state_to_restore",
 ]
 
-_store = Room("runtime.checkpoint.store")
 
 CHECKPOINT_DIR = text_option(
     "execution.checkpointing.dir", "", "the folder (or URI of an object store) where jobs save their state"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
+from typing import TYPE_CHECKING
 
 from runtime.core.options import text_option
 from runtime.core.rooms import Room
 
+if TYPE_CHECKING:
+    import pyarrow.fs as _fs
+else:
+    _fs = Room("pyarrow.fs")
+
 __all__ = ["SAVEPOINT_DIR", "next_savepoint", "savepoint_exists"]
 
-_fs = Room("pyarrow.fs")
 
 SAVEPOINT_DIR = text_option("execution.checkpointing.savepoint-dir", "", "the folder where savepoints go")
 

@@ -50,12 +50,17 @@ from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import is_watermark_option
 
 if TYPE_CHECKING:
+    import connectors.absent as _absent_tables
+    import sqlengine.database.information_schema as _information_schema
+    import sqlengine.database.system_tables as _system_tables
     from sqlengine.database.durable import Durable
     from sqlengine.database.information_schema import InformationSchema
     from sqlengine.parameters.binding import Parameters
     from sqlengine.parameters.statement import Prepared
-
-_absent_tables = Room("connectors.absent")
+else:
+    _absent_tables = Room("connectors.absent")
+    _system_tables = Room("sqlengine.database.system_tables")
+    _information_schema = Room("sqlengine.database.information_schema")
 
 __all__ = [
     "DYNAMIC_OPTIONS",
@@ -67,8 +72,6 @@ __all__ = [
     "physical_schema",
 ]
 
-_system_tables = Room("sqlengine.database.system_tables")
-_information_schema = Room("sqlengine.database.information_schema")
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 RUNTIME_MODE = text_option(

@@ -15,6 +15,7 @@ A running job answers between two epochs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -34,9 +35,13 @@ from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
 from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
 
+if TYPE_CHECKING:
+    import runtime.checkpoint.store as _store
+else:
+    _store = Room("runtime.checkpoint.store")
+
 __all__ = ["SystemTables"]
 
-_store = Room("runtime.checkpoint.store")
 
 OPERATORS = Schema.of(
     ("job", STRING),

@@ -15,14 +15,18 @@ from runtime.plan.walk import walk_all
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 
 if TYPE_CHECKING:
+    import runtime.spark.cluster as _cluster
+    import runtime.spark.frame as _frame
+    import runtime.spark.session as _session
+    import runtime.tasks.divided as _tasks
     from runtime.tasks.executor import Executor
+else:
+    _cluster = Room("runtime.spark.cluster")
+    _frame = Room("runtime.spark.frame")
+    _session = Room("runtime.spark.session")
+    _tasks = Room("runtime.tasks.divided")
 
 __all__ = ["JobTarget"]
-
-_cluster = Room("runtime.spark.cluster")
-_frame = Room("runtime.spark.frame")
-_session = Room("runtime.spark.session")
-_tasks = Room("runtime.tasks.divided")
 
 
 class JobTarget:

@@ -34,9 +34,10 @@ from sqlengine.parameters.values import as_column, type_of
 __all__ = ["Key", "Parameters", "Slot", "parameters_in", "rewritten", "shown", "told_at"]
 
 if TYPE_CHECKING:
+    import sqlengine.parameters.rows as _rows
     from sqlengine.parameters.plans import Plans
-
-_rows = Room("sqlengine.parameters.rows")
+else:
+    _rows = Room("sqlengine.parameters.rows")
 
 _N = TypeVar("_N")
 _P = TypeVar("_P", bound=LogicalNode)

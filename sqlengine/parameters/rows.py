@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pyarrow as pa
 
 from connectors.values.constants import ConstantTable
@@ -11,6 +13,8 @@ from runtime.core.schema import Field, Schema
 from runtime.core.types import INT
 from runtime.expr.nodes import Column, Expr, Parameter, fresh_column, transform
 from sqlengine.parameters.binding import Parameters, Slot, parameters_in, rewritten
+
+_P = TypeVar("_P", bound=LogicalNode)
 
 __all__ = ["OneByOne", "value_rows", "with_rows"]
 
@@ -25,7 +29,7 @@ def value_rows(parameters: Parameters, count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=[f"p{i}" for i in range(len(columns))])
 
 
-def with_rows(plan: LogicalNode, parameters: Parameters, count: int) -> LogicalNode:
+def with_rows(plan: _P, parameters: Parameters, count: int) -> _P:
     """The plan of an INSERT with `count` rows in the place of the one of its VALUES.
 
     Raises OneByOne where parameters stand anywhere else.

@@ -114,8 +114,8 @@ def _in_one_epoch(statement: st.Statement, parameters: Parameters, run: Run) -> 
             if not attempts_left:
                 raise
         else:
-            break
-    return changed
+            return changed
+    raise AssertionError("the last attempt gives a number or raises")
 
 
 def _one_after_another(statement: st.Statement, parameters: Parameters, run: Run) -> int:

@@ -41,6 +41,8 @@ from sqlengine.api.rows import Row
 __all__ = ["as_column", "plain_values", "type_of"]
 
 _NONE = type(None)
+_PLAIN_BASES: tuple[Any, ...] = (bool, int, float, Decimal, str, bytes)
+
 _PLAIN = frozenset(
     (_NONE, bool, int, float, Decimal, str, bytes, dt.date, dt.time, dt.datetime, dt.timedelta, list, tuple, dict, Row)
 )
@@ -81,7 +83,7 @@ def _plain(value: Any) -> Any:
         return _plain(value.item())
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    for known in (bool, int, float, Decimal, str, bytes):
+    for known in _PLAIN_BASES:
         if isinstance(value, known):
             return known(value)
     if isinstance(value, dt.datetime):

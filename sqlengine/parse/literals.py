@@ -143,7 +143,7 @@ def interval_value(tree: IntervalLiteral) -> tuple[int | None, int | None]:
     if text[:1] in ("+", "-"):
         sign = -sign if text[0] == "-" else sign
         text = text[1:].strip()
-    units = [first]
+    units: list[str] = [first]
     if last is not None:
         units = list(INTERVAL_FIELDS[INTERVAL_FIELDS.index(first) : INTERVAL_FIELDS.index(last) + 1])
     pattern = r"(\d+)"

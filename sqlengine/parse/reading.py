@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
@@ -12,9 +12,13 @@ from runtime.core.rooms import Room
 from sqlengine.parse import statements as grammar
 from sqlengine.parse.statement_nodes import Statement
 
+if TYPE_CHECKING:
+    import sqlengine.parse.spelling as _spelling
+else:
+    _spelling = Room("sqlengine.parse.spelling")
+
 __all__ = ["parse_query", "parse_script", "parse_statement"]
 
-_spelling = Room("sqlengine.parse.spelling")
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
 
@@ -34,6 +34,13 @@ from sqlengine.parse.statement_nodes import (
 from sqlengine.parse.table_definitions import TableGrammar
 from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
+if TYPE_CHECKING:
+    import sqlengine.parse.parameters as _parameters
+    import sqlengine.parse.prepared_statements as _prepared
+else:
+    _parameters = Room("sqlengine.parse.parameters")
+    _prepared = Room("sqlengine.parse.prepared_statements")
+
 __all__ = [
     "STARTERS",
     "parse_expression",
@@ -44,8 +51,6 @@ __all__ = [
     "statement_spans",
 ]
 
-_parameters = Room("sqlengine.parse.parameters")
-_prepared = Room("sqlengine.parse.prepared_statements")
 
 _S = TypeVar("_S", bound=Statement)
 

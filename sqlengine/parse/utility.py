@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sqlglot import exp
 
@@ -117,7 +117,7 @@ def _terminal(cursor: Cursor, token: Token, choices: Any) -> str | None:
     return terminal if terminal in choices else None
 
 
-def _fail(cursor: Cursor, accepted: set[str]) -> None:
+def _fail(cursor: Cursor, accepted: set[str]) -> NoReturn:
     expected = sorted(_SPOKEN.get(terminal, terminal) for terminal in accepted)
     hint = None
     if cursor.token.kind is WORD:

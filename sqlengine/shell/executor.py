@@ -318,6 +318,7 @@ class Executor:
         op = GridColumn("op", width=2, flexible=False)
         frame = self.screen.frame
         changes, shown_header = 0, False
+        grid = [op, *columns]
         for batch in result.changes():
             rows = list(zip(*texts_of(batch.columns, result.schema, result.time_zone), strict=True))
             if not shown_header:
@@ -335,7 +336,6 @@ class Executor:
             )
             changes += len(rows)
         if not shown_header:
-            grid = [op, *columns]
             self.screen.lines(header_lines(grid, frame))
         self.screen.lines([bottom_rule(grid, frame)])
         ended = "cancelled after " if self._interrupt.seen else ""

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from runtime.core.errors import SqlEngineError
 from runtime.core.options import Option
@@ -308,7 +309,7 @@ class Suggester:
             choices = option.choices or (("true", "false") if isinstance(option.default, bool) else ())
             yield from ((choice, option.description) for choice in choices)
 
-    def _declared(self, key: str, given: dict[str, str]) -> Option[object] | None:
+    def _declared(self, key: str, given: dict[str, str]) -> Option[Any] | None:
         try:
             options = [*self._session.registry.connectors.get(given.get("connector", "")).options, *WATERMARK_OPTIONS]
         except SqlEngineError:
@@ -393,7 +394,7 @@ def _about(thing: CatalogTable | CatalogView | MaterializedView) -> str:
     return f"{kind}: {thing.comment}" if thing.comment else kind
 
 
-def _about_option(option: Option[object]) -> str:
+def _about_option(option: Option[Any]) -> str:
     default = str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
     return option.description + (f" [{default}]" if default else "")
 

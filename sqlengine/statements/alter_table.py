@@ -24,7 +24,7 @@ from runtime.eval.evaluator import BatchContext, Evaluator
 from runtime.expr.nodes import Cast, InputRef
 from runtime.expr.typing import implicit_cast
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable, TableColumn
+from sqlengine.catalog.objects import CatalogTable, ComputedColumn, TableColumn
 from sqlengine.catalog.statistics import MeasuredTable
 from sqlengine.database.session import Session, physical_schema
 from sqlengine.options.connectors import check_connector
@@ -260,7 +260,7 @@ def _column(table: CatalogTable, name: ddl.Name) -> TableColumn:
 
 def _refuse_if_used(table: CatalogTable, name: ddl.Name, what: str) -> None:
     """A column that a watermark or a computed column reads stays as it is."""
-    texts = {c.name: c.expression for c in table.columns if hasattr(c, "expression")}
+    texts = {c.name: c.expression for c in table.columns if isinstance(c, ComputedColumn)}
     readers = [n for n, e in texts.items() if n != name.text and name.text in identifiers(e)]
     if table.watermark is not None and (
         name.text in table.watermark.column or name.text in identifiers(table.watermark.expression)

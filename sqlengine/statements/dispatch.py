@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import pkgutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
@@ -14,13 +14,20 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 
-__all__ = ["carry_out", "execute"]
+if TYPE_CHECKING:
+    import sqlengine.statements.databases as _databases
+    import sqlengine.statements.file_catalog as _file_catalog
+    import sqlengine.statements.jobs as _jobs
+    import sqlengine.statements.lasting as _lasting
+    import sqlengine.statements.prepared as _prepared
+else:
+    _databases = Room("sqlengine.statements.databases")
+    _jobs = Room("sqlengine.statements.jobs")
+    _prepared = Room("sqlengine.statements.prepared")
+    _file_catalog = Room("sqlengine.statements.file_catalog")
+    _lasting = Room("sqlengine.statements.lasting")
 
-_databases = Room("sqlengine.statements.databases")
-_jobs = Room("sqlengine.statements.jobs")
-_prepared = Room("sqlengine.statements.prepared")
-_file_catalog = Room("sqlengine.statements.file_catalog")
-_lasting = Room("sqlengine.statements.lasting")
+__all__ = ["carry_out", "execute"]
 
 
 def execute(statement: st.Statement, session: Session) -> Result:

@@ -74,11 +74,12 @@ def in_epoch(session: Session, run: Callable[[], T], *, blind: bool = False) -> 
             if epoch.alone:
                 raise
         else:
-            break
+            session.epoch = None
+            session.publish(tables)
+            return result
         finally:
             session.epoch = None
-    session.publish(tables)
-    return result
+    raise AssertionError("the last attempt gives a result or raises")
 
 
 def _open(statement: st.Statement, session: Session) -> OpenEpoch:

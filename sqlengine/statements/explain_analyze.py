@@ -69,7 +69,7 @@ def explain_analyze(statement: st.Statement, plans: Sequence[PhysicalNode], sess
 def _text(plans: Sequence[PhysicalNode], job: Job, seen: Mapping[PhysicalNode, _Seen]) -> str:
     vertices = {v.node: v for v in job.dataflow.vertices}
     total = sum(v.busy_seconds for v in vertices.values())
-    rows = [_HEADS]
+    rows: list[tuple[str, ...]] = [_HEADS]
     for line, node in explain_lines(plans):
         figures = ("",) * 6 if node is None else _figures(vertices[node], seen[node], total)
         rows.append((*figures, line))

@@ -144,7 +144,7 @@ def _user_function(function: Any) -> UserFunction:
     """What is decorated as it is; what is not, as its base class or its form says: a generator function gives rows."""
     if isinstance(function, UserFunction):
         return function
-    thing = function() if inspect.isclass(function) else function
+    thing: Any = function() if inspect.isclass(function) else function
     if isinstance(thing, TableAggregateFunction):
         return udtaf(thing)
     if isinstance(thing, AggregateFunction):

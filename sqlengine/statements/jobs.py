@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
 from runtime.core.errors import OptionError, PlanningError, pointing_at
@@ -16,9 +17,12 @@ from sqlengine.database.savepoint_paths import SAVEPOINT_DIR, next_savepoint
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
 
-__all__ = ["create_savepoint", "stop_job"]
+if TYPE_CHECKING:
+    import sqlengine.statements.lasting_jobs as _lasting_jobs
+else:
+    _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
 
-_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
+__all__ = ["create_savepoint", "stop_job"]
 
 
 def stop_job(statement: st.StopJob, session: Session) -> Result:

@@ -10,7 +10,7 @@ set when they were made. One that cannot be made is there and says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -432,7 +432,7 @@ class _Noted:
 class _NotingFunctions(FunctionRegistry):
     """Functions by name, noting which are asked for."""
 
-    def __init__(self, functions: dict[str, AnyFunction], noted: _Noted) -> None:
+    def __init__(self, functions: MutableMapping[str, AnyFunction], noted: _Noted) -> None:
         super().__init__(functions)
         self._noted = noted
 

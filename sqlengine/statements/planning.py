@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from connectors.memory import MemorySink, MemoryTable
 from planner.advice import warnings
@@ -22,6 +23,7 @@ from runtime.expr.nodes import Column, ColumnRef, SortKey
 from runtime.plan.nodes import PhysicalNode, SortSpec, SourceExec
 from runtime.plan.parts import Alignment
 from runtime.plan.walk import walk
+from runtime.spi.reader import ReadContext, SourceReader
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
@@ -365,8 +367,8 @@ class _DeclaredSource:
     def splits(self) -> list[Split]:
         return []
 
-    def open(self, split: object, context: object) -> object:
+    def open(self, split: Split, context: ReadContext) -> SourceReader:
         raise UnsupportedError("a declaration cannot be read")
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> dict[str, Any]:
         return {"connector": "none"}

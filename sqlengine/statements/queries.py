@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,15 @@ from sqlengine.statements.constant_rows import constant_rows
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 
+if TYPE_CHECKING:
+    import sqlengine.statements.lasting_jobs as _lasting_jobs
+    import sqlengine.statements.parameter_rows as _parameter_rows
+    import sqlengine.verify.attach as _attach
+else:
+    _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
+    _attach = Room("sqlengine.verify.attach")
+    _parameter_rows = Room("sqlengine.statements.parameter_rows")
+
 __all__ = [
     "DML_SYNC",
     "delete",
@@ -51,10 +61,6 @@ __all__ = [
     "truncate",
     "update",
 ]
-
-_attach = Room("sqlengine.verify.attach")
-_lasting_jobs = Room("sqlengine.statements.lasting_jobs")
-_parameter_rows = Room("sqlengine.statements.parameter_rows")
 
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
 

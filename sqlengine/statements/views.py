@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
 from runtime.core.rooms import Room
@@ -18,6 +19,13 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, object_schema, plan_view, query_schema
 
+if TYPE_CHECKING:
+    import sqlengine.database.view_traits as _view_traits
+    import sqlengine.verify.attach as _attach
+else:
+    _attach = Room("sqlengine.verify.attach")
+    _view_traits = Room("sqlengine.database.view_traits")
+
 __all__ = [
     "alter_view",
     "create_materialized_view",
@@ -27,9 +35,6 @@ __all__ = [
     "drop_materialized_view",
     "drop_view",
 ]
-
-_attach = Room("sqlengine.verify.attach")
-_view_traits = Room("sqlengine.database.view_traits")
 
 
 def create_view(statement: st.CreateView, session: Session) -> Result:

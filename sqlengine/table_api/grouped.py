@@ -75,11 +75,12 @@ class WindowedTable(NextStep):
             raise BindError(
                 f"the window lacks {missing}", code="E1230", hint=f"add {missing} to {window.python.python}"
             )
+        step = window.lengths[0]
         if window.function in ("HOP", "CUMULATE") and len(window.lengths) < 2:
             raise BindError(
                 "the window lacks its step",
                 code="E1230",
-                hint=f"add .every(..) to {window.shown}({window.lengths[0].python})",
+                hint=f"add .every(..) to {window.shown}({step.python})",
             )
         self._table = table
         self._window = window

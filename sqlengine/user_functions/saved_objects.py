@@ -153,7 +153,7 @@ def saved_array(described: Any, shape: Sequence[int], data: bytes) -> np.ndarray
     return np.frombuffer(data, dtype).reshape(tuple(shape)).copy()
 
 
-def saved_scalar(described: Any, shape: Sequence[int], data: bytes) -> np.generic:
+def saved_scalar(described: Any, shape: Sequence[int], data: bytes) -> Any:
     """Raises ValueError when the bytes are not those of a single value."""
     return saved_array(described, shape, data)[()]
 

@@ -158,6 +158,7 @@ class Relations:
         if isinstance(value, ColumnRef):
             source, text = value.id, name_of(value.id)
         elif isinstance(value, SubqueryExpr) and value.kind is SubqueryKind.SCALAR:
+            assert isinstance(value.plan, LogicalNode)
             text, source = self._texts.subquery(value), value.plan.columns[0].id
         else:
             return self._texts.of(value)
@@ -410,7 +411,7 @@ def _window_columns(plan: LogicalNode) -> tuple[n.WindowTable, set[int], set[int
             return _window_columns(source)
         case n.Project(input=source, items=items):
             below = _window_columns(source)
-            return below and (below[0], *(_same(items, ids) for ids in below[1:]))
+            return below and (below[0], _same(items, below[1]), _same(items, below[2]))
         case n.Expand(input=source, projections=projections, produced=produced):
             below = _window_columns(source)
             if below is None:

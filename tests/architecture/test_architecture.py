@@ -121,6 +121,26 @@ def test_rooms_name_modules_that_point_down() -> None:
     assert not wrong
 
 
+def test_rooms_are_imported_for_type_checkers() -> None:
+    """Beside `else: name = Room("a.b")` stands `import a.b as name`: so a name that the module lacks is found."""
+    wrong = []
+    for path in SOURCES:
+        tree = ast.parse(path.read_text())
+        imported, rooms = set[tuple[str, str]](), set[tuple[str, str]]()
+        for node in (n for block in ast.walk(tree) if isinstance(block, ast.If) for n in (*block.body, *block.orelse)):
+            if isinstance(node, ast.Import):
+                imported |= {(name.name, name.asname or name.name) for name in node.names}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(
+                    targets=[ast.Name(id=name)],
+                    value=ast.Call(func=ast.Name(id="Room"), args=[ast.Constant(value=module)]),
+                ):
+                    rooms.add((module, name))
+        wrong += [f"{path.relative_to(ROOT)} {module}" for module, name in rooms - imported]
+    assert not wrong
+
+
 def test_tables_of_names_name_what_is_there() -> None:
     for module, table, prefix in (
         ("runtime.operators.build", "_OPERATORS", ""),

@@ -110,6 +110,6 @@ def keep_valid(
     return slots[valid], None if signs is None else signs[valid], [a.filter(mask) for a in args], seqs[valid]
 
 
-def clear_at(values: np.ndarray, slots: np.ndarray, fill: object = 0) -> None:
+def clear_at(values: np.ndarray, slots: np.ndarray, fill: float = 0) -> None:
     """Sets slots to `fill`; those beyond the end are that already."""
     put_at(values, slots[slots < len(values)], fill)

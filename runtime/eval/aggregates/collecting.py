@@ -230,7 +230,7 @@ class Percentile(TableAccumulator):
         self._array = type_.root is TypeRoot.ARRAY
         self._type = type_.arrow
         self._weighted = len(types) > 2
-        self._fractions: list[float] = []
+        self._fractions: list[float | None] = []
         self._bag = ValueBag([pa.float64(), pa.int64()], retract)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:

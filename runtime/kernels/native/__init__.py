@@ -14,6 +14,7 @@ import ctypes
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +41,11 @@ def _load(path: Path) -> ctypes.CDLL | None:
     again = "everything runs on numpy, more slowly; build them with `python setup.py build_ext --inplace`"
     try:
         library = ctypes.CDLL(str(path))
-        given = library.sqlengine_abi
     except OSError as error:
         warnings.warn(f"the kernels in C cannot be loaded ({error}): {again}", RuntimeWarning, stacklevel=2)
         return None
+    try:
+        given = library.sqlengine_abi
     except AttributeError:
         built = None
     else:
@@ -81,7 +83,7 @@ class Kernel:
 
     __slots__ = ("_function", "_parameters", "name")
 
-    def __init__(self, name: str, function: ctypes._CFuncPtr, parameters: str) -> None:
+    def __init__(self, name: str, function: Any, parameters: str) -> None:
         self.name = name
         self._function = function
         # Of each array its type (None: any) and the flags that it must have; 0 flags are a number.
@@ -119,7 +121,8 @@ class Kernel:
                 copies.append(array)
             # A quarter of the time of the array interface, but only for what can be written and has bytes.
             if size and flags & _WRITEABLE and array is value:
-                arguments.append(ctypes.addressof(ctypes.c_char.from_buffer(array)))
+                buffer: Any = array
+                arguments.append(ctypes.addressof(ctypes.c_char.from_buffer(buffer)))
             else:
                 arguments.append(array.__array_interface__["data"][0])
             arguments.append(array.nbytes if dtype is None else size)

@@ -223,7 +223,8 @@ def definitions_of(value: Sequence[object], where: str) -> dict[Place, Definitio
         texts = as_list(definition, "definition", where)
         if len(texts) < 3 or len(texts) % 2 == 0 or not all(isinstance(text, str) for text in texts):
             raise Damage(f"{where} has a definition without text")
-        found[tuple(parts)] = Definition(*texts[:3], tuple(zip(texts[3::2], texts[4::2], strict=True)))
+        one, two, three = texts[:3]
+        found[tuple(parts)] = Definition(one, two, three, tuple(zip(texts[3::2], texts[4::2], strict=True)))
     return found
 
 

@@ -177,8 +177,8 @@ def _piece(value: object, where: str) -> Piece:
     file, offset, length, crc, rows, digest, kinds = parts
     if not _FILE.fullmatch(file):
         raise Damage(f"{where} names a file that is none of a checkpoint: {file[:60]!r}")
-    numbers = [as_integer(n, "a number", where, 0) for n in (offset, length, crc, rows)]
-    return Piece(Segment(file, *numbers, digest), kinds is True)
+    at, size, checksum, count = (as_integer(n, "a number", where, 0) for n in (offset, length, crc, rows))
+    return Piece(Segment(file, at, size, checksum, count, digest), kinds is True)
 
 
 def read_rows(reader: SegmentReader, pieces: list[Piece]) -> Iterator[ChangelogBatch]:
