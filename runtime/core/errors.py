@@ -57,11 +57,11 @@ class Span:
 
 
 class SqlEngineWarning(UserWarning):
-    """A statement was carried out, and something else has happened that somebody should know."""
+    """A statement succeeded, with a side effect that the user should know about."""
 
 
 class SqlEngineError(Exception):
-    """Base of every error of ours.
+    """Base of all errors of the engine.
 
     Args:
         message: what is wrong, in the words of the user (no class names, no plan text).
@@ -260,7 +260,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def render(error: SqlEngineError, width: int | None = None) -> str:
-    """The error as a person reads it: message, the line of SQL with a caret below the place, and the advice. `width`:
+    """The error formatted for people: message, the line of SQL with a caret below the place, and hint. `width`:
     columns of the terminal, where the line of SQL is to fit into one of its own."""
     lines = [f"{error.code} {error.message}"]
     if error.span is not None and error.text is not None:

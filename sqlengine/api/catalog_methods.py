@@ -53,7 +53,7 @@ class CatalogMethods(ABC):
         return self._names("SHOW MATERIALIZED VIEWS")
 
     def list_functions(self) -> list[str]:
-        """SHOW FUNCTIONS: those of the engine and of users."""
+        """SHOW FUNCTIONS: built-in and user-defined functions."""
         return self._names("SHOW FUNCTIONS")
 
     def get_current_catalog(self) -> str:
@@ -92,7 +92,7 @@ class CatalogMethods(ABC):
         self._drop("TABLE", path, ignore_if_not_exists)
 
     def drop_temporary_table(self, path: str) -> None:
-        """DROP TEMPORARY TABLE; harmless when there is none."""
+        """DROP TEMPORARY TABLE IF EXISTS."""
         self._drop("TEMPORARY TABLE", path, True)
 
     def drop_view(self, path: str, ignore_if_not_exists: bool = True) -> None:

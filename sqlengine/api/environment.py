@@ -145,7 +145,7 @@ class TableEnvironment(TableFactory):
             raise located(error, statement) from error.__cause__
 
     def prepare(self, statement: str) -> PreparedStatement:
-        """Read and bind a statement, to carry it out often with other values of its parameters.
+        """Parse and bind a statement once, to execute it many times with different parameters.
 
         Its names and types are looked up now: `parameter_types` and `schema` tell what was found. Raises SqlEngineError
         with the place in the text.
@@ -162,12 +162,12 @@ class TableEnvironment(TableFactory):
         )
 
     def execute_script(self, script: str) -> list[Result]:
-        """Carry out all statements in order; the first that fails stops it. A query's result may be read afterwards,
+        """Run all statements in order; the first failure stops the script. A query's result may be read afterwards,
         too."""
         return list(self.run_script(script))
 
     def run_script(self, script: str) -> Iterator[Result]:
-        """The same, one result at a time: the next statement runs when the next result is asked for."""
+        """Run all statements in order, one result at a time: the next statement runs when its result is requested."""
         for statement in parse_script(script):
             yield self._execute(statement, script)
 
@@ -179,20 +179,20 @@ class TableEnvironment(TableFactory):
         return self._explain(stmt, extra_details, lambda error: located(error, stmt))
 
     def flush(self) -> None:
-        """Wait until every materialized view has taken all input that is there."""
+        """Wait until every materialized view has processed all available input."""
         self._attend(self._session.views.flush)
 
     def metrics(self) -> pa.Table:
-        """All figures of jobs, operators, sources, sinks, checkpoints, views and tables as they are now: the rows of
+        """The current metrics of jobs, operators, sources, sinks, checkpoints, views and tables: the rows of
         `system.metrics`, from any thread."""
         return _metrics.metrics_table(self._session.metrics.collect())
 
     def metrics_text(self) -> str:
-        """The same as the text that Prometheus reads."""
+        """The metrics in the text format of Prometheus."""
         return exposition(self._session.metrics.collect())
 
     def register_catalog(self, name: str, catalog: SparkCatalog) -> None:
-        """Make the databases, tables and views of a Spark session known under the name of a catalog.
+        """Register the databases, tables and views of a Spark session as a catalog.
 
         Raises CatalogError E1401 when there is a catalog of that name.
         """
@@ -202,18 +202,18 @@ class TableEnvironment(TableFactory):
         self._session.catalogs.create_catalog(catalog.catalog(name))
 
     def get_config(self) -> Config:
-        """The options, to be read and set."""
+        """The options, to read and set."""
         return Config(self._session)
 
     @property
     def session(self) -> Session:
-        """What stands behind: for tools of this project (command line, test runner)."""
+        """The internal session, for the command line and the test runner."""
         return self._session
 
     def close(self) -> None:
-        """End the session: its open epoch is forgotten, its temporary tables go. The last session of a database stops
-        all jobs and views; sinks publish what they have, and a database in a folder is saved and given back. Harmless
-        when called again."""
+        """End the session: its open epoch is discarded, and its temporary tables are dropped. The last session of a
+        database stops all jobs and views; sinks publish what they have, and a database in a folder is saved and given
+        back. Harmless when called again."""
         self._session.close()
 
     def __enter__(self) -> TableEnvironment:
@@ -235,7 +235,7 @@ class Config:
         return self
 
     def get_local_timezone(self) -> str:
-        """The zone in which TIMESTAMP_LTZ is read and shown: 'table.local-time-zone'."""
+        """The time zone in which TIMESTAMP_LTZ is read and shown: 'table.local-time-zone'."""
         return self._session.time_zone
 
     def set_local_timezone(self, timezone_id: str) -> Config:
@@ -243,7 +243,7 @@ class Config:
         return self.set("table.local-time-zone", timezone_id)
 
     def set_idle_state_retention(self, duration: dt.timedelta) -> Config:
-        """SET 'table.exec.state.ttl': how long state is kept that nobody changes."""
+        """SET 'table.exec.state.ttl': how long unchanged state is kept."""
         return self.set("table.exec.state.ttl", f"{duration // dt.timedelta(milliseconds=1)} ms")
 
     def add_configuration(self, options: Mapping[str, str]) -> Config:
@@ -253,10 +253,10 @@ class Config:
         return self
 
     def get_configuration(self) -> Config:
-        """The same options: for programs of PyFlink."""
+        """The same object, for PyFlink programs."""
         return self
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """The value of an option as text, `default` where it was not set."""
+        """The value of an option as text, or `default` if it is not set."""
         found = self._session.options.text(key)
         return default if found is None else found

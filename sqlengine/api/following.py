@@ -45,12 +45,12 @@ class Listener(Generic[T]):
 
     @property
     def is_running(self) -> bool:
-        """Whether it may still be called."""
+        """Whether the function may still be called."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """No further call; the query is stopped. Returns when a call at hand has returned, and raises what `join`
-        would."""
+        """Stop the query; the function is not called again. Returns when a call at hand has returned, and raises what
+        `join` would."""
         self._stopped.set()
         self._stop_items()
         if threading.current_thread() is not self._thread:

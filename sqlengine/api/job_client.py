@@ -22,7 +22,7 @@ class JobClient:
         self._savepoint_folder = savepoint_folder
 
     def get_job_id(self) -> str:
-        """The name by which SHOW JOBS and STOP JOB know it."""
+        """The id of the job in SHOW JOBS and STOP JOB."""
         return self._job.name
 
     def get_job_status(self) -> Future[str]:
@@ -30,7 +30,7 @@ class JobClient:
         return _known(self._job.status)
 
     def cancel(self) -> Future[None]:
-        """End it after the epoch at hand; sinks publish what they have."""
+        """End the job after the current epoch; sinks publish their rows."""
         self._job.cancel()
         return _known(None)
 

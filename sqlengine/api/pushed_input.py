@@ -48,11 +48,11 @@ class Input:
         return self._table.schema
 
     def push_row(self, *values: Any, kind: str = "+I", timeout: float | None = None) -> None:
-        """One row, a value for each column."""
+        """Push one row, a value for each column."""
         self.push([values], kind, timeout=timeout)
 
     def push(self, rows: Any, kind: str | Sequence[str] | np.ndarray = "+I", *, timeout: float | None = None) -> None:
-        """Rows, all of one row kind (`+I`, `-U`, `+U`, `-D`) or each of its own.
+        """Push rows, with one row kind (`+I`, `-U`, `+U`, `-D`) for all, or one for each.
 
         Args:
             timeout: seconds to wait for room; None waits as long as it takes.
@@ -70,7 +70,7 @@ class Input:
             self._table.check_open()
 
     def update(self, before: Any, after: Any, *, timeout: float | None = None) -> None:
-        """Rows as they were and as they are now, in pairs: for an input that takes 'retract'."""
+        """Update rows, given as pairs of old and new rows: for an input with 'retract'."""
         old, new = (self._columns(rows) for rows in (before, after))
         if old.num_rows != new.num_rows:
             raise TypeMismatchError(
@@ -85,18 +85,18 @@ class Input:
             self._push_kinds(both, kinds, timeout)
 
     def upsert(self, rows: Any, *, timeout: float | None = None) -> None:
-        """New rows, or new values of rows with the same key: for an input that takes 'upsert'."""
+        """Insert rows, or replace rows with the same key: for an input with 'upsert'."""
         self.push(rows, "+U", timeout=timeout)
 
     def delete(self, rows: Any, *, timeout: float | None = None) -> None:
-        """Rows that are no more: for an input that takes 'retract' (whole rows) or 'upsert' (the key matters)."""
+        """Delete rows: for an input with 'retract' (whole rows) or 'upsert' (by key)."""
         self.push(rows, "-D", timeout=timeout)
 
     async def push_async(
         self, rows: Any, kind: str | Sequence[str] | np.ndarray = "+I", *, timeout: float | None = None
     ) -> None:
-        """`push` for asyncio: while there is no room, others run. A push whose task is cancelled while it waits pushes
-        nothing."""
+        """`push` for asyncio: waits for room without blocking the event loop. A push whose task is cancelled while it
+        waits pushes nothing."""
         batch = self._batch(rows, kind)
         if not len(batch):
             self._table.check_open()
@@ -115,7 +115,7 @@ class Input:
                 raise
 
     def advance_watermark(self, time: dt.datetime | int) -> None:
-        """Event time has come so far: a datetime (without a zone: as in the column), or milliseconds since 1970.
+        """Advance the watermark to a time: a datetime (without a zone: as in the column), or milliseconds since 1970.
 
         Only for an input with `rowtime`; one with a WATERMARK expression takes it from its rows (UnsupportedError
         E1625). A time that is not later changes nothing.
@@ -132,12 +132,11 @@ class Input:
         self._table.advance(int(time))
 
     def mark_idle(self) -> None:
-        """Nothing comes for a while: queries over several inputs do not wait for the watermark of this one, until the
-        next push or watermark."""
+        """Mark the input idle: until its next push or watermark, other inputs do not wait for its watermark."""
         self._table.rest()
 
     def close(self) -> None:
-        """Nothing comes any more: windows close, queries end. Harmless when called again."""
+        """End the input: windows close, queries end. Harmless when called again."""
         self._table.close()
 
     def __enter__(self) -> Input:

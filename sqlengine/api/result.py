@@ -131,7 +131,7 @@ class Result:
 
     @property
     def is_sorted_at_end(self) -> bool:
-        """ORDER BY over bounded input: rows come in order, once, when the input has ended."""
+        """Whether rows come sorted at the end: ORDER BY over bounded input."""
         return bool(self.order)
 
     def _read(self, reader: object = None) -> Iterator[ChangelogBatch]:
@@ -158,7 +158,7 @@ class Result:
         self._read_to_end = self.is_query
 
     def changes(self) -> Iterator[ChangelogBatch]:
-        """The changelog, a batch per epoch that changed something."""
+        """The changelog, one batch for each epoch with changes."""
         return self._changes()
 
     def _changes(self, reader: object = None) -> Iterator[ChangelogBatch]:
@@ -172,15 +172,15 @@ class Result:
                 yield batch.select(range(self._visible)) if self._visible < len(self._full_schema) else batch
 
     def collect(self) -> RowIterator:
-        """The changes as rows; a changelog's `-U` and `-D` rows take back equal earlier ones. It is a context manager:
-        leaving it stops the query."""
+        """The changes as rows; `-U` and `-D` rows retract equal earlier rows. It is a context manager: leaving it stops
+        the query."""
         reader = object()
         return RowIterator((row for rows in self._rows(reader) for row in rows), lambda: self._stop(reader))
 
     __iter__ = collect
 
     def rows(self) -> Generator[list[Row]]:
-        """The changes as rows, all of an epoch together: between two lists the answer is whole."""
+        """The changes as lists of rows, one list for each epoch: after each list the answer is consistent."""
         return self._rows()
 
     def _rows(self, reader: object = None) -> Generator[list[Row]]:
@@ -192,7 +192,7 @@ class Result:
             yield [Row.of(values, KIND_NAMES[kind], names) for kind, *values in zip(kinds, *columns, strict=True)]
 
     def listen(self, call: Callable[[list[Row]], object]) -> Listener[list[Row]]:
-        """Have a function called with the changes of each epoch, on a thread of its own.
+        """Call a function with the changes of each epoch, in a separate thread.
 
         listener = t_env.from_path("clicks").execute().listen(print)
         ...
@@ -216,7 +216,7 @@ class Result:
             self.cancel()
 
     def to_arrow(self) -> pa.Table:
-        """The changes folded to the rows that are left, in ORDER BY order where there is one.
+        """The final rows, in the order of ORDER BY if there is one.
 
         Raises UnsupportedError E1613 when the input has no end, E1620 when the query was stopped: the rows are not
         complete.
@@ -286,8 +286,8 @@ class Result:
         return _notebook.batch_html(self.folded(), self.schema)
 
     def keep(self) -> Result:
-        """Read the rows of a query whose input ends, and keep them: from now on they may be read again and again. Raises
-        what `to_arrow` raises."""
+        """Read the rows of a query whose input ends, and keep them for repeated reading. Raises what `to_arrow`
+        raises."""
         if self.is_query:
             self._kept_rows = self.folded()
         return self
@@ -331,7 +331,7 @@ class Result:
         return self.schema
 
     def wait(self, timeout: float | None = None, *, timeout_ms: int | None = None) -> Result:
-        """Until the statement has done its work; raises what made it fail. A query's rows are read and dropped.
+        """Wait for the end of the statement; raises its error if it failed. A query's rows are read and dropped.
 
         Args:
             timeout: seconds to wait for a job in the background. Raises TimeoutError when it still runs then.
@@ -355,18 +355,18 @@ class Result:
             print(piece, end="", flush=True)
 
     def get_job_client(self) -> JobClient | None:
-        """The handle of the job, None where none runs: its status, `cancel`, savepoints."""
+        """The handle of the job (status, `cancel`, savepoints), or None if there is no job."""
         return None if self.job is None else _job_client.JobClient(self.job, self.savepoint_folder)
 
     @property
     def is_running(self) -> bool:
-        """Whether `cancel` would stop anything."""
+        """Whether the statement is still running."""
         if self.job is not None:
             return self.job.status in ("CREATED", "RUNNING")
         return self._stopper is not None and not self._read_to_end
 
     def cancel(self) -> None:
-        """Stop after the epoch at hand: iteration ends, sinks publish what they have. Harmless when nothing runs."""
+        """Stop after the current epoch: iteration ends, and sinks publish their rows. Harmless when nothing runs."""
         if self.job is not None:
             self.job.cancel()
             if self.is_query and not self.bounded and not self._begun:
@@ -402,7 +402,7 @@ class RowIterator(Iterator[Row]):
         return next(self)
 
     def close(self) -> None:
-        """Stop the query, also from another thread than the one that reads. Harmless when called again."""
+        """Stop the query; may be called from any thread. Harmless when called again."""
         self._rows.close()
 
     def __enter__(self) -> RowIterator:

@@ -105,11 +105,11 @@ class TableFactory(CatalogMethods):
         return _table.Table(self._engine, query, operation, schema=object_schema(self.__session, found))
 
     def from_descriptor(self, descriptor: TableDescriptor) -> Table:
-        """A table of a connector, without a name: a temporary table of which nobody else knows."""
+        """A table of a connector, as an unnamed temporary table."""
         return self.from_path(self._engine.target(descriptor))
 
     def sql_query(self, query: str) -> Table:
-        """A query as a table that can be executed, explained, inserted elsewhere, or gone on with."""
+        """A query as a table, to execute, explain, insert, or extend."""
         statement = parse_statement(query)
         if not isinstance(statement, st.QueryStatement):
             raise UnsupportedError(
@@ -140,7 +140,7 @@ class TableFactory(CatalogMethods):
         return self._of_arrow(*_python_data.elements(elements, schema), "from_elements")
 
     def from_arrow(self, rows: Any, schema: Any = None) -> Table:
-        """An Arrow table, record batch or reader as a table; nothing is copied where the types are ours already."""
+        """An Arrow table, record batch or reader as a table, without a copy where the types match."""
         return self._of_arrow(*_python_data.arrow_of_frame(rows, schema), "from_arrow")
 
     def from_pandas(self, pdf: Any, schema: Any = None, splits_num: int = 1) -> Table:
@@ -182,7 +182,7 @@ class TableFactory(CatalogMethods):
         capacity: int = 1_000_000,
         keep: bool = False,
     ) -> Input:
-        """A temporary table that this program fills, row by row or batch by batch, from any thread.
+        """A temporary table that the program fills, by rows or batches, from any thread.
 
         Args:
             schema: names and types as for `from_elements`, a `TableSchema` (watermark, primary key, computed columns),
@@ -252,7 +252,7 @@ class TableFactory(CatalogMethods):
         self._kept.append(table.keeps)
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> None:
-        """CREATE VIEW: give a table a name that its catalog keeps. One of rows that Python has given lives as long as
+        """CREATE VIEW: give a table a permanent name in a catalog. One of rows that Python has given lives as long as
         this environment."""
         words = "CREATE VIEW IF NOT EXISTS" if ignore_if_exists else "CREATE VIEW"
         self._engine.run(_code.compose([f"{words} {_code.path_sql(view_path)} AS ", table.query.code]), table.operation)
@@ -274,35 +274,35 @@ class TableFactory(CatalogMethods):
     # --- functions
 
     def create_temporary_system_function(self, name: str, function: Any) -> None:
-        """Make a Python function known to SQL: what `udf`, `udtf`, `udaf` or `udtaf` has decorated, a plain function
-        whose annotations tell its types, or an object of their base classes.
+        """Register a Python function for SQL: one decorated by `udf`, `udtf`, `udaf` or `udtaf`, a plain function with
+        type annotations, or an object of their base classes.
 
         Raises CatalogError E1441 for a name that a function of the engine has.
         """
         _functions.register(self.__session, name, function)
 
     def create_temporary_function(self, path: str, function: Any) -> None:
-        """The same: functions are known by their name alone, in every database."""
+        """The same as `create_temporary_system_function`; a catalog and database in the path are ignored."""
         _functions.register(self.__session, path.rpartition(".")[2], function)
 
     def drop_temporary_system_function(self, name: str) -> bool:
-        """Forget a function; tells whether there was one."""
+        """Drop a function; returns whether there was one."""
         return _functions.unregister(self.__session, name, if_exists=True)
 
     def drop_temporary_function(self, path: str) -> bool:
-        """The same."""
+        """The same as `drop_temporary_system_function`."""
         return _functions.unregister(self.__session, path.rpartition(".")[2], if_exists=True)
 
     def drop_function(self, path: str) -> bool:
-        """The same."""
+        """The same as `drop_temporary_system_function`."""
         return self.drop_temporary_function(path)
 
     def list_user_defined_functions(self) -> list[str]:
-        """The names of functions that users have made."""
+        """The names of user-defined functions."""
         return sorted(name.lower() for name in self.__session.user_functions)
 
     def create_statement_set(self) -> StatementSet:
-        """Collect INSERTs that run as one job, so that what they have in common is computed once."""
+        """Collect INSERTs that run as one job, with common computations shared."""
         return _statement_set.StatementSet(self._engine)
 
     def _run(

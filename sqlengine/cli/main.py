@@ -46,98 +46,99 @@ EXIT_OK, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 _EXAMPLES = """examples:
   sqlengine                                  SQL at a prompt, as `sqlengine shell`
-  sqlengine shop/                            the same on a database in a folder, which lasts
+  sqlengine shop/                            the same, on the database in the folder shop
   sqlengine run -e "SELECT 1 + 1"
-  sqlengine run job.sql                      statements in order; INSERTs run as jobs
-  sqlengine run --format json job.sql | jq   results on stdout, all else on stderr
+  sqlengine run job.sql                      run statements in order; INSERTs run as jobs
+  sqlengine run --format json job.sql | jq   results go to stdout, everything else to stderr
   sqlengine explain job.sql                  how each query would run
   sqlengine test tests/                      golden-file tests of your queries
 
-`sqlengine COMMAND --help` tells more about each.
+`sqlengine COMMAND --help` describes each command.
 """
 
 _SHELL = """\
-SQL at a prompt: several lines, colours, completion of names, history. Queries without an end are shown live. INSERTs run
-as jobs in the background. Without a terminal it reads statements from standard input, and ends at the first error."""
+An interactive SQL prompt with multi-line editing, colours, completion and history. Queries without an end are shown
+live. INSERTs run as jobs in the background. Without a terminal, the shell reads statements from standard input and stops
+at the first error."""
 
 _SHELL_MORE = """\
 at the prompt:
-  \\? lists the commands, HELP SELECT shows how a statement is written, Ctrl-C ends a statement, Ctrl-D leaves
+  \\? lists the commands, HELP SELECT shows the syntax of SELECT, Ctrl-C stops a statement, Ctrl-D leaves
 
 files:
   $XDG_CONFIG_HOME/sqlengine/init.sql (~/.config), or ~/.sqlenginerc   runs before the first prompt
-  $XDG_STATE_HOME/sqlengine/history (~/.local/state)                   remembers what was typed, but no lines that begin
-                                                                       with a space, and no secrets
+  $XDG_STATE_HOME/sqlengine/history (~/.local/state)                   the history, without secrets and lines that begin
+                                                                       with a space
 
 examples:
-  sqlengine shell --database shop           what is made is there the next time: tables with their rows, views
+  sqlengine shell --database shop           keeps tables with their rows, and views
   sqlengine shop/                           the same
-  sqlengine shell --catalog work.sql        tables and views that are defined are there the next time
-  sqlengine shell -i tables.sql             starts with a file of definitions
+  sqlengine shell --catalog work.sql        keeps the definitions of tables and views
+  sqlengine shell -i tables.sql             runs a file first
   echo "SELECT 1" | sqlengine shell
 
 exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
 
 _RUN = """\
-Run SQL statements in order: those of every -e, then those of every FILE.
+Run SQL statements in order: first those of each -e, then those of each FILE.
 
-A SELECT prints its rows. Over input that ends it prints the final rows; over input without an end it prints each
-change as it comes. An INSERT is a job: over input that ends it is done before the next statement begins; over input
-without an end it runs in the background until Ctrl-C, which stops it cleanly after the step at hand. The first
-statement that fails stops the rest."""
+A SELECT over input that ends prints the final rows. Over input without an end it prints each change as it comes. An
+INSERT runs as a job. Over input that ends, the next statement waits for it. Over input without an end, it runs in the
+background until Ctrl-C, which stops it cleanly at the end of the current epoch. The first statement that fails stops
+the rest."""
 
 _RUN_MORE = """\
 formats:
   table      an aligned table; for input without an end, a table of changes that grows
-  csv        a header and the final rows; NULL is nothing, an empty text ""
-  json       an object a line, as changes come; when rows can also be updated or deleted, "op" is
+  csv        a header and the final rows; NULL is an empty field, an empty string is ""
+  json       one object a line, as changes come; if rows can be updated or deleted, "op" is
              +I (insert), -U (the row before an update), +U (after it) or -D (delete)
-  changelog  a line a change: the row kind, then the cells
+  changelog  one line for each change: the row kind, then the values
 
 examples:
   sqlengine run -e "SELECT word, COUNT(*) FROM (VALUES ('a'), ('b'), ('a')) AS t(word) GROUP BY word"
   sqlengine run job.sql -D table.local-time-zone=Europe/Berlin
   sqlengine run job.sql -D execution.checkpointing.dir=state -D execution.checkpointing.interval='10 s'
-                             saves the state of INSERTs; run again after any end they go on from there
+                             saves the state of INSERTs; run it again to resume them
   sqlengine run --database shop job.sql
-                             works on the database in the folder shop, which is made where there is none
+                             works on the database in the folder shop; creates it if needed
   echo "SHOW FUNCTIONS" | sqlengine run - --format csv
 
 exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
 
 _EXPLAIN = """\
-Show how the statements of a file would run: for each query and INSERT the logical plan, the plan after the rules, and
-the physical plan. CREATE, ALTER, DROP, USE and SET are carried out, so that names exist; nothing is read or written."""
+Show how the statements of a file would run: for each query and INSERT the logical plan, the optimized plan, and the
+physical plan. CREATE, ALTER, DROP, USE and SET are executed so that names exist; no rows are read or written."""
 
 _EXPLAIN_MORE = """\
 details:
-  CHANGELOG_MODE       on each edge: which row kinds it carries (I, UB, UA, D) and the keys of its updates
-  STATE                what each operator keeps, and what bounds it
-  PLAN_ADVICE          what could be better
-  ESTIMATED_COST       rows and changes that the planner reckons with
+  CHANGELOG_MODE       for each edge, the row kinds that it carries (I, UB, UA, D) and the keys of its updates
+  STATE                the state of each operator, and what bounds it
+  PLAN_ADVICE          possible improvements
+  ESTIMATED_COST       the planner's estimates of rows and changes
   JSON_EXECUTION_PLAN  the physical plan as JSON
 
 examples:
   sqlengine explain job.sql
   sqlengine explain --details ESTIMATED_COST -e "SELECT 1"
 
-exit status: 0 done, 1 a statement is wrong, 2 wrong usage"""
+exit status: 0 done, 1 a statement has an error, 2 wrong usage"""
 
 _TEST = """\
-Run golden-file tests: .slt files hold SQL and what it must give, with virtual time and exact changes.
+Run golden-file tests: .slt files contain SQL and its expected results, with virtual time and exact changes.
 docs/testing.md describes them."""
 
 _TEST_MORE = """\
 examples:
-  sqlengine test tests/                  every .slt file below tests/
-  sqlengine test --matrix orders.slt     also with its input cut into other steps: the answers must be the same
-  sqlengine test --rewrite orders.slt    write what comes out into the file; look at the diff before you keep it
+  sqlengine test tests/                  runs every .slt file below tests/
+  sqlengine test --matrix orders.slt     also cuts its input into other epochs: the answers must be the same
+  sqlengine test --rewrite orders.slt    writes the results into the file; review the diff
 
-exit status: 0 all is as the files say, 1 something differs, 2 wrong usage"""
+exit status: 0 all results match, 1 some differ, 2 wrong usage"""
 
 
 _PACKAGE = """\
-Write the engine into one file that Spark sends to its executors. Needed only where it is not installed on them."""
+Pack the engine into one file that Spark sends to its executors. Only needed if it is not installed on them."""
 
 _PACKAGE_MORE = """\
 examples:
@@ -165,7 +166,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _target_argument(run)
     _database_argument(run)
-    run.add_argument("--fresh", action="store_true", help="INSERTs start anew: checkpoints of earlier runs are removed")
+    run.add_argument(
+        "--fresh", action="store_true", help="start INSERTs anew, and remove the checkpoints of earlier runs"
+    )
     run.set_defaults(
         run=lambda args, options: _run.run_command(
             args.execute, args.files, options, args.format, fresh=args.fresh, database=args.database
@@ -178,22 +181,22 @@ def build_parser() -> argparse.ArgumentParser:
         "--details",
         default="CHANGELOG_MODE,STATE",
         metavar="LIST",
-        help="what to show beside the plans, with commas between (default: %(default)s)",
+        help="what to show beside the plans, separated by commas (default: %(default)s)",
     )
     explain.set_defaults(
         run=lambda args, options: _explain.explain_command(args.execute, args.files, options, args.details)
     )
 
     test = _parser(commands.add_parser, _TEST, _TEST_MORE, name="test", help="run .slt golden-file tests")
-    test.add_argument("paths", nargs="+", metavar="PATH", help=".slt files, or folders that hold such files")
-    test.add_argument("--rewrite", action="store_true", help="write what came out into the files instead of comparing")
+    test.add_argument("paths", nargs="+", metavar="PATH", help=".slt files, or folders with such files")
+    test.add_argument("--rewrite", action="store_true", help="write the results into the files instead of comparing")
     test.add_argument(
         "--matrix",
         action="store_true",
         help="also run each file with its input cut into other epochs, with restarts, in three tasks, with RocksDB",
     )
     _target_argument(test)
-    test.add_argument("-v", "--verbose", action="store_true", help="name every file, not only those that differ")
+    test.add_argument("-v", "--verbose", action="store_true", help="list every file, not only those that differ")
     _options_argument(test)
     test.set_defaults(
         run=lambda args, options: _test.test_command(
@@ -215,7 +218,7 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SQL",
-        help="run this instead of a prompt (may be repeated)",
+        help="run these statements instead of a prompt (may be repeated)",
     )
     shell.add_argument(
         "-f",
@@ -225,12 +228,10 @@ def _shell_arguments(shell: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="run a file instead of a prompt (may be repeated)",
     )
-    shell.add_argument("-i", "--init", metavar="FILE", help="run a file first; '' for none at all")
-    shell.add_argument(
-        "-c", "--catalog", metavar="FILE", help="keep definitions in this file: a catalog, in use from the start"
-    )
+    shell.add_argument("-i", "--init", metavar="FILE", help="run a file first; '' runs none")
+    shell.add_argument("-c", "--catalog", metavar="FILE", help="use this file as the catalog, which keeps definitions")
     _database_argument(shell)
-    shell.add_argument("--history", metavar="FILE", help="remember what is typed in this file; '' to remember nothing")
+    shell.add_argument("--history", metavar="FILE", help="keep the history in this file; '' keeps none")
     _options_argument(shell)
     shell.set_defaults(run=_run_shell)
 
@@ -256,7 +257,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 def _sql_arguments(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="files of SQL statements, with semicolons between; - is standard input"
+        "files", nargs="*", metavar="FILE", help="files of SQL statements separated by semicolons; - is standard input"
     )
     parser.add_argument("-e", "--execute", action="append", default=[], metavar="SQL", help=about)
     _options_argument(parser)
@@ -267,7 +268,7 @@ def _database_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FOLDER",
-        help="work on the database in this folder: what is made in it lasts (it is made where there is none)",
+        help="work on the database in this folder, and create it if needed; tables, rows and views are kept",
     )
 
 
@@ -293,9 +294,9 @@ def _options_argument(parser: argparse.ArgumentParser) -> None:
         "--log-level",
         choices=("debug", "info", "warning", "error"),
         type=str.lower,
-        help="write a log: from this level on (with --log-file: info)",
+        help="write a log from this level on (default with --log-file: info)",
     )
-    parser.add_argument("--log-file", metavar="FILE", help="append the log to a file, not to stderr")
+    parser.add_argument("--log-file", metavar="FILE", help="append the log to this file instead of stderr")
 
 
 class _NoPandas:

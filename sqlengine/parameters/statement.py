@@ -210,7 +210,7 @@ class PreparedStatement:
         self._text = text
 
     def execute(self, parameters: Any = None) -> Result:
-        """Carry it out with these values: a list for `?` and `$1`, a dict for `:name`.
+        """Execute it with these values: a list for `?` and `$1`, a dict for `:name`.
 
         Raises PlanningError E1636 when it is closed; otherwise as `execute_sql`.
         """
@@ -218,28 +218,29 @@ class PreparedStatement:
         return self._run(prepared.statement, prepared.once(parameters))
 
     def execute_many(self, rows: Iterable[Any]) -> Result:
-        """Carry out an INSERT, UPDATE or DELETE for each row of values, all as one epoch."""
+        """Execute an INSERT, UPDATE or DELETE for each row of values, all in one epoch."""
         prepared = self._open()
         return for_each(prepared.statement, prepared.rows(rows), self._session, self._run)
 
     @property
     def parameters(self) -> tuple[Key, ...]:
-        """The parameters in the order in which values are given: numbers from 1, or names."""
+        """The parameters in the order of their values: numbers from 1, or names."""
         return self._open().marks.keys
 
     @property
     def parameter_types(self) -> tuple[DataType | None, ...]:
-        """The type of each parameter, as its places say it; STRING where they say none, None where only a value tells."""
+        """The type of each parameter from its context; STRING if the context gives none, None if only a value
+        determines it."""
         return self._open().types
 
     @property
     def schema(self) -> Schema | None:
-        """Names and types of the columns of a query; None for a statement that is none, and where only values tell. A
+        """Names and types of the columns of a query; None for other statements, and if only values determine them. A
         parameter whose place says no type is a STRING here."""
         return self._open().schema
 
     def close(self) -> None:
-        """Forget it and its plans; harmless when called again."""
+        """Drop the statement and its plans; may be called again."""
         self._prepared = None
 
     def _open(self) -> Prepared:

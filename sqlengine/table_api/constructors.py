@@ -55,7 +55,7 @@ def null_of(data_type: DataType | str) -> Expression:
 
 
 def call(function: Any, *args: Any) -> Expression:
-    """A call of any SQL function by name, `call("REGEXP_EXTRACT", col("a"), "x+", 0)`, or of a Python function that is
+    """A call of a SQL function by name, `call("REGEXP_EXTRACT", col("a"), "x+", 0)`, or of a Python function that is
     registered under its name or decorated with `udf` and its kind."""
     if isinstance(function, str):
         return call_expression(function, args, quoted=True)

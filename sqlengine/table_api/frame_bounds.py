@@ -27,6 +27,6 @@ CURRENT_RANGE = FrameBound("CURRENT ROW", False, "CURRENT_RANGE")
 
 
 def row_interval(rows: int) -> FrameBound:
-    """So many rows: for `Over.preceding` and `following`, and the size of `Tumble` and `Slide`. The same as
+    """An interval of rows: for `Over.preceding` and `following`, and the size of `Tumble` and `Slide`. The same as
     `lit(rows).rows`."""
     return FrameBound(str(rows), True, f"row_interval({rows})")

@@ -37,12 +37,12 @@ class Outcomes:
         return self.execute().to_spark(session)
 
     def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> Result:
-        """Write the rows into a table of the catalog, or one that is described here, by position; `overwrite` puts them
-        in the place of its rows."""
+        """Write the rows into a table of the catalog, or a described one, by position; `overwrite` replaces its
+        rows."""
         return self.insert_into(table_path_or_descriptor, overwrite).execute()
 
     def insert_into(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TablePipeline:
-        """The INSERT into such a table, to be explained, executed, or added to a statement set."""
+        """The INSERT into such a table, to explain, execute, or add to a statement set."""
         return TablePipeline(self, self.engine.target(table_path_or_descriptor), overwrite)
 
     def insert_code(self, table: str, overwrite: bool = False) -> Code:

@@ -49,7 +49,7 @@ class TimePointUnit(StrEnum):
 
 
 class JsonType(StrEnum):
-    """What `is_json` may ask for."""
+    """The kinds of JSON that `is_json` tests for."""
 
     VALUE = "VALUE"
     SCALAR = "SCALAR"
@@ -58,7 +58,7 @@ class JsonType(StrEnum):
 
 
 class JsonExistsOnError(StrEnum):
-    """What `json_exists` gives for an error."""
+    """What `json_exists` returns for an error."""
 
     TRUE = "TRUE"
     FALSE = "FALSE"
@@ -67,7 +67,7 @@ class JsonExistsOnError(StrEnum):
 
 
 class JsonValueOnEmptyOrError(StrEnum):
-    """What `json_value` gives for nothing, or an error."""
+    """What `json_value` returns if the path finds nothing, or for an error."""
 
     NULL = "NULL"
     ERROR = "ERROR"
@@ -83,7 +83,7 @@ class JsonQueryWrapper(StrEnum):
 
 
 class JsonQueryOnEmptyOrError(StrEnum):
-    """What `json_query` gives for nothing, or an error."""
+    """What `json_query` returns if the path finds nothing, or for an error."""
 
     NULL = "NULL"
     EMPTY_ARRAY = "EMPTY ARRAY"
@@ -92,14 +92,14 @@ class JsonQueryOnEmptyOrError(StrEnum):
 
 
 class JsonOnNull(StrEnum):
-    """What becomes of NULLs in a JSON text that is made."""
+    """How NULLs are written into JSON."""
 
     NULL = "NULL ON NULL"
     ABSENT = "ABSENT ON NULL"
 
 
 class ExplainDetail(StrEnum):
-    """What `explain` may tell beside the plans."""
+    """What `explain` can show beside the plans."""
 
     ESTIMATED_COST = "ESTIMATED_COST"
     CHANGELOG_MODE = "CHANGELOG_MODE"

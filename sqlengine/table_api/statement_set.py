@@ -19,7 +19,7 @@ __all__ = ["StatementSet"]
 
 
 class StatementSet:
-    """INSERTs that run as one dataflow: what they read and compute in common is read and computed once.
+    """INSERTs that run as one job: common inputs and computations are shared.
 
     inserts = t_env.create_statement_set()
     inserts.add_insert("totals", totals).add_insert_sql("INSERT INTO big SELECT * FROM orders WHERE amount > 100")
@@ -34,7 +34,7 @@ class StatementSet:
     def add_insert(
         self, target_path_or_descriptor: str | TableDescriptor, table: Table, overwrite: bool = False
     ) -> StatementSet:
-        """The rows of a table into one of the catalog, or one that is described here, by position; checked when the set
+        """Insert the rows of a table into a table of the catalog, or a described one, by position; checked when the set
         is explained or executed."""
         wanted("add_insert", "a table", table, Table, 'add_insert_sql("INSERT INTO ..") takes SQL')
         return self.add(table.insert_into(target_path_or_descriptor, overwrite))
@@ -69,7 +69,7 @@ class StatementSet:
         print(self.explain(*extra_details))
 
     def execute(self) -> Result:
-        """Run them, and forget them: the set may be filled anew."""
+        """Run the INSERTs and clear the set, which may then be filled again."""
         code, keeps = self._code, self._keeps
         result = self._engine.run(code, "execute()")
         # What Python has given lives as long as the job may read it.

@@ -59,7 +59,7 @@ class Engine(Protocol):
 
 
 class Table(Outcomes):
-    """A query that was not run yet. Made by `TableEnvironment.from_path`, `sql_query`, `from_elements` and their like;
+    """A query that has not run yet. Made by `TableEnvironment.from_path`, `sql_query`, `from_elements` and their like;
     every operation gives a new one."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Table(Outcomes):
         return self._then(self.query.with_columns(compose(["*, ", items(columns, codes)])), text)
 
     def add_or_replace_columns(self, *columns: Expression) -> Table:
-        """All columns, where these take the place of those with their names, or come behind."""
+        """All columns; these replace columns of the same name, or are added at the end."""
         text, codes = operation("add_or_replace_columns", *(shown(c) for c in columns))
         for given in columns:
             wanted("add_or_replace_columns", "expressions", given, Expression, '(col("a") + 1).alias("a")')
@@ -210,7 +210,7 @@ class Table(Outcomes):
         return self._then(self.query.with_where(code, condition.level), text)
 
     def distinct(self) -> Table:
-        """SELECT DISTINCT: the different rows."""
+        """SELECT DISTINCT: the distinct rows."""
         query = self.query if self.query.columns is not None else self.query.opened()
         fits = not query.distinct and query.order is None and query.limit is None and query.offset is None
         query = query if fits and query.whole is None else Query(query.relation)
@@ -223,7 +223,7 @@ class Table(Outcomes):
         return self._then(replace(self.query.ordered(), order=listed(codes)), text)
 
     def limit(self, fetch: int, offset: int = 0) -> Table:
-        """LIMIT: at most so many rows, after leaving out some; of `order_by`, the first ones."""
+        """LIMIT: at most `fetch` rows, after skipping `offset` rows; after `order_by`, the first ones."""
         table = self.offset(offset) if offset else self
         return table._cut(f"limit({fetch})", fetch)
 
@@ -237,7 +237,7 @@ class Table(Outcomes):
         return self._then(replace(query if fits else Query(query.relation), limit=a_number("limit", fetch)), text)
 
     def offset(self, offset: int) -> Table:
-        """OFFSET: leave out the first rows."""
+        """OFFSET: skip the first rows."""
         query = self.query
         fits = query.limit is None and query.offset is None and query.whole is None
         skipped = a_number("offset", offset)
@@ -250,7 +250,7 @@ class Table(Outcomes):
         return GroupedTable(self, expanded(keys, self.schema.names))
 
     def window(self, window: GroupWindow) -> WindowedTable:
-        """Cut time into windows; `group_by(col("w"), ...)` comes next."""
+        """Assign rows to windows; `group_by(col("w"), ...)` comes next."""
         return WindowedTable(self, window)
 
     def over_window(self, *windows: OverWindow) -> OverWindowedTable:
@@ -260,7 +260,7 @@ class Table(Outcomes):
     # --- joins
 
     def for_system_time_as_of(self, time: Expression | str) -> TemporalTable:
-        """FOR SYSTEM_TIME AS OF: this table as it was at a time of the other side, for a temporal join:
+        """FOR SYSTEM_TIME AS OF: this table as of a time of the other side, for a temporal join:
 
             orders.join(rates.for_system_time_as_of("ordered_at").alias("code", "rate"), col("currency") == col("code"))
 
@@ -270,7 +270,7 @@ class Table(Outcomes):
         return as_of(self, time)
 
     def join(self, right: Table | TemporalTable, join_predicate: Expression | None = None) -> Table:
-        """JOIN: all pairs of rows that fulfil a condition. Without one, `where` gives it next (a cross join).
+        """JOIN: all pairs of rows that satisfy a condition. Without one, `where` gives it next (a cross join).
 
         The columns of the two tables must have different names (E1205): rename those of one side first.
         """
@@ -367,7 +367,7 @@ class Table(Outcomes):
     # --- sets
 
     def union(self, right: Table) -> Table:
-        """UNION: the different rows of both."""
+        """UNION: the distinct rows of both."""
         return self._set("union", "UNION", right)
 
     def union_all(self, right: Table) -> Table:
@@ -375,19 +375,19 @@ class Table(Outcomes):
         return self._set("union_all", "UNION ALL", right)
 
     def intersect(self, right: Table) -> Table:
-        """INTERSECT: the different rows that are in both."""
+        """INTERSECT: the distinct rows that are in both."""
         return self._set("intersect", "INTERSECT", right)
 
     def intersect_all(self, right: Table) -> Table:
-        """INTERSECT ALL: the rows that are in both, as often as in the one that has fewer."""
+        """INTERSECT ALL: the rows that are in both, each as often as in the table that has it less often."""
         return self._set("intersect_all", "INTERSECT ALL", right)
 
     def minus(self, right: Table) -> Table:
-        """EXCEPT: the different rows that are not in the other table."""
+        """EXCEPT: the distinct rows that are not in the other table."""
         return self._set("minus", "EXCEPT", right)
 
     def minus_all(self, right: Table) -> Table:
-        """EXCEPT ALL: the rows, each as often as it is more often here than in the other table."""
+        """EXCEPT ALL: the rows, each as often as here minus as often as in the other table."""
         return self._set("minus_all", "EXCEPT ALL", right)
 
     def _set(self, name: str, words: str, right: Table) -> Table:

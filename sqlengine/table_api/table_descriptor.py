@@ -16,8 +16,8 @@ __all__ = ["TableDescriptor"]
 
 @dataclass(frozen=True)
 class TableDescriptor:
-    """What CREATE TABLE says: connector, schema, options. Every method gives a new one; `build` is there for programs
-    of PyFlink and gives it as it is."""
+    """The definition of a table, as in CREATE TABLE: connector, schema, options. Every method gives a new one; `build`
+    is there for programs of PyFlink and gives it as it is."""
 
     options: tuple[tuple[str, str], ...] = ()
     table_schema: TableSchema = field(default_factory=TableSchema)

@@ -124,7 +124,7 @@ def _window(function: str, shown: str, length: Length) -> GroupWindow:
 
 
 class Tumble:
-    """Windows of one size, one after another."""
+    """Windows of one size without overlap (TUMBLE)."""
 
     @staticmethod
     def over(size: Length) -> GroupWindow:
@@ -133,7 +133,7 @@ class Tumble:
 
 
 class Slide:
-    """Windows of one size that begin `every` so often (HOP): a row falls into several."""
+    """Windows of one size that start at each `every` (HOP); they may overlap."""
 
     @staticmethod
     def over(size: Length) -> GroupWindow:
@@ -142,7 +142,7 @@ class Slide:
 
 
 class Cumulate:
-    """Windows that grow `every` step until they have their size (CUMULATE)."""
+    """Windows that grow by `every` until they reach their size (CUMULATE)."""
 
     @staticmethod
     def over(size: Length) -> GroupWindow:
@@ -151,7 +151,7 @@ class Cumulate:
 
 
 class Session:
-    """Windows that end when nothing has come for a while."""
+    """Windows that end after a gap without rows."""
 
     @staticmethod
     def with_gap(gap: Length) -> GroupWindow:
@@ -227,7 +227,7 @@ class OverWindow:
 
 
 class Over:
-    """Begins a window of rows around a row."""
+    """Starts the definition of an OVER window."""
 
     @staticmethod
     def partition_by(*keys: Expression | str) -> OverWindow:

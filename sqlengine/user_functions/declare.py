@@ -47,8 +47,8 @@ __all__ = [
 
 
 class ScalarFunction:
-    """Base of scalar functions with methods: `eval(self, *values)`; `is_deterministic` may say no. An `open(self, context)`
-    is called once in each process before the first row.
+    """Base of scalar functions written as classes: `eval(self, *values)`; `is_deterministic` may say no. An `open(self,
+    context)` is called once in each process before the first row.
 
     (`**named` has type checkers accept a method with any parameters in its place; nothing is given by name.)
     """
@@ -67,7 +67,7 @@ class AsyncScalarFunction(ScalarFunction):
 
 
 class TableFunction(ScalarFunction):
-    """Base of table functions with methods: `eval(self, *values)` returns or yields rows."""
+    """Base of table functions written as classes: `eval(self, *values)` returns or yields rows."""
 
 
 class AggregateFunction:
@@ -95,7 +95,7 @@ class AggregateFunction:
 
 
 class TableAggregateFunction:
-    """Base of aggregate functions that give rows, for `flat_aggregate`: `create_accumulator` and `accumulate` as of
+    """Base of aggregate functions that return rows, for `flat_aggregate`: `create_accumulator` and `accumulate` as of
     `AggregateFunction`, and `emit_value(accumulator)`, which returns or yields rows."""
 
     def create_accumulator(self) -> Any:

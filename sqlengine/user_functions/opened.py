@@ -15,7 +15,7 @@ _METHODS = ("eval", "create_accumulator", "accumulate", "retract", "merge", "get
 
 
 class FunctionContext:
-    """What `open` is given. There is nothing to ask of it yet: metrics and parameters of jobs do not reach Python
+    """The argument of `open`. There is nothing to ask of it yet: metrics and parameters of jobs do not reach Python
     functions (UnsupportedError)."""
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -24,8 +24,9 @@ _HEAD = """\
 
 <!-- Made from the docstrings by `pytest tests/docs --rewrite`. -->
 
-`from sqlengine import ...` gives the names of the first table; the others are what their methods give. [The Table
-API](table_api.md) shows them at work; the methods of expressions are the [functions](functions.md) of SQL.
+`from sqlengine import ...` imports the names of the first table. Their methods return the classes of the other
+tables. [The Table API](table_api.md) shows how to use them. Methods of expressions are the [functions](functions.md)
+of SQL.
 """
 _CLASSES: tuple[type, ...] = (
     sqlengine.TableEnvironment,

@@ -41,27 +41,28 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("JSON", (library.json_query, library.json_values)),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),
-    ("Of windows and OVER", (library.window,)),
+    ("Windows and OVER", (library.window,)),
 )
 _HEAD = """\
 # Functions
 
 <!-- Made from the declarations in runtime/expr/library by `pytest tests/docs --rewrite`. -->
 
-The functions that SQL text and the [Table API](table_api.md) have. In the shell `\\df`, with the begin of a name,
-lists them, and Tab completes them with their arguments; `SHOW FUNCTIONS` and `DESCRIBE FUNCTION` tell about those
-that you have made, too. Arguments in brackets may be left out, `...` stands for more of them. Each result below was
-given by Flink 2.3, and the tests hold this engine to it; [where answers differ](flink-compatibility.md) says what is
-meant to be otherwise.
+These are the functions of SQL and the [Table API](table_api.md). In the shell, `\\df` with the beginning of a name
+lists them, and Tab completes them with their arguments. `SHOW FUNCTIONS` and `DESCRIBE FUNCTION` also cover functions
+that you have created. Arguments in brackets are optional; `...` means that more may follow. The example results come
+from Flink 2.3, and the tests compare this engine with them. [Flink compatibility](flink-compatibility.md) lists
+intended differences.
 
-A function of NULL is NULL, where nothing else is said. Where an argument has another type than the one wanted it is
-cast if SQL does so by itself (an INT to a BIGINT, a DATE to a TIMESTAMP); the error says what is missing otherwise.
+A function of NULL is NULL unless its description says otherwise. Arguments are cast implicitly where SQL does so (an
+INT to a BIGINT, a DATE to a TIMESTAMP). Otherwise the call is an error, which names the types that the function takes.
 """
 _AGGREGATES = """
-Aggregates take `DISTINCT` and `FILTER (WHERE ...)`, stand in SELECT with GROUP BY or windows, and most of them in
-OVER. All of them take rows back, when the input updates or deletes.
+Aggregates take `DISTINCT` and `FILTER (WHERE ...)`. They are allowed in SELECT with GROUP BY or windows, and most of
+them in OVER. All of them support input that updates or deletes rows.
 """
 _LONGEST_EXAMPLE = 80
+_ARGUMENT = re.compile(r"<((?:[^<>]|<[^<>]*>)+)>")
 
 
 # --- functions
@@ -78,7 +79,7 @@ def functions_page() -> str:
         lines.append(f"## {title}\n")
         if title == "Aggregates":
             lines.append(_AGGREGATES.strip() + "\n")
-        lines += ["| function | gives | for example |", "|---|---|---|"]
+        lines += ["| function | result | example |", "|---|---|---|"]
         lines += _rows([f for module in modules for f in _functions_of(module)], examples)
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
@@ -111,11 +112,11 @@ def _rows(functions: Iterable[AnyFunction], examples: Mapping[str, tuple[str, st
 
 def _forms(function: AnyFunction) -> list[str]:
     syntax = function.syntax if isinstance(function, ScalarFunction) else None
-    if syntax and syntax != function.name:
+    if syntax:
         return [syntax]
     if not is_called_by_name(function):
         return [function.name]
-    texts = [text.replace("<", "").replace(">", "").replace(", [", "[, ").lower() for text in signature_texts(function)]
+    texts = [_ARGUMENT.sub(r"\1", text).replace(", [", "[, ").lower() for text in signature_texts(function)]
     return list(dict.fromkeys(function.name + text[len(function.name) :] for text in texts))[:4]
 
 

@@ -51,7 +51,8 @@ def _declare(name: str, type_: DataType, document: str, *aliases: str, parenthes
         return _constant(value, type_)
 
 
-_declare("LOCALTIME", TIME, "The time of day in the session's time zone.", "CURRENT_TIME", parentheses=False)
+_declare("LOCALTIME", TIME, "The time of day in the session's time zone.", parentheses=False)
+_declare("CURRENT_TIME", TIME, "The time of day in the session's time zone.", parentheses=False)
 _declare("LOCALTIMESTAMP", timestamp(3), "The time in the session's time zone.", parentheses=False)
 _declare("CURRENT_DATE", DATE, "The date in the session's time zone.", parentheses=False)
 _declare("CURRENT_TIMESTAMP", timestamp_ltz(3), "The time now.", "NOW", "CURRENT_ROW_TIMESTAMP")
