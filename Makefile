@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 
-.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults bench bench-peers wheel installed clean
+.PHONY: help setup demo test quick test-numpy sanitize spark-matrix lint types imports check conformance fuzz faults soak bench bench-peers wheel installed clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -69,6 +69,10 @@ KILLS ?= 50
 faults: $(READY) ## disk faults by N seeds, and each job killed KILLS times (N=10000 KILLS=50), others each time
 	@echo "seed $(SEED)"
 	FAULT_SEEDS=$(N) FAULT_KILLS=$(KILLS) FAULT_FIRST_SEED=$(SEED) $(BIN)/python -m pytest -n 2 -s --timeout 0 tests/faults
+
+SECONDS ?= 1800
+soak: $(READY)   ## a database at work for SECONDS (1800): memory, handles, threads and files must not grow
+	$(BIN)/python -m tests.faults.soak --seconds $(SECONDS)
 
 SIZES ?= 1000000 10000000
 REPEAT ?= 5

@@ -103,6 +103,11 @@ class OpenChanges(StagedChanges):
             self.table.apply(*self._changes)
         self.table.watchers.discard(self)
 
+    def close(self) -> None:
+        """The epoch has ended: what others change from now on is not kept for it. Harmless when called again."""
+        self.table.watchers.discard(self)
+        self._others.clear()
+
     def contents(self) -> pa.Table:
         """The newest contents with the changes in them."""
         return self.version().rows()

@@ -72,6 +72,9 @@ class Durable:
         changes = EpochChanges()
         for place in [p for p in self.definitions if p not in definitions]:
             changes.definitions[place] = None
+            self.known.pop(place, None)
+            if len(place) == 4:
+                self.view_reads.pop(ObjectPath(*place[1:]), None)
         for place, definition in definitions.items():
             if self.definitions.get(place) != definition:
                 changes.definitions[place] = definition

@@ -54,6 +54,11 @@ class OpenEpoch:
         """A table was not made after all."""
         self._changes = {path: changes for path, changes in self._changes.items() if changes.table is not table}
 
+    def close(self) -> None:
+        """It has ended, or was given up: no table tells it of changes any more, whoever still holds it."""
+        for changes in self._changes.values():
+            changes.close()
+
     def __iter__(self) -> Iterator[OpenChanges]:
         return (changes for changes in self._changes.values() if changes)
 

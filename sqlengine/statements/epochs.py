@@ -39,8 +39,10 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     try:
         tables = epoch.commit(session.stored)
     except PlanningError:
+        epoch.close()
         session.epoch = None
         raise
+    epoch.close()
     session.epoch = None
     session.publish(tables)
     return Result.ok()
@@ -49,7 +51,7 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
 def rollback_epoch(statement: st.RollbackEpoch, session: Session) -> Result:
     """All tables in memory are as they were before BEGIN EPOCH. Definitions, and what was written to tables with a
     connector, stay."""
-    _open(statement, session)
+    _open(statement, session).close()
     session.epoch = None
     return Result.ok()
 
@@ -78,6 +80,7 @@ def in_epoch(session: Session, run: Callable[[], T], *, blind: bool = False) -> 
             session.publish(tables)
             return result
         finally:
+            epoch.close()
             session.epoch = None
     raise AssertionError("the last attempt gives a result or raises")
 
