@@ -27,6 +27,7 @@ __all__ = [
     "MemoryLimitError",
     "OptionError",
     "PlanningError",
+    "ProcessError",
     "Span",
     "SparkError",
     "SqlEngineError",
@@ -210,6 +211,12 @@ class SparkError(ExternalError):
     """Spark cannot be started, or a job of it has failed."""
 
     code = "E3600"
+
+
+class ProcessError(ExternalError):
+    """Tasks cannot run in processes of this machine, or their processes end."""
+
+    code = "E3900"
 
 
 class DatabaseError(ExternalError):

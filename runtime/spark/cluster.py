@@ -12,8 +12,9 @@ from typing import Any
 
 from runtime.core.errors import SparkError, SqlEngineError
 from runtime.core.logs import Log
-from runtime.core.options import Options, bool_option, text_option
+from runtime.core.options import Options
 from runtime.spark import shipping
+from runtime.spark.options import RESIDENT, STATE_DIR
 from runtime.spark.resident import run_in_resident
 from runtime.spark.session import package_root, reached
 from runtime.tasks.layout import PREFIX
@@ -22,20 +23,10 @@ from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["RESIDENT", "STATE_DIR", "Cluster", "temporary_place"]
+__all__ = ["Cluster", "temporary_place"]
 
 _log = Log("spark")
 
-STATE_DIR = text_option(
-    "sqlengine.spark.state-dir",
-    "",
-    "the folder (or URI) for versions of state between epochs; driver and executors must reach it",
-)
-RESIDENT = bool_option(
-    "sqlengine.spark.resident",
-    True,
-    "whether each partition has a process on its executor that keeps state in memory from epoch to epoch",
-)
 _CHECKPOINT_DIR = "execution.checkpointing.dir"
 
 

@@ -12,21 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.options import Options, bool_option
+from runtime.core.options import Options
 from runtime.local.dataflow import Vertex
 from runtime.operators.operator import Operator
 from runtime.operators.sink import SinkOperator
 from runtime.plan.nodes import SinkExec
 from runtime.spi.writer import TaskWriter
 from runtime.tasks.layout import Layout
+from runtime.tasks.options import WRITE_IN_TASKS
 
-__all__ = ["WRITE_IN_TASKS", "RowWriter", "adopt", "row_writers"]
-
-WRITE_IN_TASKS = bool_option(
-    "sqlengine.spark.write-in-tasks",
-    True,
-    "whether tasks write rows for sinks themselves, where the sink can take that and an epoch has many",
-)
+__all__ = ["RowWriter", "adopt", "row_writers"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.options import Options, text_option
+from runtime.core.options import Options
 from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Vertex
 from runtime.local.job_settings import EPOCH_MAX_ROWS
@@ -18,6 +18,7 @@ from runtime.plan.walk import walk_all
 from runtime.spi.abilities import SupportsDistributedReads
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch, spread
+from runtime.tasks.options import READ_IN_TASKS
 from runtime.tasks.program import own_functions, without_tables
 from runtime.tasks.reading import Part, Reading, ReadStage, Taken, branches_over
 from runtime.tasks.shipping import loads
@@ -25,15 +26,8 @@ from runtime.tasks.task import Record, raised
 from runtime.tasks.task_inputs import TaskInputs
 from runtime.tasks.versions import StateFolder
 
-__all__ = ["READ_IN_TASKS", "SourcesInTasks"]
+__all__ = ["SourcesInTasks"]
 
-READ_IN_TASKS = text_option(
-    "sqlengine.spark.read-in-tasks",
-    "auto",
-    "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is on a cluster of "
-    "several machines, where a table that ends has so many rows that it is worth it",
-    ("auto", "true", "false"),
-)
 WORTH_ROWS = 200_000
 """A table with fewer rows is read by the driver, and so is all when epochs have fewer than a quarter of it: each job of
 tasks has its price."""

@@ -34,7 +34,7 @@ from runtime.tasks.shipping import loads
 from runtime.tasks.versions import Lineage, StateFolder, decode_changes, encode_changes, task_states
 from runtime.tasks.wire import decode, divide, encode
 
-__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "plain", "raised", "run_stage"]
+__all__ = ["Figures", "Record", "Rejected", "Report", "forget", "forget_ended", "plain", "raised", "run_stage"]
 
 WRITTEN_ROWS = 20_000
 """Fewer rows of a task than this go to the driver, which puts those of many epochs into one file."""
@@ -130,11 +130,11 @@ class _Cache:
         key = (order.place, order.program)
         found = self.programs.get(key)
         if found is None:
-            self._forget_ended()
+            self.forget_ended()
             found = self.programs[key] = loads(StateFolder(order.place).read(order.program))
         return found
 
-    def _forget_ended(self) -> None:
+    def forget_ended(self) -> None:
         """Drop what belongs to jobs whose folder is gone."""
         for key in list(self.programs):
             if not StateFolder(key[0]).exists(key[1]):
@@ -149,6 +149,11 @@ def forget(place: str, program: str) -> None:
     _cache.programs.pop((place, program), None)
     for key in [k for k in _cache.tasks if k[:2] == (place, program)]:
         _cache.tasks.pop(key).close()
+
+
+def forget_ended() -> None:
+    """Drop what is kept of jobs that have ended."""
+    _cache.forget_ended()
 
 
 def run_stage(order: EpochOrder, stage: int, partition: int, records: Iterable[Record]) -> list[tuple[int, Record]]:

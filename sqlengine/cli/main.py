@@ -277,7 +277,8 @@ def _target_argument(parser: argparse.ArgumentParser) -> None:
         "--on",
         default="",
         metavar="TARGET",
-        help="where jobs run: local, spark (on this machine), or spark=MASTER (spark=spark://host:7077)",
+        help="where jobs run: local, processes or processes=COUNT (on this machine), spark (on this machine), or "
+        "spark=MASTER (spark=spark://host:7077)",
     )
 
 

@@ -161,6 +161,7 @@ class Session:
         if not self.closed.is_set():
             self.closed.set()
             self.epoch = None
+            self.target.close()
             with self.views.lock:
                 for table in self.catalogs.temporary_objects():
                     if isinstance(table, CatalogTable) and not self.views.dependents(table.storage):

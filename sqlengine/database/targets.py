@@ -1,4 +1,4 @@
-"""Where the jobs of a session run: in this process, or in the tasks of Spark."""
+"""Where the jobs of a session run: in this process, in other processes of this machine, or in the tasks of Spark."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     import runtime.spark.frame as _frame
     import runtime.spark.session as _session
     import runtime.tasks.divided as _tasks
+    import runtime.tasks.processes as _processes
     from runtime.tasks.executor import Executor
+    from runtime.tasks.processes import ProcessExecutor
 else:
     _cluster = Room("runtime.spark.cluster")
     _frame = Room("runtime.spark.frame")
+    _processes = Room("runtime.tasks.processes")
     _session = Room("runtime.spark.session")
     _tasks = Room("runtime.tasks.divided")
 
@@ -36,7 +39,10 @@ class JobTarget:
         self.spark: Any = None
         """The Spark session on which jobs run; None: the active one, or a new one when it is needed."""
         self.cluster: Executor | None = None
-        """Where tasks run, once it is known; tests put a simulated one here."""
+        """Where tasks run on Spark, once it is known; tests put a simulated one here."""
+        self.processes: ProcessExecutor | None = None
+        """The processes of this machine, once a job has run in them; tests share some here."""
+        self._own: ProcessExecutor | None = None
 
     def dataflow(self, options: Options, roots: Sequence[PhysicalNode] = ()) -> Callable[..., Dataflow]:
         """What makes the dataflows of jobs. Raises SparkError when a Spark session is needed and cannot be started.
@@ -53,12 +59,21 @@ class JobTarget:
                     self.cluster = _cluster.Cluster(session)
                 except SparkError:
                     return Dataflow  # One of Spark Connect, which has no tasks of one's own.
+        elif target.lower() == "processes":
+            if self.processes is None:
+                self.processes = self._own = _processes.ProcessExecutor()
+            return partial(_tasks.divided_dataflow, executor=self.processes)
         elif target.lower() != "spark":
             return Dataflow
         if self.cluster is None:
             given = {key: value for key, value in options.as_dict().items() if key.startswith(SPARK_PREFIX)}
             self.cluster = _cluster.Cluster(self.spark or _session.spark_session(options.get(SPARK_MASTER), given))
         return partial(_tasks.divided_dataflow, executor=self.cluster)
+
+    def close(self) -> None:
+        """The session ends: so do its processes. Spark's session is its owner's."""
+        if self._own is not None:
+            self._own.close()
 
 
 def _session_of_a_stream(roots: Sequence[PhysicalNode]) -> Any:

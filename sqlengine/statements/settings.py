@@ -23,10 +23,9 @@ from runtime.local.job_settings import EPOCH_MAX_ROWS, MAX_ROWS_PER_SECOND
 from runtime.local.profile import PROFILE
 from runtime.local.restart_strategy import RESTART_OPTIONS
 from runtime.operators.operator import PIECE_MAX_ROWS
-from runtime.spark.cluster import RESIDENT, STATE_DIR
+from runtime.spark.options import RESIDENT, STATE_DIR
 from runtime.state.backend import BACKEND_OPTIONS
-from runtime.tasks.sinks import WRITE_IN_TASKS
-from runtime.tasks.sources import READ_IN_TASKS
+from runtime.tasks.options import PROCESSES_DIR, READ_IN_TASKS, WRITE_IN_TASKS
 from sqlengine.api.result import Result
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
@@ -42,7 +41,7 @@ from sqlengine.verify.options import EVERY, VERIFY
 
 __all__ = ["SESSION_OPTIONS", "TARGET_OPTIONS", "reset_option", "set_option", "set_value"]
 
-TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS)
+TARGET_OPTIONS = (TARGET, SPARK_MASTER, STATE_DIR, RESIDENT, READ_IN_TASKS, WRITE_IN_TASKS, PROCESSES_DIR)
 
 SESSION_OPTIONS: dict[str, Option[object]] = {
     option.key: option  # type: ignore[misc]

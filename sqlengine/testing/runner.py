@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import random
 import tempfile
@@ -14,6 +15,7 @@ from runtime.core.errors import SqlEngineError
 from runtime.core.schema import Schema
 from runtime.plan.nodes import SourceExec
 from runtime.spark.simulated import SimulatedCluster
+from runtime.tasks.processes import ProcessExecutor
 from sqlengine.api.result import Result
 from sqlengine.options.target import TARGET
 from sqlengine.statements.settings import TARGET_OPTIONS
@@ -22,7 +24,18 @@ from sqlengine.testing.compare import WHEN_FOLDED, Difference, Expectations, wro
 from sqlengine.testing.simulated import SimulatedEnvironment
 from sqlengine.testing.slt import Record, SltFile
 
-__all__ = ["AS_WRITTEN", "CUTS", "SPARK_CUTS", "Cut", "cuts_for", "cuts_left_out", "run_file", "spark_cuts_for"]
+__all__ = [
+    "AS_WRITTEN",
+    "CUTS",
+    "PROCESS_CUTS",
+    "SPARK_CUTS",
+    "Cut",
+    "cuts_for",
+    "cuts_left_out",
+    "process_cuts_for",
+    "run_file",
+    "spark_cuts_for",
+]
 
 FOLDER = "${dir}"
 """What stands in a file for the folder of its run."""
@@ -35,7 +48,8 @@ class Cut:
     `exact`: changes are compared one by one; else only what they fold to. `restarts`: operators are made anew from
     saved state between epochs, of `parallelism` tasks each. `kept_keys`: so many keys of each operator may stay in
     memory, the others go to RocksDB after every epoch. `piece`: joins give so few rows at once. `spark`: operators run
-    in the tasks of Spark. `simulated`: in those of a simulated cluster, on which tasks fail and run twice.
+    in the tasks of Spark. `simulated`: in those of a simulated cluster, on which tasks fail and run twice. `processes`: in
+    processes of this machine.
     """
 
     name: str
@@ -47,6 +61,7 @@ class Cut:
     piece: int | None = None
     spark: bool = False
     simulated: bool = False
+    processes: bool = False
 
     @property
     def lacks(self) -> str | None:
@@ -79,9 +94,25 @@ SPARK_CUTS = (
 """With one task what comes out is what comes out embedded, change by change."""
 
 
+PROCESS_CUTS = tuple(
+    replace(cut, name=cut.name.replace("spark", "processes"), spark=False, processes=True) for cut in SPARK_CUTS
+)
+
+
 def spark_cuts_for(file: SltFile) -> list[Cut]:
     """The ways in which a file is run on Spark."""
     return [replace(cut, rows=None) if file.fixed_cuts else cut for cut in SPARK_CUTS]
+
+
+def process_cuts_for(file: SltFile) -> list[Cut]:
+    """The ways in which a file is run in processes."""
+    return [replace(cut, rows=None) if file.fixed_cuts else cut for cut in PROCESS_CUTS]
+
+
+@functools.cache
+def _processes() -> ProcessExecutor:
+    """Those of all files: to start one takes longer than most files."""
+    return ProcessExecutor()
 
 
 def cuts_for(file: SltFile) -> list[Cut]:
@@ -143,6 +174,9 @@ class _Run:
             session.harness.job_options[TARGET.key] = "spark"
         if cut.simulated:
             session.target.cluster = SimulatedCluster(seed)
+        if cut.processes:
+            session.harness.job_options[TARGET.key] = "processes"
+            session.target.processes = _processes()
         if cut.kept_keys is not None:
             session.harness.job_options["state.backend.type"] = "rocksdb"
             session.harness.job_options["sqlengine.state.keys-in-memory"] = str(cut.kept_keys)

@@ -1,0 +1,25 @@
+"""Options of divided jobs."""
+
+from __future__ import annotations
+
+from runtime.core.options import bool_option, text_option
+
+__all__ = ["PROCESSES_DIR", "READ_IN_TASKS", "WRITE_IN_TASKS"]
+
+PROCESSES_DIR = text_option(
+    "sqlengine.processes.dir",
+    "",
+    "the folder in which processes exchange rows and keep versions of state; shared memory when not given",
+)
+READ_IN_TASKS = text_option(
+    "sqlengine.spark.read-in-tasks",
+    "auto",
+    "whether tasks read the sources that can be read anywhere: 'true', 'false', or 'auto', which is on a cluster of "
+    "several machines, where a table that ends has so many rows that it is worth it",
+    ("auto", "true", "false"),
+)
+WRITE_IN_TASKS = bool_option(
+    "sqlengine.spark.write-in-tasks",
+    True,
+    "whether tasks write rows for sinks themselves, where the sink can take that and an epoch has many",
+)
