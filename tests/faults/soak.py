@@ -210,6 +210,8 @@ class Soak:
         steps = result.rows()
         next(steps)
         result.cancel()
+        # The query runs in its reader, and ends there.
+        steps.close()
 
     def _roll_back(self, session: TableEnvironment) -> None:
         session.execute_sql("BEGIN EPOCH")
