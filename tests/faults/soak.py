@@ -180,7 +180,8 @@ class Soak:
                 self._rows[key] = key
         least = self._choose.randrange(1000)
         found = session.execute_sql("SELECT COUNT(*) AS n FROM t WHERE v >= ?", [least]).to_arrow()
-        assert found["n"].to_pylist() == [sum(v >= least for v in self._rows.values())]
+        # A global aggregate of a streaming query has no row before it has seen one.
+        assert (found["n"].to_pylist() or [0]) == [sum(v >= least for v in self._rows.values())]
 
     def _fail(self, session: TableEnvironment) -> None:
         """Statements that fail when they are read, bound, and while they run."""
