@@ -35,7 +35,7 @@ class OpenChanges(StagedChanges):
         self._known: list[int] = []
         """How much of what others have changed each change knows of."""
         self._read: tuple[TableVersion, int, TableVersion] | None = None
-        table.watchers.add(self)
+        table.tell(self)
 
     @property
     def name(self) -> str:
@@ -101,11 +101,10 @@ class OpenChanges(StagedChanges):
         """Apply the changes to the table. Called with its lock held."""
         if self._changes:
             self.table.apply(*self._changes)
-        self.table.watchers.discard(self)
 
     def close(self) -> None:
         """The epoch has ended: what others change from now on is not kept for it. Harmless when called again."""
-        self.table.watchers.discard(self)
+        self.table.tell_no_more(self)
         self._others.clear()
 
     def contents(self) -> pa.Table:

@@ -8,8 +8,8 @@ the contents first and then every published step of changes, each step as one ep
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.memory.history import every_change, in_pieces, inverse
+from connectors.memory.reader import MemoryReader
 from connectors.memory.rows import RowStore, TableVersion
-from connectors.memory.snapshot import TableSnapshot, cannot_be_read_again
+from connectors.memory.snapshot import TableSnapshot
 from connectors.memory.staged import StagedChanges
 from runtime.core.cancellation import look, whole
 from runtime.core.changelog import (
@@ -42,10 +43,7 @@ from runtime.spi.source import Split
 from runtime.spi.statistics import TableStatistics
 from runtime.state.keyed import KeyIndex
 
-_STEP_COSTS = 16
-"""A step of changes counts as no fewer rows in a backlog."""
-
-__all__ = ["MemoryReader", "MemoryTable"]
+__all__ = ["MemoryTable"]
 
 _PIECE_ROWS = 1 << 18
 
@@ -95,9 +93,14 @@ class MemoryTable(StagedChanges):
         self.changed = 0
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
+        self._unshown: list[ChangelogBatch] = []
         self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
-        """Who wants to hear what is published, before any follower: epochs that are open and change the table, too, and the
-        log of a database that lasts."""
+        """Who wants to hear what is published, before any follower: the log of a database that lasts."""
+        self._epochs: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
+        self._telling = threading.Lock()
+        self.on_publish: Callable[[MemoryTable], object] | None = None
+        """Called when changes are published, by whoever calls `show` when the epoch is complete. None: they are shown at
+        once."""
 
     @property
     def mode(self) -> ChangelogMode:
@@ -305,7 +308,35 @@ class MemoryTable(StagedChanges):
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
         for watcher in tuple(self.watchers) if changes else ():
             watcher.hear(changes)
+        if changes:
+            self._unshown += changes
+            if self.on_publish is None:
+                self.show()
+            else:
+                self.on_publish(self)
         return changes
+
+    def show(self) -> None:
+        """What was published is shown to readers from now on: open epochs hear of it."""
+        changes, self._unshown = self._unshown, []
+        with self._telling:
+            for epoch in tuple(self._epochs):
+                epoch.hear(changes)
+
+    def tell(self, epoch: ChangeWatcher) -> None:
+        """An open epoch changes the table, too: it hears of changes when readers are shown them. From any thread."""
+        with self._telling:
+            self._epochs.add(epoch)
+
+    @property
+    def open_epochs(self) -> int:
+        """How many epochs hear of its changes."""
+        return len(self._epochs)
+
+    def tell_no_more(self, epoch: ChangeWatcher) -> None:
+        """The epoch has ended. From any thread; harmless when called again."""
+        with self._telling:
+            self._epochs.discard(epoch)
 
     def deliver(self, step: ChangelogBatch) -> None:
         """Give a step of changes to every follower."""
@@ -329,6 +360,10 @@ class MemoryTable(StagedChanges):
     def version(self) -> TableVersion:
         """The rows as they are now, for as long as somebody wants to read them."""
         self._caught_up()
+        return self._rows.version()
+
+    def held_version(self) -> TableVersion:
+        """The same, without what whoever keeps it lets gather."""
         return self._rows.version()
 
     def version_with(self, changes: ChangelogBatch) -> TableVersion:
@@ -416,78 +451,3 @@ class MemoryTable(StagedChanges):
     def snapshot(self) -> TableSnapshot:
         """The contents now as a bounded table."""
         return TableSnapshot(self.name, self.schema, self.version())
-
-
-class MemoryReader:
-    """Follows a table: its contents at the start, then every published change. `watermark`: the table's after what
-    `poll` has given."""
-
-    def __init__(self, table: MemoryTable, wake: Callable[[], None] = nobody) -> None:
-        self._table = table
-        self.wake = wake
-        self._steps: deque[tuple[ChangelogBatch | None, int]] = deque()
-        self._given = 0
-        self.gathers = False
-        self.backlog = 0
-        """How much has gathered, in rows: a small step takes as long as some more."""
-        self.watermark = MIN_WATERMARK
-        start = table.contents()
-        self.push(ChangelogBatch(start.combine_chunks().to_batches()[0]) if start.num_rows else None)
-
-    def push(self, step: ChangelogBatch | None) -> None:
-        """A step of changes behind the others, or (None) the news that the table's watermark has moved."""
-        if self._steps and (step is None or self._steps[-1][0] is None):
-            last, _ = self._steps.pop()
-            step = last if step is None else step
-        self._steps.append((step, self._table.watermark))
-        if self.gathers:
-            self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, len(step))
-        self.wake()
-
-    def gather(self) -> None:
-        """From now on all steps that wait are given as one."""
-        self.gathers = True
-        self.backlog = sum(len(step) for step, _ in self._steps if step is not None)
-
-    def poll(self, max_rows: int) -> ChangelogBatch | None:
-        """The next published step, whole: a statement is an epoch, whatever its size. None when there is none, also
-        when only the watermark has moved."""
-        if not self._steps or max_rows <= 0:
-            return None
-        if self.gathers:
-            found = [step for step, _ in self._steps if step is not None]
-            self.watermark = self._steps[-1][1]
-            self._steps.clear()
-            self._given += len(found)
-            self.backlog = 0
-            return ChangelogBatch.concat(found) if found else None
-        step, self.watermark = self._steps.popleft()
-        self._given += step is not None
-        return step
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._steps)
-
-    def available_in(self) -> float | None:
-        return 0.0 if self._steps else None
-
-    @property
-    def idle(self) -> bool:
-        return self._table.idle
-
-    @property
-    def finished(self) -> bool:
-        return False
-
-    def position(self) -> int:
-        """The number of steps given."""
-        return self._given
-
-    def seek(self, position: Any) -> None:
-        """Only to the start. Raises PlanningError E1711: earlier changes are not kept."""
-        if position:
-            raise cannot_be_read_again(self._table.name)
-
-    def close(self) -> None:
-        self._table.forget(self)

@@ -199,7 +199,8 @@ class TableEnvironment(TableFactory):
         connector = catalog.connector()
         if connector.name not in self._session.registry.connectors.names():
             self._session.registry.connectors.add(connector)
-        self._session.catalogs.create_catalog(catalog.catalog(name))
+        with self._session.alone(redefines=True):
+            self._session.catalogs.create_catalog(catalog.catalog(name))
 
     def get_config(self) -> Config:
         """The options, to read and set."""

@@ -371,8 +371,9 @@ class TableFactory(CatalogMethods):
         try:
             parsed = parse_statement(text)
             inner = parsed.statement if isinstance(parsed, st.Explain) else parsed
-            with self.__session.turn, self.__session.views.lock:
-                return _explain_room.plan_text(inner, self.__session, tuple(d.upper() for d in details))
+            upper = tuple(d.upper() for d in details)
+            with self.__session.turn:
+                return _explain_room.explained(inner, self.__session, upper)
         except SqlEngineError as error:
             raise locate(error) from error.__cause__
 
@@ -382,8 +383,8 @@ class TableFactory(CatalogMethods):
     def _schema(self, text: str) -> Schema:
         statement = parse_statement(text)
         assert isinstance(statement, st.QueryStatement)
-        with self.__session.turn, self.__session.views.lock:
-            return query_schema(self.__session, statement.query.query)
+        with self.__session.turn:
+            return self.__session.at_a_version(lambda: query_schema(self.__session, statement.query.query))
 
 
 def _attends(session: Session) -> bool:

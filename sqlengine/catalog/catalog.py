@@ -5,8 +5,10 @@ Temporary objects shadow permanent ones of the same name, as in Flink. Names are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 from runtime.core.errors import BindError, CatalogError, Span, did_you_mean
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
@@ -49,13 +51,32 @@ class Catalogs:
         self._catalogs = catalogs or {
             DEFAULT_CATALOG: Catalog(DEFAULT_CATALOG, databases={DEFAULT_DATABASE: Database(DEFAULT_DATABASE)})
         }
+        self._shared = self._catalogs
         self._temporary: dict[ObjectPath, CatalogObject] = {}
         self.current_catalog = DEFAULT_CATALOG
         self.current_database = DEFAULT_DATABASE
 
     def for_session(self) -> Catalogs:
         """The same catalogs for another session: with no temporary objects, in the default database."""
-        return Catalogs(self._catalogs)
+        return Catalogs(self._shared)
+
+    @contextmanager
+    def as_of(self, catalogs: Mapping[str, Catalog] | None) -> Iterator[None]:
+        """For the time of a block, names find what other catalogs hold (None: those that sessions share, as they are
+        now); temporary objects and current names stay."""
+        before, self._catalogs = (
+            self._catalogs,
+            self._shared if catalogs is None else cast("dict[str, Catalog]", catalogs),
+        )
+        try:
+            yield
+        finally:
+            self._catalogs = before
+
+    def frozen(self) -> Mapping[str, Catalog]:
+        """The catalogs as they are now, which later changes leave as they are. Catalogs of other systems are asked each
+        time."""
+        return {name: _frozen(catalog) for name, catalog in self._catalogs.items()}
 
     def temporary_objects(self) -> list[CatalogObject]:
         """Those of this session."""
@@ -277,3 +298,12 @@ class Catalogs:
     def use_database(self, catalog: str, name: str, span: Span | None = None) -> None:
         self.database(catalog, name, span)
         self.current_catalog, self.current_database = catalog, name
+
+
+def _frozen(catalog: Catalog) -> Catalog:
+    if type(catalog.databases) is not dict:
+        return catalog
+    databases = {
+        name: replace(database, objects=dict(database.objects)) for name, database in catalog.databases.items()
+    }
+    return replace(catalog, databases=databases)

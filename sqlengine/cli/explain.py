@@ -67,4 +67,5 @@ def _explain(statement: st.Statement, details: tuple[str, ...], session: Session
     elif isinstance(inner, _CARRIED_OUT):
         execute(inner, session)
     if made is not None:
-        session.catalogs.replace(made)
+        with session.alone(redefines=True):
+            session.catalogs.replace(made)

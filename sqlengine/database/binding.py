@@ -144,7 +144,7 @@ class Binding:
             time = WatermarkOptions.read(table, options, session.options)
             return OpenTable(
                 table,
-                contents if self.live else session.to_read(found).snapshot(),
+                contents if self.live else session.snapshot(found),
                 MemoryLookup(contents) if found.path in session.harness.declared else None,
                 idle_timeout=time.idle_timeout if self.live else 0,
             )

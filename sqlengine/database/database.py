@@ -13,13 +13,16 @@ from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.rooms import Room
+from runtime.core.schema import Field, Schema
 from runtime.expr.function import AnyFunction, FunctionRegistry
 from runtime.expr.library import builtin_functions
 from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.catalog import Catalogs
-from sqlengine.catalog.objects import ObjectPath
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.jobs import Jobs
+from sqlengine.database.shown import Shown
 from sqlengine.database.views import Views
+from sqlengine.options.memory_tables import is_append_only
 
 if TYPE_CHECKING:
     import sqlengine.database.metrics as _metrics
@@ -40,8 +43,8 @@ class UserFunctionEntry:
 
 
 class Database:
-    """One for any number of sessions, on any threads. The lock of its `views` guards the tables in memory: whoever
-    changes them holds it, and whoever takes a version of several.
+    """One for any number of sessions, on any threads. The lock of its `views` guards definitions and the tables in memory:
+    whoever changes them holds it. Who reads takes what is `shown`, and waits for nobody.
 
     It ends with the last of its sessions: its jobs are stopped, and sinks publish what they have.
     """
@@ -61,15 +64,76 @@ class Database:
         """Streams that a program pushes, by `storage` of their tables."""
         self.jobs = Jobs()
         self.views = Views()
+        self.views.on_complete = self.show
         self.metrics = MetricsRegistry()
         """Where figures of what runs come from: `system.metrics`."""
         self.metrics.add(lambda: _metrics.session_samples(self))
         self.durable: Durable | None = None
         """Where what is made and changed is kept; None for a database that ends with the process."""
+        self.shown = Shown(0, self.catalogs.frozen(), {}, {})
+        """What readers read: all that there is after the last epoch. Picked up by one read of the attribute."""
+        self.showing = threading.Lock()
+        """Held for a moment: while `shown` is replaced, and while a statement picks the version that it changes."""
+        self._published: dict[MemoryTable, None] = {}
+        self._redefined = False
         self.closed = threading.Event()
         self._guard = threading.RLock()
         self._numbers = itertools.count(1)
         self._sessions: set[int] = set()
+
+    # --- what readers see
+    # ---------------------------------------------------------------------------------------------------
+
+    def keep(self, storage: ObjectPath, table: MemoryTable) -> None:
+        """A table has its place from now on, once that is shown. Called with the lock held."""
+        self.memory[storage] = table
+        self._redefined = True
+
+    def new_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
+        """An empty table in memory. What it publishes is shown with the next `show`."""
+        schema = Schema(
+            tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
+        )
+        if isinstance(table, MaterializedView):
+            made = MemoryTable(str(table.path), schema)
+        else:
+            made = MemoryTable(
+                str(table.path),
+                schema,
+                table.primary_key,
+                append_only=is_append_only(table),
+                history=table.watermark is not None,
+            )
+        made.on_publish = self._publish
+        return made
+
+    def _publish(self, table: MemoryTable) -> None:
+        self._published[table] = None
+
+    def show(self, *, redefined: bool = False, caught_up: bool = False) -> None:
+        """An epoch is complete: readers see it from now on. Called with the lock held.
+
+        Args:
+            redefined: definitions may have changed.
+            caught_up: nothing but views that had let changes gather.
+        """
+        published, self._published = self._published, {}
+        stale = self.views.stale()
+        shown = self.shown
+        if redefined or self._redefined:
+            self._redefined = False
+            shown = shown.redefined(self.catalogs.frozen(), self.memory)
+        elif not published and stale == shown.stale:
+            return
+        changed = {table: table.held_version() for table in published}
+        shown = shown.after(changed, stale, epoch=shown.epoch + (not caught_up))
+        with self.showing:
+            self.shown = shown
+            for table in published:
+                table.show()
+
+    # --- sessions
+    # -----------------------------------------------------------------------------------------------------------
 
     def join(self) -> int:
         """A session begins; gives its number."""

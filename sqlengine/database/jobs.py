@@ -109,9 +109,9 @@ class Jobs:
         self.failed.pop(running.id, None)
         self.jobs[running.id] = running
         _log.debug("%s runs %s", running.id, " ".join(running.statement.split()), job=running.id)
-        ended = [j.id for j in self.jobs.values() if j.done.is_set()]
+        ended = [j.id for j in list(self.jobs.values()) if j.done.is_set()]
         for old in ended[:-ENDED_JOBS_KEPT]:
-            del self.jobs[old]
+            self.jobs.pop(old, None)
 
     def run(self, name: str, statement: str, job: Job) -> RunningJob:
         """Run a job to its end in the caller's thread."""
@@ -160,7 +160,7 @@ class Jobs:
         was told so far."""
 
         def over() -> bool:
-            failed = any(j.failure is not None and not j.told for j in self.jobs.values())
+            failed = any(j.failure is not None and not j.told for j in list(self.jobs.values()))
             return failed or not any(j.thread and not j.goes_on for j in self.active())
 
         with self._changed:
@@ -174,7 +174,7 @@ class Jobs:
         return self.jobs[name]
 
     def active(self) -> list[RunningJob]:
-        return [j for j in self.jobs.values() if not j.done.is_set()]
+        return [j for j in list(self.jobs.values()) if not j.done.is_set()]
 
     def rows(self, views: Iterable[Job] = ()) -> pa.Table:
         """`system.jobs`: the jobs of statements, and those that keep `views`. `error` is why a job has failed, or has
@@ -182,7 +182,7 @@ class Jobs:
         columns: list[list[object]] = [[] for _ in self.SCHEMA]
         shown: list[tuple[str, str | None, Job, BaseException | None]] = [
             (running.id, running.statement, running.job, running.failure or running.job.error)
-            for running in self.jobs.values()
+            for running in list(self.jobs.values())
         ]
         shown += [(job.name, None, job, job.error) for job in views]
         for name, statement, job, failure in shown:
@@ -203,7 +203,7 @@ class Jobs:
             )
             for column, value in zip(columns, figures, strict=True):
                 column.append(value)
-        for failed in self.failed.values():
+        for failed in list(self.failed.values()):
             known = {
                 "job": failed.id,
                 "statement": masked_sql(failed.statement),

@@ -22,11 +22,13 @@ class OpenEpoch:
     Args:
         implicit: it is the epoch of one statement.
         alone: nobody else changes anything until it ends.
+        blind: it says nothing of the rows that were there: whatever others have changed does not contradict it.
     """
 
-    def __init__(self, *, implicit: bool = False, alone: bool = False) -> None:
+    def __init__(self, *, implicit: bool = False, alone: bool = False, blind: bool = False) -> None:
         self.implicit = implicit
         self.alone = alone
+        self.blind = blind
         self.cancellation = Cancellation()
         """Asks the end of the epoch to stop: then nothing has changed."""
         self._changes: dict[ObjectPath, OpenChanges] = {}
@@ -62,14 +64,21 @@ class OpenEpoch:
     def __iter__(self) -> Iterator[OpenChanges]:
         return (changes for changes in self._changes.values() if changes)
 
-    def commit(
-        self, current: Callable[[ObjectPath], MemoryTable | None], *, blind: bool = False
-    ) -> Sequence[MemoryTable]:
+    @property
+    def rows(self) -> int:
+        """How many rows it changes."""
+        return sum(len(batch) for changes in self for batch in changes.batches)
+
+    @property
+    def storages(self) -> set[ObjectPath]:
+        """The tables that it changes."""
+        return {path for path, changes in self._changes.items() if changes}
+
+    def commit(self, current: Callable[[ObjectPath], MemoryTable | None]) -> Sequence[MemoryTable]:
         """Apply everything; gives the tables that have changed. Called with their lock held.
 
         Args:
             current: the table that is kept under a path now.
-            blind: whatever others have changed.
 
         Raises E1716, and nothing has changed, when somebody else has changed one of the same rows since a statement of
         this epoch has read them (RowConflict), or the table itself (PlanningError).
@@ -82,7 +91,7 @@ class OpenEpoch:
                     code="E1716",
                     hint="begin again: DESCRIBE shows the table as it is now",
                 )
-            if changes.conflicts and not blind:
+            if not self.blind and changes.conflicts:
                 raise RowConflict(
                     f'another session has changed the same rows of "{path.name}" meanwhile: nothing was applied',
                     code="E1716",

@@ -9,8 +9,8 @@ import threading
 import weakref
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -43,9 +43,10 @@ from sqlengine.catalog.objects import (
 from sqlengine.database.database import Database, UserFunctionEntry
 from sqlengine.database.harness import Harness
 from sqlengine.database.open_epoch import OpenEpoch
+from sqlengine.database.shown import NotShown, Reading
 from sqlengine.database.targets import JobTarget
 from sqlengine.database.turns import TurnLock
-from sqlengine.options.memory_tables import check_hinted, is_append_only
+from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import is_watermark_option
 
@@ -72,6 +73,10 @@ __all__ = [
     "physical_schema",
 ]
 
+T = TypeVar("T")
+
+_ATTEMPTS = 3
+"""A statement that finds no version of all that it reads so often waits for those who change it."""
 
 TIME_ZONE = text_option("table.local-time-zone", "UTC", "the session's time zone, such as 'UTC' or 'Europe/Berlin'")
 RUNTIME_MODE = text_option(
@@ -131,6 +136,8 @@ class Session:
         self.clock = self.database.clock
         self.python_tables: dict[str, SourceTable] = {}
         """Rows that Python has given, for as long as a table reads them."""
+        self._reading: Reading | None = None
+        """What the statement at hand reads; None while it holds the lock of tables in memory, and reads what they are."""
         self._filling: tuple[CatalogTable | MaterializedView, MemoryTable] | None = None
         self.epoch: OpenEpoch | None = None
         """What the session has changed since BEGIN EPOCH."""
@@ -162,9 +169,10 @@ class Session:
             self.closed.set()
             self.epoch = None
             self.target.close()
-            with self.views.lock:
-                for table in self.catalogs.temporary_objects():
-                    if isinstance(table, CatalogTable) and not self.views.dependents(table.storage):
+            temporary = [t for t in self.catalogs.temporary_objects() if isinstance(t, CatalogTable)]
+            with self.alone(redefines=True) if temporary else nullcontext():
+                for table in temporary:
+                    if not self.views.dependents(table.storage):
                         self.memory.pop(table.storage, None)
         self.database.leave(self.number)
 
@@ -177,6 +185,77 @@ class Session:
     def in_epoch(self) -> bool:
         """Whether BEGIN EPOCH has opened an epoch."""
         return self.epoch is not None and not self.epoch.implicit
+
+    # --- versions
+    # ---------------------------------------------------------------------------------------------------------
+
+    def at_a_version(self, run: Callable[[], T]) -> T:
+        """Have a statement read definitions and tables as they are after the last epoch: nobody waits for it, and it
+        waits for nobody. When it cannot have all from one version it begins again, at last with the lock.
+
+        Who has the lock already, or changes of an open epoch, reads with the lock.
+        """
+        if not self.views.lock.held and not (self.epoch is not None and self.epoch.rows):
+            for _ in range(_ATTEMPTS):
+                with suppress(NotShown), self._at(Reading(self.database.shown)):
+                    return run()
+        with self.alone():
+            result = run()
+            self.database.show()
+            return result
+
+    @contextmanager
+    def alone(self, *, redefines: bool = False) -> Iterator[None]:
+        """While a block changes definitions or tables: it has the lock, and reads what they are at the moment.
+
+        Args:
+            redefines: readers see what it has changed in definitions when it ends.
+        """
+        with self.views.lock, self._at(None):
+            try:
+                yield
+            finally:
+                if redefines:
+                    self.database.show(redefined=True)
+
+    @contextmanager
+    def _at(self, reading: Reading | None) -> Iterator[None]:
+        before, self._reading = self._reading, reading
+        try:
+            with self.catalogs.as_of(None if reading is None else reading.shown.catalogs):
+                yield
+        finally:
+            self._reading = before
+
+    def read_anew(self) -> None:
+        """A part of the statement begins, which reads the newest version. Raises NotShown when definitions differ."""
+        if self._reading is not None:
+            reading = Reading(self._reading.shown)
+            reading.move(self.database.shown)
+            self._reading = reading
+
+    def _complete(self, reading: Reading, table: MemoryTable) -> None:
+        """Bring a view that has let changes gather up to date."""
+        reading.move(self.database.shown)
+        if table in reading.shown.stale:
+            with self.views.lock:
+                self.views.bring_up_to_date(table)
+                self.database.show(caught_up=True)
+                reading.move(self.database.shown)
+
+    def snapshot(self, table: CatalogTable | MaterializedView) -> TableSnapshot:
+        """What statements read of a table in memory or a view: with the changes of the open epoch.
+
+        Raises PlanningError E1713 when a view has failed with the changes that it had let gather.
+        """
+        reading = self._reading
+        if reading is None:
+            return self.to_read(table).snapshot()
+        contents = reading.table(table.storage)
+        if contents in reading.shown.stale:
+            self._complete(reading, contents)
+            self.views.check(table.storage)
+        return TableSnapshot(str(table.path), contents.schema, reading.rows(contents))
 
     @contextmanager
     def without_lock(self) -> Iterator[None]:
@@ -232,6 +311,17 @@ class Session:
             source.close()
         job.dataflow.abort()
 
+    def commit(self, epoch: OpenEpoch) -> Sequence[MemoryTable]:
+        """Apply what an epoch has changed; `publish` shows it. Called with the lock held; raises what
+        `OpenEpoch.commit` raises."""
+        stale = self.database.shown.stale
+        if stale and self.views.may_take_long(epoch.storages, epoch.rows):
+            # Whoever reads them meanwhile would wait for the end.
+            for contents in stale:
+                self.views.bring_up_to_date(contents)
+            self.database.show(caught_up=True)
+        return epoch.commit(self.stored)
+
     def publish(self, tables: Iterable[MemoryTable]) -> None:
         """The changes of tables in memory become visible as one epoch (tests cut them finer), and views follow."""
         if self.in_epoch:
@@ -247,6 +337,7 @@ class Session:
             for step in table.unpublished(self.harness.publish_cut):
                 table.deliver(step)
                 self.views.catch_up()
+        self.database.show()
 
     # --- tables
     # -----------------------------------------------------------------------------------------------------------
@@ -255,9 +346,12 @@ class Session:
         """The contents of a table without connector, or of a materialized view."""
         if self._filling is not None and table is self._filling[0]:
             return self._filling[1]
+        if self._reading is not None:
+            return self._reading.table(table.storage)
         found = self.memory.get(table.storage)
         if found is None:
-            found = self.memory[table.storage] = self._new_memory_table(table)
+            found = self.database.new_table(table)
+            self.database.keep(table.storage, found)
             if self.durable is not None:
                 self.durable.follow(table.storage, found)
         return found
@@ -278,10 +372,10 @@ class Session:
         if isinstance(table, CatalogTable) and table.connector is not None:
             yield
             return
-        self._filling = table, self._new_memory_table(table)
+        self._filling = table, self.database.new_table(table)
         try:
             yield
-            self.memory[table.storage] = self._filling[1]
+            self.database.keep(table.storage, self._filling[1])
         except BaseException:
             if self.epoch is not None:
                 self.epoch.forget(self._filling[1])
@@ -292,27 +386,20 @@ class Session:
     def to_write(self, table: CatalogTable) -> MemoryTable | OpenChanges:
         """Where the changes of a statement to a table without connector go: those of an open epoch are kept apart."""
         contents = self.memory_table(table)
-        return contents if self.epoch is None else self.epoch.to_write(table.storage, contents)
+        epoch, reading = self.epoch, self._reading
+        if epoch is None:
+            return contents
+        with self.database.showing:
+            # What others change from the version on that this statement reads may contradict it.
+            if reading is not None and not epoch.blind:
+                reading.move(self.database.shown)
+            return epoch.to_write(table.storage, contents)
 
     def to_read(self, table: CatalogTable | MaterializedView) -> MemoryTable | OpenChanges:
         """What statements read: the contents with the changes of the open epoch."""
         contents = self.memory_table(table)
         changes = None if self.epoch is None else self.epoch.find(table.storage)
         return contents if changes is None or changes.table is not contents else changes
-
-    def _new_memory_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
-        schema = Schema(
-            tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
-        )
-        if isinstance(table, MaterializedView):
-            return MemoryTable(str(table.path), schema)
-        return MemoryTable(
-            str(table.path),
-            schema,
-            table.primary_key,
-            append_only=is_append_only(table),
-            history=table.watermark is not None,
-        )
 
     def request(self, table: CatalogTable, options: Mapping[str, str], *, for_sink: bool) -> TableRequest:
         """What a connector is told of a table; `options` are those of a hint and win."""
@@ -386,7 +473,9 @@ class Session:
             lambda: keys_of(self.options),
             self.metrics,
         )
-        schema, rows = system.open(path, span)
+        # Figures and state of jobs change with every epoch.
+        with nullcontext() if path[0] in ("metrics", "rejected") else self.views.lock:
+            schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from connectors.memory import MemoryTable
 from connectors.values.constants import ConstantTable
 from runtime.expr.analysis import can_fail, is_deterministic, is_dynamic
-from runtime.expr.function import AggregateFunction, FunctionRegistry
-from runtime.expr.nodes import Expr
+from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFunction
+from runtime.expr.nodes import Call, Expr, children
 from runtime.local.job import Job
 from runtime.plan.base import Follows
 from runtime.plan.walk import expressions_of
 
-__all__ = ["follows_time", "may_gather", "reads_outside"]
+__all__ = ["calls_out", "follows_time", "may_gather", "reads_outside"]
 
 
 def reads_outside(job: Job) -> bool:
@@ -23,6 +25,22 @@ def follows_time(job: Job) -> bool:
     """Whether something may happen in a job when no input comes: windows of processing time, state that expires, or an
     operator that waits."""
     return any(v.node.acts_without_input for v in job.dataflow.vertices)
+
+
+def calls_out(job: Job, functions: FunctionRegistry, by_users: Collection[str]) -> bool:
+    """Whether a job asks other systems, or calls functions that users have made (`by_users`: the names of those)."""
+    found = (functions.find(name) for name in by_users)
+    names = {*by_users, *(f.name for f in found if isinstance(f, ScalarFunction | AggregateFunction))}
+    return any(
+        Follows.OUTSIDE in v.node.follows()
+        or any(call.function in names for call in v.node.aggregates)
+        or any(_calls(expr, names) for expr in expressions_of(v.node))
+        for v in job.dataflow.vertices
+    )
+
+
+def _calls(expr: Expr, names: Collection[str]) -> bool:
+    return (isinstance(expr, Call) and expr.function in names) or any(_calls(child, names) for child in children(expr))
 
 
 def may_gather(job: Job, functions: FunctionRegistry) -> bool:

@@ -57,6 +57,8 @@ class MaintainedView:
     """Where the answer is kept: it is told of the watermark behind each epoch."""
     gathers: bool = False
     """Whether it is brought up to date only when somebody reads or follows it, or much has gathered."""
+    calls_out: bool = False
+    """Whether it calls functions of users, or asks other systems: nobody knows how long one row takes."""
     on_failed: Callable[[], None] = nobody
     _stepping: bool = False
 
@@ -64,6 +66,10 @@ class MaintainedView:
     def may_wait(self) -> bool:
         """Whether nobody misses what has gathered."""
         return self.gathers and (self.contents is None or not self.contents.followed) and self._backlog < MOST_GATHERED
+
+    @property
+    def has_gathered(self) -> bool:
+        return self._backlog > 0
 
     @property
     def _backlog(self) -> int:
@@ -121,6 +127,8 @@ class Views:
         """What has kept a view from being made again when the database was opened."""
         self.on_failed: Callable[[PlanningError], object] = lambda error: tell(f"{error.code} {error.message}")
         """Called by the thread that follows connectors when a view of it has failed."""
+        self.on_complete: Callable[[], object] = nobody
+        """Called with the lock held when tables and views are those of one epoch."""
         self._stop = threading.Event()
         self._agenda: Agenda[MaintainedView] = Agenda()
         self._followers: WeakSet[Wakeup] = WeakSet()
@@ -145,7 +153,11 @@ class Views:
             # Who was told of the job may ask it to stop until here, and no longer.
             view.job.cancellation = Cancellation()
             # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
-            before = self._views.pop(view.path, None)
+            before = self._views.get(view.path)
+            if before is not None:
+                # Readers see its answer until the other one is shown.
+                self._read(before)
+                del self._views[view.path]
             self._unmade.pop(view.path, None)
             self._views[view.path] = view
             if before is not None:
@@ -183,10 +195,12 @@ class Views:
         """Raise PlanningError E1713 when a view, or one that it reads, has failed: its answer is no longer kept."""
         view = self._views.get(path)
         if view is None:
-            if path in self._unmade:
-                raise _failed(path, self._unmade[path])
+            unmade = self._unmade.get(path)
+            if unmade is not None:
+                raise _failed(path, unmade)
             return
-        self._read(view)
+        if self.lock.held:
+            self._read(view)
         if view.failure is not None:
             view.told = True
             raise _failed(view.path, view.failure)
@@ -217,11 +231,39 @@ class Views:
         for view in views:
             if view.path in wanted:
                 self._follow(view)
+        self.on_complete()
 
     def catch_up(self) -> None:
         """Bring all views up to date with the tables in memory. Called with the lock held."""
         for view in list(self._views.values()):
             self._follow(view)
+        self.on_complete()
+
+    def stale(self) -> frozenset[MemoryTable]:
+        """The contents of views that have let changes gather, or read such a view. Called with the lock held."""
+        paths: set[ObjectPath] = set()
+        found: list[MemoryTable] = []
+        for view in self._views.values():
+            if view.gathers and view.contents is not None and (view.has_gathered or not paths.isdisjoint(view.inputs)):
+                paths.add(view.path)
+                found.append(view.contents)
+        return frozenset(found)
+
+    def bring_up_to_date(self, contents: MemoryTable) -> None:
+        """Take what a view has let gather, in the views that it reads first."""
+        for view in list(self._views.values()):
+            if view.contents is contents:
+                self._read(view)
+
+    def may_take_long(self, changed: set[ObjectPath], rows: int) -> bool:
+        """Whether an epoch that changes so many rows of some tables may keep whoever waits for it for long."""
+        moved = set(changed)
+        for view in self._views.values():
+            if not moved.isdisjoint(view.inputs):
+                if view.calls_out:
+                    return True
+                moved.add(view.path)
+        return rows > MOST_GATHERED
 
     def _follow(self, view: MaintainedView) -> None:
         if view.outside or view.gathers:
@@ -286,9 +328,9 @@ class Views:
                 if seconds == 0 and not self._may_read(view):
                     seconds = FULL_WAIT_SECONDS
                 elif seconds == 0:
-                    if view.advance():
-                        self.propagate()
-                    else:
+                    moved = view.advance()
+                    self.propagate() if moved else self.on_complete()
+                    if not moved:
                         seconds = None if view.ended else _least(view.job.idle_for())
             self._agenda.put(view, seconds)
         for error in self.new_failures() if not self._stop.is_set() else ():

@@ -147,7 +147,7 @@ def _like_then(session: Session, kept: Kept) -> bool:
     """Whether the tables have about as many rows as when the plan was made."""
     things = {str(path): thing for path, thing in kept.read}
     return all(
-        abs(len(session.memory_table(_stored(things[name]))).bit_length() - then.bit_length()) <= _GROWTH
+        abs(session.snapshot(_stored(things[name])).num_rows.bit_length() - then.bit_length()) <= _GROWTH
         for name, then in kept.rows.items()
     )
 
@@ -169,7 +169,7 @@ def _with_rows_of_now(
         if name not in snapshots:
             thing = _stored(read[name])
             session.views.check(thing.path)
-            snapshots[name] = session.memory_table(thing).snapshot()
+            snapshots[name] = session.snapshot(thing)
         return node.with_(table=snapshots[name].with_columns(node.table.schema.names))
 
     return replace(planned, physical=parameters.filled(planned.physical, change))

@@ -146,9 +146,9 @@ class Prepared:
         self.types: tuple[DataType | None, ...] = (None,) * len(asked.keys)
         session.parameters, before = asked, session.parameters
         try:
-            with session.views.lock:
-                self.schema = _described(statement, session)
-                self.types = asked.types()
+            with session.turn:
+                self.schema = session.at_a_version(lambda: _described(statement, session))
+            self.types = asked.types()
         except TypeMismatchError:
             # A text was assumed where a place says nothing: the values may be of a type that fits.
             if not asked.given:

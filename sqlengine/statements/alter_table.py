@@ -313,6 +313,7 @@ def _follow_contents(
     if len(kept):
         new.apply(kept)
     new.publish()
+    new.show()  # An open epoch need not hear of these rows.
     if session.epoch is not None:
         session.epoch.move(before.storage, _reopened(new, pending), after.storage)
 

@@ -50,26 +50,47 @@ def execute(statement: st.Statement, session: Session) -> Result:
             span=statement.span,
             hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
+    run = _with_others.get(type(statement), _named(name))
+    with session.turn:
+        if _reads_a_version(statement):
+            result = session.at_a_version(lambda: _checked(run, statement, session))
+        else:
+            result = _alone(run, statement, session)
+        failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
+        result.warnings = (*result.warnings, *failures)
+    if session.durable is not None:
+        session.durable.settle()
+    return result
+
+
+def _reads_a_version(statement: st.Statement) -> bool:
+    if isinstance(statement, st.Explain):
+        return "ANALYZE" not in statement.details
+    return isinstance(statement, _AT_A_VERSION)
+
+
+def _checked(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:
+    if session.durable is not None:
+        _lasting.check_statement(statement, session)
+    return run(statement, session)
+
+
+def _alone(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:
+    """Carry out a statement that changes definitions, or what runs: one at a time. Readers see what it has made when it
+    has ended."""
     defines = isinstance(statement, _DEFINITIONS)
-    durable = session.durable
-    with session.turn, session.views.lock:
+    with session.alone(redefines=not isinstance(statement, _DEFINE_NOTHING)):
         if defines and not isinstance(statement, st.DropCatalog):
             _file_catalog.check_files(session)
-        if durable is not None:
-            _lasting.check_statement(statement, session)
         try:
-            result = _with_others.get(type(statement), _named(name))(statement, session)
+            result = _checked(run, statement, session)
         finally:
             # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
-            if durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
+            if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
                 _lasting.keep_definitions(session)
         if defines:
             _file_catalog.save_files(session)
             session.views.wake_followers()
-        failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
-        result.warnings = (*result.warnings, *failures)
-    if durable is not None:
-        durable.settle()
     return result
 
 
@@ -107,6 +128,14 @@ _DEFINITIONS = (
 
 
 _FUNCTIONS = (st.CreateFunction, st.AlterFunction, st.DropFunction)
+
+
+_AT_A_VERSION = (
+    st.QueryStatement, st.Insert, st.StatementSet, st.Update, st.Delete, st.Truncate, st.BeginEpoch, st.EndEpoch, st.RollbackEpoch,
+    st.Flush, st.Prepare, st.ExecutePrepared, st.Deallocate, st.Show, st.Describe, st.Set, st.Reset, st.UseCatalog, st.UseDatabase,
+)  # fmt: skip
+"""Statements that read definitions and rows as they are after the last epoch, and take the lock at most to commit."""
+_DEFINE_NOTHING = (st.Subscribe, st.Explain, st.Backup)
 
 
 _PYTHON = (

@@ -8,6 +8,7 @@ answered by its query (`sqlengine/database/open_views.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from runtime.core.errors import PlanningError
@@ -36,15 +37,16 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     """All changes since BEGIN EPOCH become visible together. Raises PlanningError E1716, and none does, where another
     session has changed the same rows meanwhile."""
     epoch = _open(statement, session)
-    try:
-        tables = epoch.commit(session.stored)
-    except PlanningError:
+    with session.alone():
+        try:
+            tables = session.commit(epoch)
+        except PlanningError:
+            epoch.close()
+            session.epoch = None
+            raise
         epoch.close()
         session.epoch = None
-        raise
-    epoch.close()
-    session.epoch = None
-    session.publish(tables)
+        session.publish(tables)
     return Result.ok()
 
 
@@ -67,22 +69,26 @@ def in_epoch(session: Session, run: Callable[[], T], *, blind: bool = False) -> 
     """
     if session.epoch is not None:
         return run()
-    for attempt in range(_ATTEMPTS + 1):
-        epoch = session.epoch = OpenEpoch(implicit=True, alone=attempt == _ATTEMPTS)
-        try:
-            result = run()
-            tables = epoch.commit(session.stored, blind=blind)
-        except RowConflict:
-            if epoch.alone:
-                raise
-        else:
-            session.epoch = None
-            session.publish(tables)
-            return result
-        finally:
+    for _ in range(_ATTEMPTS):
+        with suppress(RowConflict):
+            session.read_anew()
+            return _at_once(session, run, OpenEpoch(implicit=True, blind=blind))
+    with session.alone():
+        return _at_once(session, run, OpenEpoch(implicit=True, alone=True, blind=blind))
+
+
+def _at_once(session: Session, run: Callable[[], T], epoch: OpenEpoch) -> T:
+    session.epoch = epoch
+    try:
+        result = run()
+        with session.alone():
+            tables = session.commit(epoch)
             epoch.close()
-            session.epoch = None
-    raise AssertionError("the last attempt gives a result or raises")
+            session.publish(tables)
+    finally:
+        epoch.close()
+        session.epoch = None
+    return result
 
 
 def _open(statement: st.Statement, session: Session) -> OpenEpoch:

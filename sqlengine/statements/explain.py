@@ -25,7 +25,7 @@ from sqlengine.statements.planning import (
 )
 from sqlengine.statements.tables import get_table
 
-__all__ = ["explain", "plan_text"]
+__all__ = ["explain", "explained", "plan_text"]
 
 RESTORE = "RESTORE"
 
@@ -55,6 +55,11 @@ def _sections(plans: Sequence[Planned], session: Session, details: tuple[str, ..
     order = next((p.order for p in plans if isinstance(p, PlannedQuery) and p.sorts_shown_rows), ())
     context = lower_context(session, batch=all(p.batch for p in plans))
     return explain_text([(p.bound, p.optimized, p.physical) for p in plans], details, context, order)
+
+
+def explained(statement: st.Statement, session: Session, details: tuple[str, ...]) -> str:
+    """The same for a statement that is not carried out: nobody waits for it."""
+    return session.at_a_version(lambda: plan_text(statement, session, details))
 
 
 def planned(statement: st.Statement, session: Session) -> list[Planned]:

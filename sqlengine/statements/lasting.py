@@ -71,7 +71,7 @@ def open_database(session: Session, path: str) -> None:
     folder = DatabaseFolder.open(path, settings)
     durable = Durable(folder, session.memory)
     try:
-        with session.views.lock:
+        with session.alone(redefines=True):
             _restore(session, durable)
     except BaseException as error:
         session.database.durable = None

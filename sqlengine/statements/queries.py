@@ -200,8 +200,9 @@ def _run_inserts(inserts: list[tuple[st.Insert, CatalogTable]], text: str, sessi
     if done is not None:
         return done
     # A writer that stages until the end would never show a row of unbounded input.
-    planned = _plan(inserts, session, live=True)
-    return _begin(name, inserts, text, session, planned, locked=True, goes_on=bool(again))
+    with session.alone():
+        planned = _plan(inserts, session, live=True)
+        return _begin(name, inserts, text, session, planned, locked=True, goes_on=bool(again))
 
 
 def _begin(
@@ -214,8 +215,8 @@ def _begin(
     locked: bool,
     goes_on: bool,
 ) -> Result:
-    """A job in the background, which a database in a folder keeps where it can. `locked`: tables in memory are read or
-    changed."""
+    """A job in the background, which a database in a folder keeps where it can. Called with the lock held. `locked`: tables
+    in memory are read or changed."""
     plans = [plan.physical for plan in planned]
     kept = "" if session.durable is None else _lasting_jobs.kept_job(session, name, inserts, text, plans)
     with counted_when_begun(session):
@@ -252,7 +253,8 @@ def _run_bounded(
         return None
     reads_memory = any(isinstance(table, MemoryTable) for table in sources)
     if again or not bounded or (session.inserts_in_background and not into_memory and not reads_memory):
-        return _begin(name, inserts, text, session, planned, locked=reads_memory, goes_on=again)
+        with session.alone():
+            return _begin(name, inserts, text, session, planned, locked=reads_memory, goes_on=again)
     target = inserts[0][0].table.span if len(inserts) == 1 else None
     with counted_when_begun(session):
         job = session.new_job(name, plans, job_checkpoints(session, plans), savepoint_to_restore(session))
@@ -302,6 +304,7 @@ def _drive(job: Job, session: Session) -> None:
             if session.durable is not None:
                 session.durable.commit()
             session.views.propagate()
+        session.database.show()
 
 
 def _one_cell(text: str) -> ChangelogBatch:
@@ -451,7 +454,7 @@ def truncate(statement: st.Truncate, session: Session) -> Result:
 def _truncate(statement: st.Truncate, session: Session) -> Result:
     table, contents = _memory_target(session, statement.table, "TRUNCATE")
     done = f"deleted from {table.path.name}"
-    rows = contents.contents().combine_chunks().to_batches()
+    rows = session.snapshot(table).rows.combine_chunks().to_batches()
     if not rows:
         return _change(session, contents, ChangelogBatch.empty(contents.schema), done)
     return _change(

@@ -62,6 +62,8 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
             result = insert_query(session, table, statement.query, statement.text)
     else:
         session.memory.pop(table.storage, None)
+        if table.connector is None:
+            session.memory_table(table)
     session.catalogs.replace(table)
     return result
 

@@ -87,6 +87,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
                 inputs,
                 contents=contents,
                 follows_time=_view_traits.follows_time(job),
+                calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
                 gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
             )
         )

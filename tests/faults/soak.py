@@ -142,7 +142,7 @@ class Soak:
             "sessions": len(database._sessions),
             "functions": len(database.user_functions),
             "objects": sum(len(d.objects) for c in database.catalogs._catalogs.values() for d in c.databases.values()),
-            "watchers": sum(len(table.watchers) for table in database.memory.values()),
+            "watchers": sum(len(table.watchers) + table.open_epochs for table in database.memory.values()),
             "definitions": len(durable.definitions),
             "known": len(durable.known),
             "kept": len(durable._kept),

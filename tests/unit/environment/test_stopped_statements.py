@@ -50,9 +50,9 @@ def interrupt() -> None:
 def t_env() -> Iterator[TableEnvironment]:
     with TableEnvironment.create() as env:
         env.execute_sql("CREATE TABLE n (v INT, k INT)")
-        env.session.memory_table(env.session.catalogs.get(("n",), None)).apply(  # type: ignore[arg-type]
-            ChangelogBatch.of([pa.array(range(3000), pa.int32()), pa.array([1] * 3000, pa.int32())], _N)
-        )
+        table = env.session.memory_table(env.session.catalogs.get(("n",), None))  # type: ignore[arg-type]
+        table.apply(ChangelogBatch.of([pa.array(range(3000), pa.int32()), pa.array([1] * 3000, pa.int32())], _N))
+        env.session.publish([table])
         yield env
 
 
