@@ -44,8 +44,7 @@ class MemorySink:
 
     def open_writer(self, job: str) -> _MemoryWriter:
         if self._live:
-            assert isinstance(self.table, MemoryTable)
-            return (_LoggedWriter if self.logged else _LiveWriter)(self.table, job)
+            return (_LoggedWriter if self.logged else _LiveWriter)(self, job)
         return _WholeWriter(self.table, self.table.name, self.schema.names, job)
 
     def describe(self) -> dict[str, Any]:
@@ -112,11 +111,16 @@ class _MemoryWriter:
 
 
 class _StepWriter(_MemoryWriter):
-    """What is published is a step of the table."""
+    """What is published is a step of the table that the sink has then."""
 
-    def __init__(self, table: MemoryTable, job: str) -> None:
-        super().__init__(table, table.name, table.schema.names, job)
-        self._target = table
+    def __init__(self, sink: MemorySink, job: str) -> None:
+        super().__init__(sink.table, sink.table.name, sink.schema.names, job)
+        self._sink = sink
+
+    @property
+    def _target(self) -> MemoryTable:
+        assert isinstance(self._sink.table, MemoryTable)
+        return self._sink.table
 
     def publish(self, committable: Any) -> None:
         super().publish(committable)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory.difference import difference
 from connectors.memory.history import every_change, in_pieces, inverse
 from connectors.memory.reader import MemoryReader
 from connectors.memory.rows import RowStore, TableVersion
@@ -89,7 +90,7 @@ class MemoryTable(StagedChanges):
         self.watermark = MIN_WATERMARK
         self.idle = False
         self.catch_up: Callable[[], object] | None = None
-        """Called before anybody reads it: whoever keeps it lets changes gather while nobody does."""
+        """Called before anybody reads it, where changes are let gather."""
         self.changed = 0
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
@@ -112,13 +113,18 @@ class MemoryTable(StagedChanges):
         """Whether somebody follows it who is to hear of each change by itself, as soon as it is there."""
         return not all(reader.gathers for reader in self._readers)
 
+    @property
+    def has_followers(self) -> bool:
+        """Whether somebody reads its changes."""
+        return bool(self._readers)
+
     def __len__(self) -> int:
         self._caught_up()
         return self.held
 
     @property
     def held(self) -> int:
-        """The number of rows, without what whoever keeps it lets gather."""
+        """The number of rows, without what gathers."""
         return self._rows.num_rows
 
     @property
@@ -283,6 +289,14 @@ class MemoryTable(StagedChanges):
         self._positions = np.zeros(0, dtype=np.int64)
         self._indexed = bool(self.primary_key) and not self.append_only
         """Whether rows can be looked up."""
+
+    def become(self, other: MemoryTable) -> None:
+        """Have the rows of another bag, which is used no more; followers hear of what differs with the next `publish`."""
+        with whole():
+            self._unpublished.append(difference(self.contents(), other.contents()))
+            self.changed += 1
+            self._rows, self._index, self._positions = other._rows, other._index, other._positions
+            self._indexed = other._indexed
 
     def take_back(self) -> None:
         """Undo what was applied and not published."""

@@ -363,11 +363,12 @@ class Session:
         return self.memory.get(storage)
 
     @contextmanager
-    def filling(self, table: CatalogTable | MaterializedView) -> Iterator[None]:
+    def filling(self, table: CatalogTable | MaterializedView, replaced: MemoryTable | None = None) -> Iterator[None]:
         """While a table is made from a query: its name still means what it meant, so that the query may read the table
         that it replaces.
 
-        Its rows take the place of the others when the block ends, and are forgotten when it fails.
+        Its rows take the place of the others when the block ends, those of `replaced` then, and are forgotten when it
+        fails.
         """
         if isinstance(table, CatalogTable) and table.connector is not None:
             yield
@@ -375,7 +376,7 @@ class Session:
         self._filling = table, self.database.new_table(table)
         try:
             yield
-            self.database.keep(table.storage, self._filling[1])
+            self.database.keep(table.storage, self._filling[1] if replaced is None else replaced)
         except BaseException:
             if self.epoch is not None:
                 self.epoch.forget(self._filling[1])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from weakref import WeakSet
 
-from connectors.memory import MemoryTable
+from connectors.memory import MemorySink, MemoryTable
 from runtime.core.cancellation import Cancellation, Stopped, look, whole
 from runtime.core.errors import InternalError, PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
@@ -24,6 +24,7 @@ from runtime.core.wakeup import Wakeup, nobody
 from runtime.local.agenda import Agenda
 from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
+from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.turns import TurnLock
 
@@ -111,6 +112,13 @@ class MaintainedView:
             while self.job.waiting and self.advance(waiting_only=True):
                 pass
 
+    def keep_in(self, contents: MemoryTable) -> None:
+        """Keep the answer from now on in another table, which has it as it is now."""
+        self.contents = contents
+        for root in self.job.roots:
+            if isinstance(root, SinkExec) and isinstance(root.table, MemorySink):
+                root.table.table = contents
+
     def close(self) -> None:
         """Keep it no longer."""
         self.ended = True
@@ -135,11 +143,14 @@ class Views:
         self._thread: threading.Thread | None = None
         self._short_of_memory: WeakSet[MaintainedView] = WeakSet()
 
-    def add(self, view: MaintainedView) -> None:
+    def add(self, view: MaintainedView, replaced: MemoryTable | None = None) -> None:
         """Begin to keep a view, in the place of one of the same path.
 
         Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has
         changed.
+
+        Args:
+            replaced: what those that read the view before go on reading: they hear what differs, as one epoch.
         """
         with self.lock:
             # With an empty input the first epoch gives the answer over nothing. It may be interrupted: the view is not
@@ -152,22 +163,28 @@ class Views:
             view.on_failed = self.wake_followers
             # Who was told of the job may ask it to stop until here, and no longer.
             view.job.cancellation = Cancellation()
-            # At the end: whatever it reads stands before it, and nothing reads a view that is replaced.
             before = self._views.get(view.path)
             if before is not None:
                 # Readers see its answer until the other one is shown.
                 self._read(before)
                 del self._views[view.path]
             self._unmade.pop(view.path, None)
+            # Whatever a view reads stands before it.
             self._views[view.path] = view
+            for reading in self.above(view.path):
+                self._views[reading] = self._views.pop(reading)
             if before is not None:
                 before.close()
+            if replaced is not None and view.contents is not None:
+                replaced.become(view.contents)
+                view.keep_in(replaced)
+                replaced.publish()
             _log.info(
                 "%s is %s", view.path, "made" if before is None else "replaced", view=str(view.path), job=view.job.name
             )
             view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
-            if view.gathers and view.contents is not None:
-                view.contents.catch_up = partial(self._read, view)
+            if view.contents is not None:
+                view.contents.catch_up = partial(self._read, view) if view.gathers else None
             self.propagate()
         if view.outside:
             self._agenda.wake(view)
@@ -190,6 +207,14 @@ class Views:
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table in memory, or a materialized view, given by its `storage`."""
         return [v.path for v in self._views.values() if path in v.inputs]
+
+    def above(self, path: ObjectPath) -> list[ObjectPath]:
+        """The views that read a table or view, directly or through others, in the order in which they are kept."""
+        found: dict[ObjectPath, None] = {}
+        for view in self._views.values():
+            if path in view.inputs or not view.inputs.isdisjoint(found):
+                found[view.path] = None
+        return list(found)
 
     def check(self, path: ObjectPath) -> None:
         """Raise PlanningError E1713 when a view, or one that it reads, has failed: its answer is no longer kept."""

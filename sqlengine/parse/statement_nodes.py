@@ -273,7 +273,8 @@ class CreateView(Statement):
 
 @node
 class CreateMaterializedView(Statement):
-    """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT ..] [WITH (..)] AS query`."""
+    """`CREATE [OR REPLACE] MATERIALIZED VIEW [IF NOT EXISTS] name [(columns)] [COMMENT ..] [WITH (..)] AS query`; with
+    `alters` `ALTER MATERIALIZED VIEW name AS query`, which replaces one that is there."""
 
     name: ObjectName
     query: QueryText
@@ -282,6 +283,7 @@ class CreateMaterializedView(Statement):
     options: tuple[Option, ...] = ()
     or_replace: bool = False
     if_not_exists: bool = False
+    alters: bool = False
 
 
 @node

@@ -280,6 +280,16 @@ class StatementGrammar(TableGrammar):
     def _create_materialized_view(self, *, replace: bool) -> CreateMaterializedView:
         start = self.token
         self.match("OR", "ALTER")
+        self._materialized_view(start)
+        if_not_exists = self.match("IF", "NOT", "EXISTS")
+        name = self.object_name("the name of the view")
+        columns = self._view_columns()
+        comment = self.comment()
+        options = self.with_options()
+        self.expect("AS")
+        return CreateMaterializedView(name, self.query_text(), columns, comment, options, replace, if_not_exists)
+
+    def _materialized_view(self, start: Token) -> None:
         self.expect("MATERIALIZED")
         if self.match("TABLE"):
             raise UnsupportedError(
@@ -289,13 +299,6 @@ class StatementGrammar(TableGrammar):
                 hint="CREATE MATERIALIZED VIEW name AS query is kept up to date without a schedule",
             )
         self.expect("VIEW")
-        if_not_exists = self.match("IF", "NOT", "EXISTS")
-        name = self.object_name("the name of the view")
-        columns = self._view_columns()
-        comment = self.comment()
-        options = self.with_options()
-        self.expect("AS")
-        return CreateMaterializedView(name, self.query_text(), columns, comment, options, replace, if_not_exists)
 
     def _view_columns(self) -> tuple[ViewColumn, ...]:
         if not self.match("("):
@@ -319,12 +322,10 @@ class StatementGrammar(TableGrammar):
                 self.fail("RENAME TO", "AS")
             return AlterView(name, NewQuery(self.query_text()))
         self._refuse_later(start)
-        raise UnsupportedError(
-            "a materialized view cannot be altered",
-            span=self.token.span,
-            text=self.text,
-            hint="use CREATE OR REPLACE MATERIALIZED VIEW",
-        )
+        self._materialized_view(self.token)
+        name = self.object_name("the name of the materialized view")
+        self.expect("AS")
+        return CreateMaterializedView(name, self.query_text(), or_replace=True, alters=True)
 
     # Plans and procedures
 

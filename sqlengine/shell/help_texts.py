@@ -49,6 +49,7 @@ CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH ('type' = '...', ...)
 ALTER TABLE name RENAME TO other | RENAME column TO other | SET ('key' = 'value', ...) | RESET ('key', ...)
 ALTER TABLE name ADD (column TYPE [FIRST | AFTER column], ...) | MODIFY (column TYPE ...) | DROP (column, ...)""",
     "ALTER VIEW": "ALTER VIEW name RENAME TO other | AS query",
+    "ALTER MATERIALIZED VIEW": "ALTER MATERIALIZED VIEW name AS query      views that read it go on with the new answer",
     "DROP": "DROP [TEMPORARY] {TABLE | VIEW | MATERIALIZED VIEW | DATABASE | CATALOG} [IF EXISTS] name",
     "USE": "USE [catalog.]database      USE CATALOG catalog",
     "SHOW": """\

@@ -193,9 +193,16 @@ def _restore_all_but_views(
 
 
 def _restore_views(session: Session, durable: Durable, definitions: Mapping[Place, Definition]) -> None:
-    for place, definition in definitions.items():
-        if place[0] == "materialized view":
-            _make_view(session, durable, place, definition)
+    waiting = {p: d for p, d in definitions.items() if p[0] == "materialized view"}
+    while waiting:
+        missing = [p for p, d in waiting.items() if not _make_view(session, durable, p, d)]
+        # A view that was given another query may read one that is younger.
+        moved = len(missing) < len(waiting)
+        waiting = {p: waiting[p] for p in missing}
+        if not moved:
+            break
+    for place, definition in waiting.items():
+        _make_view(session, durable, place, definition, last=True)
 
 
 @contextmanager
@@ -247,7 +254,9 @@ def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> 
     table.publish()
 
 
-def _make_view(session: Session, durable: Durable, place: Place, definition: Definition) -> None:
+def _make_view(session: Session, durable: Durable, place: Place, definition: Definition, *, last: bool = False) -> bool:
+    """Make a view again. What it reads may not be there so far: then it is not made (False), unless this is the last
+    attempt. Whatever else is wrong with it is told, and stands in its place."""
     statement = parse_statement(definition.text)
     assert isinstance(statement, st.CreateMaterializedView)
     path = ObjectPath(*place[1:])
@@ -256,16 +265,19 @@ def _make_view(session: Session, durable: Durable, place: Place, definition: Def
             views.create_materialized_view(statement, session)
             durable.view_reads[path] = _reads(session, statement.query.query)[0]
     except SqlEngineError as error:
+        if error.code == "E1202" and not last:
+            return False
         unmade = MaterializedView(path, statement.query.query, statement.query.text, (), comment=statement.comment)
         session.catalogs.replace(unmade)
         session.views.add_unmade(path, error)
         durable.known[place] = unmade, definition
         _log.failure(f"the materialized view {path} could not be made again", error, path=durable.folder.place)
         tell(f"the materialized view {path} is kept, but could not be made again: {error.code} {error.message}")
-        return
+        return True
     made = session.catalogs.find(path)
     assert made is not None
     durable.known[place] = made, definition
+    return True
 
 
 @contextmanager

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from connectors.memory import MemoryTable
 from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from runtime.core.types import TimeAttribute
+from runtime.core.types import DataType, TimeAttribute
 from runtime.local.job import Job
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
-from sqlengine.catalog.objects import CatalogView, MaterializedView, PhysicalColumn
+from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.session import Session
 from sqlengine.database.views import MaintainedView
 from sqlengine.parse import ddl_nodes as ddl
@@ -62,20 +64,21 @@ def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
 def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:
     """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns.
 
-    When that fails nothing has changed.
+    When that fails nothing has changed. Views and jobs that read a view which is replaced go on with the new answer.
     """
     view = described_materialized_view(statement, session)
     if view is None:
         return Result.ok()
     path, names = view.path, tuple(c.name for c in view.columns)
-    with session.filling(view):
+    replaced = _followed(view, session)
+    with session.filling(view, replaced):
         contents = session.memory_table(view)
         planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         job = Job(f"view {path.name}", [planned.physical], session.job_settings([planned.physical]))
         _attach.verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
-        if path in inputs:
+        if path in inputs or not inputs.isdisjoint(session.views.above(path)):
             job.close()
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
@@ -89,9 +92,11 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
                 follows_time=_view_traits.follows_time(job),
                 calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
                 gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
-            )
+            ),
+            replaced,
         )
-    session.catalogs.replace(replace(view, columns=_with_event_time(view.columns, planned)))
+    columns = _with_event_time(view.columns, planned) if replaced is None else view.columns
+    session.catalogs.replace(replace(view, columns=columns))
     return Result.ok()
 
 
@@ -121,7 +126,14 @@ def described_materialized_view(statement: st.CreateMaterializedView, session: S
         if not statement.or_replace or not isinstance(existing, MaterializedView):
             hint = "use IF NOT EXISTS or OR REPLACE, or drop it first"
             raise CatalogError(f'"{path.name}" exists already', code="E1401", span=span, hint=hint)
-        _check_unread(existing, session, span)
+        _check_replaceable(existing, view, session, span)
+        if _followed(view, session) is not None:
+            types = (c.type.materialized() for c in existing.columns)
+            view = replace(view, columns=tuple(map(_of_type, view.columns, types)))
+        if statement.alters:
+            view = replace(view, comment=existing.comment)
+    elif statement.alters:
+        session.catalogs.get(statement.name.parts, span, "materialized view")
     if statement.options:
         option = statement.options[0]
         raise OptionError(
@@ -178,9 +190,47 @@ def _check_unread(view: MaterializedView, session: Session, span: Span) -> None:
     """Raise CatalogError E1410 when another materialized view reads the view."""
     dependents = session.views.dependents(view.storage)
     if dependents:
-        names = "the materialized view " + ", ".join(f'"{d.name}"' for d in dependents)
-        message = f'"{view.path.name}" is read by {names}'
-        raise CatalogError(message, code="E1410", span=span, hint="drop that first")
+        raise CatalogError(_read_by(view, dependents), code="E1410", span=span, hint="drop that first")
+
+
+def _read_by(view: MaterializedView, dependents: Sequence[ObjectPath]) -> str:
+    return f'"{view.path.name}" is read by the materialized view ' + ", ".join(f'"{d.name}"' for d in dependents)
+
+
+def _followed(view: MaterializedView, session: Session) -> MemoryTable | None:
+    """The contents of a view of the same name that somebody follows, where they may have the answer of this one: who
+    follows them was planned over their columns, and over rows that are only added where they are."""
+    before, contents = session.catalogs.find(view.path), session.stored(view.storage)
+    if not isinstance(before, MaterializedView) or contents is None or not contents.has_followers:
+        return None
+    same = len(before.columns) == len(view.columns) and all(map(_holds, before.columns, view.columns))
+    return contents if same and not contents.append_only and not _has_time(before) else None
+
+
+def _check_replaceable(before: MaterializedView, after: MaterializedView, session: Session, span: Span) -> None:
+    """Raise CatalogError E1410 when views read one that is replaced, and the other cannot take its place."""
+    dependents = session.views.dependents(before.storage)
+    if not dependents or _followed(after, session) is not None:
+        return
+    columns = ", ".join(f"{c.name} {c.type.materialized()}" for c in before.columns)
+    hint = f"drop that first, or keep the columns: {columns}"
+    if all(map(_holds, before.columns, after.columns)) and len(before.columns) == len(after.columns):
+        hint = "drop that first: it was planned over rows that are only added, or come in the order of event time"
+    raise CatalogError(_read_by(before, dependents), code="E1410", span=span, hint=hint)
+
+
+def _has_time(view: MaterializedView) -> bool:
+    return any(c.type.time_attribute is not None for c in view.columns)
+
+
+def _of_type(column: PhysicalColumn, type_: DataType) -> PhysicalColumn:
+    return replace(column, type=type_)
+
+
+def _holds(column: PhysicalColumn, other: PhysicalColumn) -> bool:
+    """Whether a column may have the values of another one."""
+    known = column.type.materialized()
+    return column.name == other.name and other.type in (known, known.not_null())
 
 
 def alter_view(statement: st.AlterView, session: Session) -> Result:

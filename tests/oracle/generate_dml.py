@@ -148,7 +148,11 @@ class _Statements:
             where = text(" WHERE {}", self._condition(inner.columns)) if choose.chance(50) else same("")
             source = text("SELECT {} FROM {}{}", self._named(table, items), inner.sql, where)
         insert = text("INSERT INTO {} {}", table.name, source)
-        return Text(insert.ours, self._by_key(table, source.duck)) if table.key else insert
+        return Text(insert.ours, self._by_key(table, source.duck) if table.key else self._whole(table, source.duck))
+
+    def _whole(self, table: Table, source: str) -> str:
+        """DuckDB's statements for an INSERT: its second branch of a UNION ALL may read what the first one has inserted."""
+        return f"CREATE OR REPLACE TEMP TABLE given AS {source}; INSERT INTO {table.name} SELECT * FROM given"
 
     def _named(self, table: Table, items: Sequence[Text]) -> Text:
         return joined(", ", [text("{} AS {}", i, c.name) for i, c in zip(items, table.columns, strict=True)])
