@@ -43,6 +43,7 @@ __all__ = [
     "render",
     "code_and_text",
     "with_article",
+    "without_traceback",
 ]
 
 
@@ -242,6 +243,14 @@ def code_and_text(error: BaseException) -> tuple[str, str]:
     if isinstance(error, SqlEngineError):
         return error.code, error.message
     return InternalError.code, masked_text(f"{type(error).__name__}: {error}")
+
+
+def without_traceback(error: BaseException) -> BaseException:
+    """The same error for whoever keeps it: what the frames of a traceback hold is free when the error has been told."""
+    kept = type(error).__new__(type(error), *error.args)
+    kept.args = error.args
+    kept.__dict__.update(error.__dict__)
+    return kept
 
 
 @contextmanager

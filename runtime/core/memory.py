@@ -39,6 +39,7 @@ _SCARCE = 7 / 8
 _MEASURED_FOR_SECONDS = 0.005
 _RELEASED_FOR_SECONDS = 0.5
 """So long nothing is released again: it may take as long as an epoch."""
+_WAITS, _WAIT_SECONDS = 5, 0.02
 _OWN_GROWTH = 1 / 32
 """Work that has taken less than this part of the limit is not to blame."""
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -103,6 +104,7 @@ class ProcessMemory:
         measure: gives the bytes now; 0 where the system does not tell.
         release: gives back what is free.
         clock: seconds.
+        sleep: waits for so many.
     """
 
     def __init__(
@@ -110,10 +112,12 @@ class ProcessMemory:
         measure: Callable[[], int],
         release: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._measure = measure
         self._release = release
         self._clock = clock
+        self._sleep = sleep
         self._bytes = 0
         self._measured_at = float("-inf")
         self._released_at = float("-inf")
@@ -132,6 +136,16 @@ class ProcessMemory:
             self._released_at = self._clock()
             self._measured_at = float("-inf")
         return self.used()
+
+    def stays_above(self, limit: int) -> bool:
+        """Whether it takes more although what is free was given back, and some time has passed: allocators do that with a
+        delay."""
+        for _ in range(_WAITS):
+            if self.used() <= limit or self.after_release() <= limit:
+                return False
+            self._sleep(_WAIT_SECONDS)
+            self.expect_release()
+        return self.after_release() > limit
 
     def expect_release(self) -> None:
         """What somebody holds will be free: the next `after_release` looks for it."""
@@ -175,7 +189,7 @@ def is_full(options: Options, process: ProcessMemory | None = None) -> bool:
 
 def admit(options: Options, process: ProcessMemory | None = None) -> None:
     """Before rows are added that stay: raises MemoryLimitError when the limit is reached."""
-    if is_full(options, process):
+    if (process or _process).stays_above(_limit(options)):
         raise _reached(_limit(options), "no rows are taken in until some of it is free")
 
 

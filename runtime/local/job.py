@@ -17,7 +17,7 @@ from runtime.checkpoint.keys import keys_of
 from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, VirtualClock
-from runtime.core.errors import MemoryLimitError
+from runtime.core.errors import MemoryLimitError, without_traceback
 from runtime.core.memory import MemoryUse, is_full
 from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
@@ -440,7 +440,7 @@ class Job:
             if pause is None or self.cancellation.requested:
                 raise error
             self.attempts += 1
-            self.status, self.failed_at, self.error = "RESTARTING", self._settings.clock.now(), error
+            self.status, self.failed_at, self.error = "RESTARTING", self._settings.clock.now(), without_traceback(error)
             note = masked_text(f"{self.name} has failed: {error}; it starts again in {pause / 1000:g} s")
             self._log.starts_again(error, note, self.dataflow.epoch)
             if self.on_note is not None:
@@ -489,7 +489,7 @@ class Job:
                 error.add_note(f"then, while the job was given up: {later}")
 
     def _note_failure(self, error: BaseException) -> None:
-        self.status, self.failed_at, self.error = "FAILED", self._settings.clock.now(), error
+        self.status, self.failed_at, self.error = "FAILED", self._settings.clock.now(), without_traceback(error)
         self._log.failed(error, self.dataflow.epoch)
 
     def _close_sources(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -135,12 +136,15 @@ class Database:
     # --- sessions
     # -----------------------------------------------------------------------------------------------------------
 
-    def join(self) -> int:
-        """A session begins; gives its number."""
+    def join(self, session: object) -> int:
+        """A session begins; gives its number. One that nobody has any more, and nobody has closed, keeps the database no
+        longer."""
         with self._guard:
             number = next(self._numbers)
             self._sessions.add(number)
-            return number
+        # What is to be called stays until the session goes, and the database may hold that.
+        weakref.finalize(session, _forget, weakref.ref(self), number).atexit = False
+        return number
 
     def forget(self, number: int) -> None:
         """A session that nobody has any more, and nobody has closed, keeps the database no longer."""
@@ -163,8 +167,17 @@ class Database:
             running.job.cancel()
         for running in active:
             running.stop()
+        for ended in list(self.jobs.jobs.values()):
+            if ended.failure is not None:
+                ended.failure.__traceback__ = None
         self.views.close()
         for table in self.inputs.values():
             table.close("the environment was closed: push before that")
         if self.durable is not None:
             self.durable.close()
+
+
+def _forget(reference: weakref.ref[Database], number: int) -> None:
+    database = reference()
+    if database is not None:
+        database.forget(number)

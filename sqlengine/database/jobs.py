@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from runtime.core.errors import CatalogError, code_and_text, did_you_mean
+from runtime.core.errors import CatalogError, code_and_text, did_you_mean, without_traceback
 from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
@@ -120,7 +120,7 @@ class Jobs:
         try:
             job.run()
         except BaseException as error:
-            running.failure, running.told = error, True
+            running.failure, running.told = without_traceback(error), True
             raise
         finally:
             running.done.set()

@@ -6,7 +6,6 @@ And how a name becomes a table that can be read or written.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -110,8 +109,7 @@ class Session:
         database: Database | None = None,
     ) -> None:
         self.database = database or Database(clock)
-        self.number = self.database.join()
-        weakref.finalize(self, self.database.forget, self.number).atexit = False
+        self.number = self.database.join(self)
         self.closed = threading.Event()
         self.turn = TurnLock()
         """Held by the statement at hand: another thread that uses the same session waits for its end."""

@@ -20,6 +20,7 @@ from runtime.core.errors import (
     TypeMismatchError,
     UnsupportedError,
     did_you_mean,
+    without_traceback,
 )
 from runtime.core.memory import admit
 from runtime.core.options import bool_option
@@ -83,7 +84,7 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
                     yield output
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
-                running.failure, running.told = error, True
+                running.failure, running.told = without_traceback(error), True
             raise
         finally:
             running.done.set()

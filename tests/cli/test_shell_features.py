@@ -90,7 +90,7 @@ def test_completion_by_position(shell: ShellTerminal, rewrite: bool) -> None:
     shell.until("datagen +rows of random values")
     shell.interrupt()
     cleared(shell).type("CREATE TABLE x (a INT) WITH ('connector' = 'datagen', 'row")
-    shell.until("rows-per-second +how many rows come a second")
+    shell.until("rows-per-second +rows a second")
     check_screen("completion_of_options", shell, rewrite=rewrite)
     shell.interrupt()
 

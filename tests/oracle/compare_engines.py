@@ -139,7 +139,10 @@ class Engine:
         made = self.session.catalogs.get((table.name,), None)
         assert isinstance(made, CatalogTable)
         plain = self.session.memory_table(made)
-        self.session.memory[made.storage] = _TableByKey(plain, key_only=table.sends == "key-only deletes")
+        by_key = _TableByKey(plain, key_only=table.sends == "key-only deletes")
+        by_key.on_publish = plain.on_publish
+        with self.session.alone(redefines=True):
+            self.session.database.keep(made.storage, by_key)
 
     def create_view(self, name: str, query: str) -> None:
         self.environment.execute_sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")

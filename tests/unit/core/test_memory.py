@@ -22,14 +22,21 @@ class Machine:
     free: int = 0
     now: float = 0.0
     released: int = 0
+    later: int = 0
+    """What the allocator gives back some time after it was freed."""
     memory: ProcessMemory = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = ProcessMemory(lambda: (self.taken + self.free) * MIB, self.release, lambda: self.now)
+        self.memory = ProcessMemory(lambda: (self.taken + self.free) * MIB, self.release, lambda: self.now, self.wait)
 
     def release(self) -> None:
         self.released += 1
         self.free = 0
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.taken -= self.later
+        self.later = 0
 
     def becomes(self, taken: int, free: int = 0) -> None:
         self.taken, self.free = taken, free
@@ -99,6 +106,14 @@ def test_what_stopped_work_has_held_is_looked_for_at_once() -> None:
     machine.taken, machine.free = 100, 1000
     admit(LIMIT, machine.memory)
     assert machine.released == 2
+
+
+def test_rows_are_refused_only_when_the_allocator_has_had_time_to_give_back() -> None:
+    machine = Machine(1100, later=200)
+    admit(LIMIT, machine.memory)
+    machine.becomes(1100)
+    with pytest.raises(MemoryLimitError):
+        admit(LIMIT, machine.memory)
 
 
 def test_the_system_is_asked_every_few_milliseconds_only() -> None:

@@ -55,7 +55,9 @@ def test_the_process_lives_on(query: str) -> None:
 def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the process is told to have no memory left."""
     now = [False]
-    process = memory.ProcessMemory(lambda: (1 << 50) * now[0], lambda: None, iter(range(10**9)).__next__)
+    process = memory.ProcessMemory(
+        lambda: (1 << 50) * now[0], lambda: None, iter(range(10**9)).__next__, lambda _: None
+    )
     monkeypatch.setattr(memory, "_process", process)
     return now
 
