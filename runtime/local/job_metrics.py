@@ -17,20 +17,18 @@ __all__ = ["JOB_METRICS", "job_samples"]
 _JOB, _OPERATOR, _SOURCE, _SINK = ("job",), ("job", "operator", "kind"), ("job", "source"), ("job", "sink")
 
 STATUS = Metric("sqlengine_job_status", "gauge", "", ("job", "status"), "1 for the status of the job", "jobStatus")
-EPOCHS = Metric("sqlengine_job_epochs_total", "counter", "", _JOB, "complete epochs, those without input too")
+EPOCHS = Metric("sqlengine_job_epochs_total", "counter", "", _JOB, "complete epochs, including those without input")
 EPOCH_SECONDS = Metric(
-    "sqlengine_job_epoch_duration_seconds", "histogram", "seconds", _JOB, "how long epochs took that had input"
+    "sqlengine_job_epoch_duration_seconds", "histogram", "seconds", _JOB, "duration of epochs that had input"
 )
-RESTARTS = Metric(
-    "sqlengine_job_restarts_total", "counter", "", _JOB, "how often the job has started again", "numRestarts"
-)
+RESTARTS = Metric("sqlengine_job_restarts_total", "counter", "", _JOB, "restarts of the job", "numRestarts")
 
 COMPLETED = Metric(
-    "sqlengine_checkpoints_completed_total", "counter", "", _JOB, "checkpoints that are complete, of this run",
+    "sqlengine_checkpoints_completed_total", "counter", "", _JOB, "complete checkpoints of this run",
     "numberOfCompletedCheckpoints",
 )  # fmt: skip
 FAILED = Metric(
-    "sqlengine_checkpoints_failed_total", "counter", "", _JOB, "checkpoints that have failed, of this run",
+    "sqlengine_checkpoints_failed_total", "counter", "", _JOB, "failed checkpoints of this run",
     "numberOfFailedCheckpoints",
 )  # fmt: skip
 IN_PROGRESS = Metric(
@@ -38,7 +36,7 @@ IN_PROGRESS = Metric(
     "numberOfInProgressCheckpoints",
 )  # fmt: skip
 CHECKPOINT_SECONDS = Metric(
-    "sqlengine_checkpoint_duration_seconds", "histogram", "seconds", _JOB, "how long it took to write checkpoints"
+    "sqlengine_checkpoint_duration_seconds", "histogram", "seconds", _JOB, "duration of writing checkpoints"
 )
 LAST_ID = Metric(
     "sqlengine_checkpoint_last_id",
@@ -49,38 +47,36 @@ LAST_ID = Metric(
     "lastCompletedCheckpointId",
 )
 LAST_SECONDS = Metric(
-    "sqlengine_checkpoint_last_duration_seconds", "gauge", "seconds", _JOB, "how long it took to write the newest checkpoint",
+    "sqlengine_checkpoint_last_duration_seconds", "gauge", "seconds", _JOB, "duration of writing the newest checkpoint",
     "lastCheckpointDuration",
 )  # fmt: skip
 LAST_BYTES = Metric(
-    "sqlengine_checkpoint_last_size_bytes", "gauge", "bytes", _JOB, "what was written for the newest checkpoint",
+    "sqlengine_checkpoint_last_size_bytes", "gauge", "bytes", _JOB, "size of what the newest checkpoint wrote",
     "lastCheckpointSize",
 )  # fmt: skip
 LAST_FULL_BYTES = Metric(
-    "sqlengine_checkpoint_last_full_size_bytes", "gauge", "bytes", _JOB, "all files that the newest checkpoint needs",
+    "sqlengine_checkpoint_last_full_size_bytes", "gauge", "bytes", _JOB, "size of all files that the newest checkpoint needs",
     "lastCheckpointFullSize",
 )  # fmt: skip
 LAST_TIME = Metric(
     "sqlengine_checkpoint_last_timestamp_seconds", "gauge", "seconds", _JOB,
-    "when the newest checkpoint was written, since 1970: its age is the time since then",
+    "when the newest checkpoint was written, since 1970",
 )  # fmt: skip
 
-ROWS_IN = Metric(
-    "sqlengine_operator_records_in_total", "counter", "rows", _OPERATOR, "changes that came in", "numRecordsIn"
-)
+ROWS_IN = Metric("sqlengine_operator_records_in_total", "counter", "rows", _OPERATOR, "input changes", "numRecordsIn")
 ROWS_OUT = Metric(
-    "sqlengine_operator_records_out_total", "counter", "rows", _OPERATOR, "changes that went out", "numRecordsOut"
+    "sqlengine_operator_records_out_total", "counter", "rows", _OPERATOR, "output changes", "numRecordsOut"
 )
 BUSY = Metric(
     "sqlengine_operator_busy_seconds_total", "counter", "seconds", _OPERATOR,
     "time in which the operator computed or the source read", "accumulateBusyTimeMs",
 )  # fmt: skip
-TASKS = Metric("sqlengine_operator_tasks", "gauge", "", _OPERATOR, "into how many tasks it is divided", "parallelism")
+TASKS = Metric("sqlengine_operator_tasks", "gauge", "", _OPERATOR, "number of its tasks", "parallelism")
 STATE_ROWS = Metric("sqlengine_operator_state_rows", "gauge", "rows", _OPERATOR, "rows of state")
-STATE_BYTES = Metric("sqlengine_operator_state_bytes", "gauge", "bytes", _OPERATOR, "size of the state, about")
+STATE_BYTES = Metric("sqlengine_operator_state_bytes", "gauge", "bytes", _OPERATOR, "approximate size of the state")
 REJECTED = Metric(
     "sqlengine_records_rejected_total", "counter", "rows", ("job", "operator", "reason"),
-    "rows that could not be used: late, malformed, NULL where forbidden", "numLateRecordsDropped, numRecordsInErrors",
+    "rejected rows: late, malformed, NULL where it is not allowed", "numLateRecordsDropped, numRecordsInErrors",
 )  # fmt: skip
 WATERMARK_IN = Metric(
     "sqlengine_operator_input_watermark_seconds", "gauge", "seconds", _OPERATOR,
@@ -96,29 +92,33 @@ SOURCE_ROWS = Metric(
 )
 SPLITS = Metric(
     "sqlengine_source_splits", "gauge", "", ("job", "source", "state"),
-    "parts of the source that wait, are being read (active), or were read to their end (finished)",
+    "splits of the source that wait, are being read (active), or were read to their end (finished)",
 )  # fmt: skip
-IDLE = Metric("sqlengine_source_idle", "gauge", "", _SOURCE, "1 while the source holds back nobody's watermark")
+IDLE = Metric("sqlengine_source_idle", "gauge", "", _SOURCE, "1 while the source is idle: it holds back no watermark")
 BACKLOG = Metric(
     "sqlengine_source_backlog_rows", "gauge", "rows", _SOURCE,
-    "changes that wait until a view is read, a statement counted as 16 rows at least", "pendingRecords",
+    "changes that a view takes when it is read; a statement counts as at least 16 rows", "pendingRecords",
 )  # fmt: skip
 LAG = Metric(
     "sqlengine_source_watermark_lag_seconds", "gauge", "seconds", _SOURCE,
-    "how far the watermark is behind the clock; of sources that go on", "watermarkLag",
+    "how far the watermark is behind the clock, for sources that have not ended", "watermarkLag",
 )  # fmt: skip
 
-SINK_ROWS = Metric(
-    "sqlengine_sink_records_total", "counter", "rows", _SINK, "changes that were written", "numRecordsSend"
-)
+SINK_ROWS = Metric("sqlengine_sink_records_total", "counter", "rows", _SINK, "written changes", "numRecordsSend")
 COMMITS = Metric(
-    "sqlengine_sink_commits_total", "counter", "", _SINK, "how often the sink has made visible what it had prepared",
+    "sqlengine_sink_commits_total", "counter", "", _SINK, "how often the sink has published prepared output",
     "successfulCommittables",
 )  # fmt: skip
 COLD_STARTS = Metric(
-    "sqlengine_spark_cold_starts_total", "counter", "", _JOB, "tasks on Spark that opened their state from files"
+    "sqlengine_spark_cold_starts_total",
+    "counter",
+    "",
+    _JOB,
+    "tasks in processes or on Spark that opened their state from files",
 )
-PARTITIONS = Metric("sqlengine_spark_partitions", "gauge", "", _JOB, "into how many tasks a stage is divided on Spark")
+PARTITIONS = Metric(
+    "sqlengine_spark_partitions", "gauge", "", _JOB, "number of tasks of a stage in processes or on Spark"
+)
 
 JOB_METRICS = (
     STATUS, EPOCHS, EPOCH_SECONDS, RESTARTS, COMPLETED, FAILED, IN_PROGRESS, CHECKPOINT_SECONDS, LAST_ID, LAST_SECONDS,

@@ -40,11 +40,13 @@ VIEW_BACKLOG = Metric(
     "gauge",
     "rows",
     _VIEW,
-    "changes that wait until it is read, a statement counted as 16 rows at least",
+    "changes that the view takes when it is read; a statement counts as at least 16 rows",
 )
-VIEW_FAILED = Metric("sqlengine_view_failed", "gauge", "", _VIEW, "1 when the view has failed and is no longer kept")
+VIEW_FAILED = Metric(
+    "sqlengine_view_failed", "gauge", "", _VIEW, "1 when the view has failed and is no longer kept up to date"
+)
 TABLE_ROWS = Metric("sqlengine_table_rows", "gauge", "rows", _TABLE, "rows of a table in memory or a materialized view")
-TABLE_BYTES = Metric("sqlengine_table_bytes", "gauge", "bytes", _TABLE, "what these rows take in memory, about")
+TABLE_BYTES = Metric("sqlengine_table_bytes", "gauge", "bytes", _TABLE, "approximate memory of these rows")
 CPU = Metric("process_cpu_seconds_total", "counter", "seconds", (), "processor time of the process")
 MEMORY = Metric("process_resident_memory_bytes", "gauge", "bytes", (), "memory of the process; on Linux")
 
