@@ -286,6 +286,12 @@ def current_row_timestamp() -> Expression:
     SQL: CURRENT_ROW_TIMESTAMP()
     """
 
+def current_time() -> Expression:
+    """The time of day in the session's time zone.
+
+    SQL: CURRENT_TIME
+    """
+
 def current_timestamp() -> Expression:
     """The time now.
 

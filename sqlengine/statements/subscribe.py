@@ -20,7 +20,7 @@ __all__ = ["subscribe"]
 
 def subscribe(statement: st.Subscribe, session: Session) -> Result:
     """The contents of a view or table in memory, then its changes, epoch after epoch, until the result is cancelled or
-    the view is dropped or replaced. Raises PlanningError E1713 when the view has failed."""
+    the view is dropped or gets other columns. Raises PlanningError E1713 when the view has failed."""
     found = session.catalogs.get(statement.name.parts, statement.name.span)
     if not isinstance(found, MaterializedView) and (not isinstance(found, CatalogTable) or found.connector is not None):
         raise UnsupportedError(
