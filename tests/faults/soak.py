@@ -21,14 +21,14 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.cancellation import Cancellation, Stopped
+from runtime.core.cancellation import Stopped
 from sqlengine import SqlEngineError, TableEnvironment
+from tests.faults.stopping import StopAtLook
 
 KEYS, GROUPS = 200, 10
 MIB = 1 << 20
@@ -46,19 +46,6 @@ MOST_GROWTH = {
 SAMPLES_AT_LEAST = 8
 
 BY_GROUP = f"SELECT k % {GROUPS} AS g, COUNT(*) AS n, SUM(v) AS v FROM t GROUP BY k % {GROUPS}"
-
-
-class StopAtLook(Cancellation):
-    """Stops the work at its nth look."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__()
-        self._left = at
-
-    def look(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Stopped
 
 
 class Soak:
@@ -90,7 +77,7 @@ class Soak:
         """One round of all work, and its comparison with the model."""
         self.rounds += 1
         session = self._env.new_session()
-        heard, listener = self._listen()
+        heard, changed, listener = self._listen()
         try:
             self._change(session)
             self._prepared(session)
@@ -102,7 +89,9 @@ class Soak:
         finally:
             session.close()
         self._compare()
-        self._await(lambda: +heard == Counter(dict.fromkeys(self._groups(), 1)))
+        expected = Counter(dict.fromkeys(self._groups(), 1))
+        with changed:
+            assert changed.wait_for(lambda: +heard == expected, 60), "a subscriber has not heard what has changed"
         listener.stop()
         if self.rounds % 20 == 0:
             self.reopen()
@@ -239,18 +228,20 @@ class Soak:
         client = running.get_job_client()
         assert client is not None
         client.cancel().result()
-        database = self._env.session.database
-        self._await(lambda: not database.jobs.active())
+        self._env.session.database.jobs.wait_for_all()
 
-    def _listen(self) -> tuple[Counter[tuple[object, ...]], object]:
-        """What a subscriber of `by_group` holds, from now on."""
+    def _listen(self) -> tuple[Counter[tuple[object, ...]], threading.Condition, object]:
+        """What a subscriber of `by_group` holds, from now on, and who tells that it has changed."""
         heard: Counter[tuple[object, ...]] = Counter()
+        changed = threading.Condition()
 
         def hear(rows: list[object]) -> None:
-            for row in rows:
-                heard[tuple(row)] += 1 if row.get_row_kind().value in ("+I", "+U") else -1  # type: ignore[attr-defined]
+            with changed:
+                for row in rows:
+                    heard[tuple(row)] += 1 if row.get_row_kind().value in ("+I", "+U") else -1  # type: ignore[attr-defined]
+                changed.notify_all()
 
-        return heard, self._env.execute_sql("SUBSCRIBE TO by_group").listen(hear)
+        return heard, changed, self._env.execute_sql("SUBSCRIBE TO by_group").listen(hear)
 
     def _groups(self) -> set[tuple[int, int, int]]:
         groups: dict[int, list[int]] = {}
@@ -265,13 +256,6 @@ class Soak:
         assert {tuple(r.values()) for r in rows} == self._groups() and len(rows) == len(self._groups())
         (total,) = self._env.execute_sql("SELECT n, v FROM total").to_arrow().to_pylist() or [{"n": None, "v": None}]
         assert (total["n"] or 0, total["v"] or 0) == (len(self._rows), sum(self._rows.values()))
-
-    def _await(self, done: Callable[[], bool]) -> None:
-        """What comes in another thread comes soon."""
-        until = time.monotonic() + 60
-        while not done():
-            assert time.monotonic() < until, "what was waited for has not come"
-            time.sleep(0.001)
 
 
 def growth(series: list[int]) -> float:

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from runtime.core.cancellation import Cancellation, Stopped
 from sqlengine import SqlEngineError, TableEnvironment
+from tests.faults.stopping import StopAtLook
 
 SEEDS = range(int(os.environ.get("FAULT_SEEDS", "20")) // 10)
 SESSIONS, STATEMENTS, ACCOUNTS, MONEY = 50, 4, 6, 1000
@@ -28,19 +28,6 @@ _SUMS = (
     "SELECT total FROM whole",
     "SELECT SUM(v) AS total FROM halves",
 )
-
-
-class _StopAtLook(Cancellation):
-    """Stops the work at its nth look."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__()
-        self._left = at
-
-    def look(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            raise Stopped
 
 
 class _Bank:
@@ -82,7 +69,7 @@ class _Bank:
             session.execute_sql("BEGIN EPOCH")
             try:
                 if choose.random() < 0.2:
-                    with _StopAtLook(choose.randint(1, 6)).governing():
+                    with StopAtLook(choose.randint(1, 6)).governing():
                         self._move(session, source, target, amount)
                 else:
                     self._move(session, source, target, amount)

@@ -21,13 +21,11 @@ from runtime.tasks.sinks import adopt as real_adopt
 from runtime.tasks.stage import Stage
 from runtime.tasks.task import Record
 from sqlengine.api.environment import TableEnvironment
-from sqlengine.testing.runner import SPARK_CUTS, run_file, spark_cuts_for
-from sqlengine.testing.show import difference_lines
-from sqlengine.testing.slt import read_slt
+from sqlengine.testing.runner import spark_cuts_for
 from tests.docs.page_run import check_page
+from tests.golden.elsewhere import wrong_lines
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "golden"
 FILES = (
     "aggregate/grouping_sets.slt",
     "join/outer.slt",
@@ -51,15 +49,7 @@ def spark() -> Iterator[Any]:
 @pytest.mark.long
 def test_golden_files(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    everything = bool(os.environ.get("SPARK_MATRIX"))
-    paths = sorted(GOLDEN.rglob("*.slt")) if everything else [GOLDEN / name for name in FILES]
-    wrong: list[str] = []
-    for number, path in enumerate(paths):
-        file = read_slt(path)
-        cuts = spark_cuts_for(file) if everything else [spark_cuts_for(file)[number % len(SPARK_CUTS)]]
-        for cut in cuts:
-            wrong += [line for d in run_file(file, cut) for line in difference_lines(d)]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_lines(FILES, spark_cuts_for, everything=bool(os.environ.get("SPARK_MATRIX")))
 
 
 class DiesOnce(Stage):

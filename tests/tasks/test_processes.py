@@ -24,12 +24,10 @@ from runtime.tasks.by_value import dumps
 from runtime.tasks.processes import ProcessExecutor
 from sqlengine import TableEnvironment
 from sqlengine.options.target import target_options
-from sqlengine.testing.runner import PROCESS_CUTS, process_cuts_for, run_file
-from sqlengine.testing.show import difference_lines
-from sqlengine.testing.slt import read_slt
+from sqlengine.testing.runner import process_cuts_for
+from tests.golden.elsewhere import wrong_lines
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "golden"
 FILES = (
     "aggregate/grouping_sets.slt",
     "join/outer.slt",
@@ -89,15 +87,7 @@ def gone(pids: list[int], seconds: float = 60) -> bool:
 @pytest.mark.long
 def test_golden_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    everything = bool(os.environ.get("PROCESS_MATRIX"))
-    paths = sorted(GOLDEN.rglob("*.slt")) if everything else [GOLDEN / name for name in FILES]
-    wrong: list[str] = []
-    for number, path in enumerate(paths):
-        file = read_slt(path)
-        cuts = process_cuts_for(file) if everything else [process_cuts_for(file)[number % len(PROCESS_CUTS)]]
-        for cut in cuts:
-            wrong += [line for d in run_file(file, cut) for line in difference_lines(d)]
-    assert not wrong, "\n".join(wrong)
+    assert not wrong_lines(FILES, process_cuts_for, everything=bool(os.environ.get("PROCESS_MATRIX")))
 
 
 @pytest.mark.parametrize("least", [1, 1 << 20], ids=["all rows in shared memory", "all rows in messages"])
