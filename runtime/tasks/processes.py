@@ -224,6 +224,7 @@ class ProcessExecutor:
     def forget(self) -> None:
         """A job has ended: processes drop what they keep of it."""
         if not self._turn.acquire(timeout=1.0):
+            # Another job is at work: with the end of that one they drop what ended jobs have left.
             return
         try:
             for worker in self._workers.values():
@@ -311,4 +312,5 @@ def _remove_left_behind(place: str) -> None:
             except ProcessLookupError:
                 shutil.rmtree(os.path.join(place, name), ignore_errors=True)
             except (ValueError, OSError):
-                pass
+                # It runs, or is none of ours to ask about: what it has is left alone.
+                continue

@@ -9,6 +9,7 @@ the plan that it builds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,7 +148,8 @@ class _Rest:
             )
         if order is not None:
             clause = Clause("ORDER BY", aggregates=True, windows=True, never_empty=binder.clause.never_empty)
-            by_name = ExpressionBinder(env, scope, clause, aliases=aliases, aliases_first=True, **shared)
+            shown = {**_columns_by_name(items), **aliases}
+            by_name = ExpressionBinder(env, scope, clause, aliases=shown, aliases_first=True, **shared)
             for item in order.expressions:
                 position = ordinal(item, len(items))
                 self.order.append((item, position if position is not None else by_name.bind(item.this)))
@@ -170,6 +172,12 @@ class _Rest:
         if self.having is not None:
             self.having = pending.pop()
         return pending
+
+
+def _columns_by_name(items: Sequence[_Item]) -> dict[str, Expr]:
+    """The values of the select list whose name no other one has: ORDER BY means these before columns of FROM."""
+    often = Counter(item.name for item in items)
+    return {item.name: item.value for item in items if item.name is not None and often[item.name] == 1}
 
 
 def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expr]) -> list[_Item]:

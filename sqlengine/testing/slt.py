@@ -171,6 +171,10 @@ def _problem(record: Record) -> tuple[str, str] | None:
         return f"'{kind}' lacks a word", "docs/testing.md tells the form of each record"
     if kind in _ALONE and record.sql:
         return f"'{kind}' has lines below it that mean nothing", "begin the next record after a blank line"
+    order = words if kind == "query" else words[1:] if kind == "table" else ()
+    if order not in ((), ("nosort",), ("rowsort",)) and (kind, order) != ("query", ("text",)):
+        hint = "write nosort where the order counts, and nothing where it does not"
+        return f"'{' '.join(order)}' is no way to compare rows", hint
     if kind == "connectors" and words not in (("replaced",), ("real",)):
         return "connectors are 'replaced' or 'real'", "write 'connectors replaced'"
     if kind == "advance" and not _ADVANCE.fullmatch(" ".join(words)):
