@@ -14,6 +14,8 @@ $(READY): pyproject.toml setup.py $(wildcard runtime/kernels/native/*.[ch])
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: set PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@# Also where the environment forbids Python to write bytecode: a start would compile all that it loads.
+	$(BIN)/python -m compileall -q sqlengine planner runtime connectors
 	@touch $@
 
 setup: $(READY)  ## virtual environment with everything

@@ -11,8 +11,8 @@ cannot do without refuse.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from planner.logical.display import explain
 from planner.logical.nodes import LogicalNode
 from planner.logical.shared import holds_shared, map_shared
 from planner.logical.validate import Validator
@@ -22,7 +22,13 @@ from planner.stages import STAGES
 from planner.trace import Trace
 from runtime.core.errors import InternalError, OptionError, did_you_mean
 from runtime.core.options import text_option
+from runtime.core.rooms import Room
 from runtime.expr.nodes import Column
+
+if TYPE_CHECKING:
+    import planner.logical.display as _display
+else:
+    _display = Room("planner.logical.display")
 
 __all__ = ["DISABLED_RULES", "disabled_rules", "optimize", "optimize_set", "run_stages"]
 
@@ -189,7 +195,7 @@ class _StageRun:
             self._fail(f"rule {rule.name} made a wrong plan: {problem}", after, before)
 
     def _fail(self, message: str, plan: LogicalNode, before: LogicalNode | None = None) -> None:
-        texts = ([] if before is None else ["before:", explain(before)]) + ["plan:", explain(plan)]
+        texts = ([] if before is None else ["before:", _display.explain(before)]) + ["plan:", _display.explain(plan)]
         raise InternalError(
             f"optimizer stage {self._stage.name!r}: {message}", hint="this is a bug; the plan:\n" + "\n".join(texts)
         )

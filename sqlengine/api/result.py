@@ -22,7 +22,6 @@ from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from runtime.kernels.hash_index import HashIndex
 from runtime.kernels.key_encoding import KeyEncoder
-from runtime.kernels.sort import sort_indices
 from runtime.local.job import Job
 from runtime.plan.nodes import SortSpec
 from sqlengine.api.following import Listener, Turns
@@ -31,6 +30,7 @@ from sqlengine.cli.colours import Paint
 from sqlengine.cli.render import render_result, table_text
 
 if TYPE_CHECKING:
+    import runtime.kernels.sort as _sort
     import runtime.spark.frame as _frame
     import sqlengine.api.async_items as _async_items
     import sqlengine.api.job_client as _job_client
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sqlengine.api.job_client import JobClient
     from sqlengine.notebook.live_table import LiveTable
 else:
+    _sort = Room("runtime.kernels.sort")
     _async_items = Room("sqlengine.api.async_items")
     _frame = Room("runtime.spark.frame")
     _job_client = Room("sqlengine.api.job_client")
@@ -483,4 +484,4 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
 
 def _sorted_positions(rows: pa.RecordBatch, order: tuple[SortSpec, ...]) -> np.ndarray:
     columns = [rows.column(spec.index) for spec in order]
-    return sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])
+    return _sort.sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from sqlglot import exp
 
 from runtime.core.errors import Span, SqlSyntaxError, did_you_mean
-from sqlengine.parse.habits import syntax_hint
+from runtime.core.rooms import Room
 from sqlengine.parse.lexer import END, QUOTED, STRING, UNICODE, WORD, Token, decode_unicode, scan
+
+if TYPE_CHECKING:
+    import sqlengine.parse.habits as _habits
+else:
+    _habits = Room("sqlengine.parse.habits")
 
 __all__ = ["RESERVED", "Cursor"]
 
@@ -234,7 +239,7 @@ class Cursor:
         message = f"unexpected {describe(token)}"
         if expected:
             message += "; expected " + _alternatives(expected)
-        hint = syntax_hint(self.tokens, self.index, expected, self.text) or hint or _misspelt(token, expected)
+        hint = _habits.syntax_hint(self.tokens, self.index, expected, self.text) or hint or _misspelt(token, expected)
         raise SqlSyntaxError(message, span=_visible(token, self.text), hint=hint, text=self.text)
 
     def refuse(self, message: str, start: Token | Span | None = None, hint: str | None = None) -> NoReturn:

@@ -16,7 +16,6 @@ from sqlglot import exp
 from runtime.core.errors import Span, UnsupportedError, did_you_mean
 from runtime.core.rooms import Room
 from sqlengine.parse.ddl_nodes import AlterView, CreateTable, Name, NewQuery, RenameTo, Statement
-from sqlengine.parse.habits import FOREIGN
 from sqlengine.parse.lexer import END, WORD, Token, scan
 from sqlengine.parse.statement_nodes import (
     Call,
@@ -35,9 +34,11 @@ from sqlengine.parse.table_definitions import TableGrammar
 from sqlengine.parse.utility import UTILITY_WORDS, read_utility
 
 if TYPE_CHECKING:
+    import sqlengine.parse.habits as _habits
     import sqlengine.parse.parameters as _parameters
     import sqlengine.parse.prepared_statements as _prepared
 else:
+    _habits = Room("sqlengine.parse.habits")
     _parameters = Room("sqlengine.parse.parameters")
     _prepared = Room("sqlengine.parse.prepared_statements")
 
@@ -155,7 +156,7 @@ class StatementGrammar(TableGrammar):
             return QueryStatement(self.query_text())
         if self.token.kind is WORD:
             near = did_you_mean(self.token.text, STARTERS)
-            hint = FOREIGN.get(self.token.upper) or (near if near and near.startswith("did you mean") else None)
+            hint = _habits.FOREIGN.get(self.token.upper) or (near if near and near.startswith("did you mean") else None)
             self.refuse(f'no statement starts with "{self.token.text}"', hint=hint)
         self.fail("a statement")
 

@@ -7,15 +7,22 @@ TIMESTAMP_LTZ(3)), lengths and precisions get Flink's defaults, and what is out 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlglot import exp
 
 from runtime.core import types
 from runtime.core.errors import UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.types import STRING_LENGTH, DataType, RowField, TypeRoot
 from sqlengine.parse.cursor import Cursor
-from sqlengine.parse.habits import type_hint
 from sqlengine.parse.lexer import END, NUMBER, STRING, WORD
 from sqlengine.parse.nodes import TypeSpec
+
+if TYPE_CHECKING:
+    import sqlengine.parse.habits as _habits
+else:
+    _habits = Room("sqlengine.parse.habits")
 
 __all__ = ["TypeGrammar", "parse_type", "to_type"]
 
@@ -138,7 +145,7 @@ class TypeGrammar(Cursor):
         plain = _PLAIN.get(word)
         if plain is None:
             before = self.tokens[max(self.tokens.index(start) - 1, 0)]
-            self.refuse(f'there is no type "{start.text}"', start, type_hint(start, before, _KNOWN))
+            self.refuse(f'there is no type "{start.text}"', start, _habits.type_hint(start, before, _KNOWN))
         return plain
 
     def _size(self, what: str, low: int, high: int, default: int) -> int:

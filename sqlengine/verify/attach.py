@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from planner.lower.lowering import STATE_TTL
+from runtime.core.rooms import Room
 from runtime.local.dataflow import SourceInput
 from runtime.local.job import Job
 from runtime.plan import nodes as p
@@ -17,8 +19,13 @@ from sqlengine.api.result import SqlEngineWarning
 from sqlengine.database.session import RUNTIME_MODE, Session
 from sqlengine.statements.planning import Planned
 from sqlengine.verify.options import EVERY, VERIFY
-from sqlengine.verify.texts import CannotVerify
-from sqlengine.verify.verifier import Verifier
+
+if TYPE_CHECKING:
+    import sqlengine.verify.texts as _texts
+    import sqlengine.verify.verifier as _verifier
+else:
+    _texts = Room("sqlengine.verify.texts")
+    _verifier = Room("sqlengine.verify.verifier")
 
 __all__ = ["verify"]
 
@@ -38,11 +45,11 @@ def verify(session: Session, job: Job, planned: Sequence[Planned]) -> None:
         else:
             warnings.warn(text, SqlEngineWarning, stacklevel=2)
 
-    watched: list[Verifier] = []
+    watched: list[_verifier.Verifier] = []
     for plan in planned:
         try:
-            watched.append(_verifier(session, job, plan, tell))
-        except CannotVerify as error:
+            watched.append(_verifier_of(session, job, plan, tell))
+        except _texts.CannotVerify as error:
             session.notes.append((f"{job.name} is not verified: DuckDB cannot be asked about {error}", None))
     if watched:
         job.watch = _Watch(job, watched)
@@ -51,7 +58,7 @@ def verify(session: Session, job: Job, planned: Sequence[Planned]) -> None:
 class _Watch:
     """All verifiers of a job, each with the place of its root among what the dataflow shows."""
 
-    def __init__(self, job: Job, verifiers: Sequence[Verifier]) -> None:
+    def __init__(self, job: Job, verifiers: Sequence[_verifier.Verifier]) -> None:
         self.verifiers = [(job.dataflow.watch(v.root), v) for v in verifiers]
 
     def __call__(self, given: Mapping[p.SourceExec, SourceInput], now: int, job: Job) -> None:
@@ -59,23 +66,23 @@ class _Watch:
             verifier.after_epoch(given, now, job.dataflow.watched[place], job.dataflow, job.finished)
 
 
-def _verifier(session: Session, job: Job, plan: Planned, tell: Callable[[str], None]) -> Verifier:
+def _verifier_of(session: Session, job: Job, plan: Planned, tell: Callable[[str], None]) -> _verifier.Verifier:
     if session.options.get(STATE_TTL):
-        raise CannotVerify("state with a time to live")
+        raise _texts.CannotVerify("state with a time to live")
     if session.options.get(RUNTIME_MODE) == "batch":
-        raise CannotVerify("a batch query")
+        raise _texts.CannotVerify("a batch query")
     if job.restored is not None:
-        raise CannotVerify("a job that goes on from a checkpoint, whose input it has not seen")
+        raise _texts.CannotVerify("a job that goes on from a checkpoint, whose input it has not seen")
     physical = list(walk(plan.physical))
     if any(isinstance(node, p.SinkMaterializeExec) for node in physical):
-        raise CannotVerify("ON CONFLICT")
+        raise _texts.CannotVerify("ON CONFLICT")
     if any(map(_never_shrinks, physical)):
-        raise CannotVerify("sessions of a table that changes: they never shrink")
+        raise _texts.CannotVerify("sessions of a table that changes: they never shrink")
     at_end = any(map(_waits, physical))
     if at_end and not job.bounded:
-        raise CannotVerify("a query whose operators wait for event time, before the end of its input")
+        raise _texts.CannotVerify("a query whose operators wait for event time, before the end of its input")
     try:
-        return Verifier(
+        return _verifier.Verifier(
             job.name,
             plan.bound,
             plan.physical,
@@ -87,10 +94,10 @@ def _verifier(session: Session, job: Job, plan: Planned, tell: Callable[[str], N
             at_end=at_end,
             tell=tell,
         )
-    except CannotVerify:
+    except _texts.CannotVerify:
         raise
     except Exception as error:
-        raise CannotVerify(f"this plan ({type(error).__name__}: {error})") from error
+        raise _texts.CannotVerify(f"this plan ({type(error).__name__}: {error})") from error
 
 
 def _never_shrinks(node: p.PhysicalNode) -> bool:

@@ -11,10 +11,17 @@ the question; either form is right for changes.
 
 from __future__ import annotations
 
-from planner.cost.join_order import semi_join_below
+from typing import TYPE_CHECKING
+
 from planner.logical.nodes import Join, LogicalNode
 from planner.rule import Rule, RuleContext
+from runtime.core.rooms import Room
 from runtime.plan.nodes import JoinKind
+
+if TYPE_CHECKING:
+    import planner.cost.join_order as _join_order
+else:
+    _join_order = Room("planner.cost.join_order")
 
 __all__ = ["RULE"]
 
@@ -22,7 +29,7 @@ __all__ = ["RULE"]
 def push_semi_join_into_join(node: Join, context: RuleContext) -> LogicalNode | None:
     if node.kind not in (JoinKind.SEMI, JoinKind.ANTI) or node.hints:
         return None
-    return semi_join_below(node, context.traits)
+    return _join_order.semi_join_below(node, context.traits)
 
 
 RULE = Rule(

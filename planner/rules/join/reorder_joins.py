@@ -8,10 +8,17 @@ written order stays: `planner/cost/join_order.py`.
 
 from __future__ import annotations
 
-from planner.cost.join_order import reorder, settled_joins
+from typing import TYPE_CHECKING
+
 from planner.logical.nodes import Join, LogicalNode
 from planner.rule import Rule, RuleContext
+from runtime.core.rooms import Room
 from runtime.plan.nodes import JoinKind
+
+if TYPE_CHECKING:
+    import planner.cost.join_order as _join_order
+else:
+    _join_order = Room("planner.cost.join_order")
 
 __all__ = ["RULE"]
 
@@ -20,9 +27,9 @@ def reorder_joins(node: Join, context: RuleContext) -> LogicalNode | None:
     settled: set[LogicalNode] = context.memory.setdefault(RULE.name, set())
     if node.kind is not JoinKind.INNER or node in settled:
         return None
-    better = reorder(node, context.traits)
+    better = _join_order.reorder(node, context.traits)
     if better is not None:
-        settled.update(settled_joins(better))
+        settled.update(_join_order.settled_joins(better))
     return better
 
 

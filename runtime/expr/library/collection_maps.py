@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
+from runtime.core.rooms import Room
 from runtime.core.types import STRING, DataType, RowField, TypeRoot, array, map_of
 from runtime.expr.columns import combine_valid
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import CallTypes, EvalContext, Nulls, Value
-from runtime.expr.java_regex import java_regex
 from runtime.expr.library.declare import ARRAY_, CHARACTER, MAP_, Family, key_of, optional, value_of
 from runtime.expr.lists import built, by_row, map_built, parts_of
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import common_type
+
+if TYPE_CHECKING:
+    import runtime.expr.java_regex as _java_regex
+else:
+    _java_regex = Room("runtime.expr.java_regex")
 
 __all__ = ["FAMILY"]
 
@@ -123,7 +129,7 @@ def str_to_map(context: EvalContext, text: Value, *delimiters: Value) -> Value:
 
 
 def _read(text: str, between: str = ",", inside: str = "=") -> list[tuple[str, str | None]]:
-    entries, pair = java_regex(between), java_regex(inside)
+    entries, pair = _java_regex.java_regex(between), _java_regex.java_regex(inside)
     if entries is None or pair is None:
         raise ExpressionError(
             f"the delimiter '{inside if entries else between}' is a wrong regular expression", code="E2003"

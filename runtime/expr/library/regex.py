@@ -6,20 +6,25 @@ gives NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.rooms import Room
 from runtime.core.types import BOOLEAN, INT, STRING, array
 from runtime.expr.columns import as_array, from_numpy, validity
 from runtime.expr.constants import NO_TEXT, integer
 from runtime.expr.distinct import map_distinct
 from runtime.expr.function import EvalContext, Nulls, Value
-from runtime.expr.java_regex import JavaRegex, java_regex
 from runtime.expr.library.declare import CHARACTER, WHOLE_, Family, optional
 from runtime.expr.regex_scan import Scan, scan_of
 from runtime.expr.texts import character_index, is_ascii, nothing, on_rows
+
+if TYPE_CHECKING:
+    import runtime.expr.java_regex as _java_regex
+else:
+    _java_regex = Room("runtime.expr.java_regex")
 
 __all__ = ["FAMILY"]
 
@@ -28,11 +33,11 @@ _NULL = NO_TEXT
 _TEXTS = array(STRING)
 
 
-def _constant(pattern: Value) -> JavaRegex | None:
+def _constant(pattern: Value) -> _java_regex.JavaRegex | None:
     """A pattern to run in Arrow; None for anything else."""
     if not isinstance(pattern, pa.Scalar) or not pattern.is_valid:
         return None
-    regex = java_regex(pattern.as_py())
+    regex = _java_regex.java_regex(pattern.as_py())
     return regex if regex is not None and regex.in_re2 else None
 
 
@@ -52,7 +57,7 @@ def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
         return pc.match_substring_regex(text, regex.re2())
 
     def find(given: str, expression: str) -> bool:
-        read = java_regex(expression) if expression else None
+        read = _java_regex.java_regex(expression) if expression else None
         return read is not None and read.python.search(given) is not None
 
     return map_distinct(find, [text, pattern], pa.bool_(), context.num_rows)
@@ -63,7 +68,9 @@ def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
     [CHARACTER, CHARACTER, CHARACTER],
     STRING,
     "The text with every match replaced by a plain text; NULL for a wrong regular expression.",
-    overflows=lambda types, _: not isinstance(types.literal(1), str) or java_regex(types.literal(1)) is None,
+    overflows=lambda types, _: (
+        not isinstance(types.literal(1), str) or _java_regex.java_regex(types.literal(1)) is None
+    ),
 )
 def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacement: Value) -> Value:
     regex = _constant(pattern)
@@ -75,7 +82,7 @@ def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacemen
         )
 
     def change(given: str, expression: str, new: str) -> str | None:
-        read = java_regex(expression)
+        read = _java_regex.java_regex(expression)
         if read is None:
             return None
         return read.python.sub(lambda _: new, given)
@@ -83,7 +90,7 @@ def regexp_replace(context: EvalContext, text: Value, pattern: Value, replacemen
     return map_distinct(change, [text, pattern, replacement], pa.string(), context.num_rows)
 
 
-def _searched(texts: pa.Array, regex: JavaRegex, scan: Scan | None, group: int) -> pa.Array:
+def _searched(texts: pa.Array, regex: _java_regex.JavaRegex, scan: Scan | None, group: int) -> pa.Array:
     if scan is None:
         return pc.struct_field(pc.extract_regex(texts, pattern=regex.re2(group)), [0])
     found, undecided = scan.group(texts)
@@ -95,7 +102,7 @@ def _searched(texts: pa.Array, regex: JavaRegex, scan: Scan | None, group: int) 
     )
 
 
-def _group(text: Value, regex: JavaRegex, scan: Scan | None, group: int, length: int) -> Value:
+def _group(text: Value, regex: _java_regex.JavaRegex, scan: Scan | None, group: int, length: int) -> Value:
     """A group of the first match: Arrow gives '' for a group that took no part, so those rows are asked again."""
 
     def groups(texts: pa.Array) -> pa.Array:
@@ -127,7 +134,7 @@ def regexp_extract(context: EvalContext, text: Value, pattern: Value, group: Val
         return _group(text, regex, scan_of(pattern.as_py(), wanted), wanted, context.num_rows)
 
     def first(given: str, expression: str, number: int) -> str | None:
-        read = java_regex(expression)
+        read = _java_regex.java_regex(expression)
         return None if read is None or not 0 <= number <= read.groups else read.first_group(given, number)
 
     return map_distinct(first, [text, pattern, group], pa.string(), context.num_rows)
@@ -147,7 +154,7 @@ def regexp_substr(context: EvalContext, text: Value, pattern: Value) -> Value:
 )
 def regexp_extract_all(context: EvalContext, text: Value, pattern: Value, group: Value = _FIRST_GROUP) -> Value:
     def every(given: str, expression: str, number: int) -> list[str | None] | None:
-        read = java_regex(expression)
+        read = _java_regex.java_regex(expression)
         if read is None or not 0 <= number <= read.groups:
             return None
         return [m.group(number) for m in read.python.finditer(given)]
@@ -162,7 +169,7 @@ def _number(context: EvalContext, text: Value, pattern: Value, kernel: Any, othe
         return on_rows(lambda texts: kernel(texts, regex.re2()), text, context.num_rows)
 
     def compute(given: str, expression: str) -> int | None:
-        read = java_regex(expression)
+        read = _java_regex.java_regex(expression)
         return None if read is None else otherwise(read.python, given)
 
     return map_distinct(compute, [text, pattern], pa.int32(), context.num_rows)
