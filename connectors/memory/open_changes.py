@@ -27,7 +27,7 @@ class OpenChanges(StagedChanges):
     """The changes of one epoch to a table in memory."""
 
     def __init__(self, table: MemoryTable) -> None:
-        super().__init__()
+        super().__init__(table.files)
         self.table = table
         self._changes: list[ChangelogBatch] = []
         self._others: list[ChangelogBatch] = []

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory.column_files import ColumnFiles
+
 __all__ = ["RowStore", "TableVersion"]
 
 _CHUNK_ROWS = 1 << 16
@@ -23,18 +25,19 @@ _DEAD_ROWS = 4096
 
 class _Chunk:
     """Some rows, and how often each counts (None: once). `written`: which state of the store may write the counts; those
-    of older ones are read by versions."""
+    of older ones are read by versions. `in_file`: the rows take no memory of the process."""
 
-    __slots__ = ("counts", "rows", "written")
+    __slots__ = ("counts", "in_file", "rows", "written")
 
-    def __init__(self, rows: pa.RecordBatch, counts: np.ndarray | None, written: int) -> None:
+    def __init__(self, rows: pa.RecordBatch, counts: np.ndarray | None, written: int, *, in_file: bool = False) -> None:
         self.rows = rows
         self.counts = counts
         self.written = written
+        self.in_file = in_file
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + (0 if self.counts is None else self.counts.nbytes)
+        return (0 if self.in_file else self.rows.nbytes) + (0 if self.counts is None else self.counts.nbytes)
 
 
 class TableVersion:
@@ -44,10 +47,13 @@ class TableVersion:
         num_rows: how many there are, a row that is there n times counted n times.
     """
 
-    def __init__(self, schema: pa.Schema, chunks: Sequence[_Chunk], num_rows: int) -> None:
+    def __init__(
+        self, schema: pa.Schema, chunks: Sequence[_Chunk], num_rows: int, files: ColumnFiles | None = None
+    ) -> None:
         self.schema = schema
         self.num_rows = num_rows
         self._chunks = tuple(chunks)
+        self._files = files
         self._read: dict[tuple[int, ...], weakref.ref[pa.Table]] = {}
 
     def rows(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -70,16 +76,23 @@ class TableVersion:
             rows = pa.RecordBatch.from_arrays([chunk.rows.column(i) for i in columns], schema=schema)
             if chunk.counts is not None and not np.all(chunk.counts == 1):
                 rows = rows.take(pa.array(np.repeat(np.arange(len(rows)), chunk.counts)))
+                if self._files is not None:
+                    rows = self._files.keep(rows)
             if len(rows):
                 parts.append(rows)
         return pa.Table.from_batches(parts, schema=schema)
 
 
 class RowStore:
-    """Rows that can be appended, counted otherwise, and read by position. One thread at a time writes."""
+    """Rows that can be appended, counted otherwise, and read by position. One thread at a time writes.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Args:
+        files: where chunks are kept that no further rows are joined to; None: in memory, too.
+    """
+
+    def __init__(self, schema: pa.Schema, files: ColumnFiles | None = None) -> None:
         self.schema = schema
+        self.files = files
         self._chunks: list[_Chunk] = []
         self._starts: list[int] = []
         self._starts_array: np.ndarray | None = None
@@ -103,29 +116,31 @@ class RowStore:
         known = None if self._version is None else self._version()
         if known is None:
             self._state += 1
-            known = TableVersion(self.schema, self._chunks, self.num_rows)
+            known = TableVersion(self.schema, self._chunks, self.num_rows, self.files)
             self._version = weakref.ref(known)
         return known
 
     def fork(self) -> RowStore:
         """Another store of the same rows, which shares what neither changes."""
         self._state += 1
-        made = RowStore(self.schema)
+        made = RowStore(self.schema, self.files)
         made._chunks, made._starts, made._state = self._chunks.copy(), self._starts.copy(), self._state
         made._size, made.num_rows, made._live = self._size, self.num_rows, self._live
         return made
 
-    def append(self, rows: pa.RecordBatch) -> int:
-        """Put rows behind the others; gives the position of the first."""
-        first = self._size
+    def append(self, rows: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
+        """Put rows behind the others; gives the position of the first, and the rows where they are kept now."""
+        first, in_file = self._size, False
         self._version = None
+        if len(rows) > _CHUNK_ROWS:
+            rows, in_file = self._filed(rows)
         for at in range(0, len(rows), _CHUNK_ROWS):
-            self._push(rows.slice(at, _CHUNK_ROWS))
+            self._push(rows.slice(at, _CHUNK_ROWS), in_file)
         self.num_rows += len(rows)
         self._live += len(rows)
-        return first
+        return first, rows
 
-    def _push(self, rows: pa.RecordBatch) -> None:
+    def _push(self, rows: pa.RecordBatch, in_file: bool) -> None:
         """A chunk behind the others. Small ones become one with those before that are no larger, so that there are
         few."""
         start, counts = self._size, None
@@ -135,13 +150,20 @@ class RowStore:
             if len(last) > len(rows) or together > _CHUNK_ROWS or size > _CHUNK_BYTES:
                 break
             counts = _joined(self._chunks[-1].counts, counts, len(last), len(rows))
-            rows = pa.Table.from_batches([last, rows]).combine_chunks().to_batches()[0]
+            rows, in_file = pa.Table.from_batches([last, rows]).combine_chunks().to_batches()[0], False
             self._chunks.pop()
             start = self._starts.pop()
-        self._chunks.append(_Chunk(rows, counts, self._state))
+        if not in_file and len(rows) > _CHUNK_ROWS // 2:
+            rows, in_file = self._filed(rows)
+        self._chunks.append(_Chunk(rows, counts, self._state, in_file=in_file))
         self._starts.append(start)
         self._starts_array = None
         self._size = start + len(rows)
+
+    def _filed(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
+        """Rows that will not be joined to others, and whether they are in a file now."""
+        kept = rows if self.files is None else self.files.keep(rows)
+        return kept, kept is not rows
 
     def _by_chunk(self, positions: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice, np.ndarray]]:
         """The chunks of positions: `(index of the chunk, where in positions, where in the chunk)`."""
@@ -195,7 +217,7 @@ class RowStore:
         chunk = self._chunks[index]
         if chunk.counts is None or chunk.written < self._state:
             counts = np.ones(len(chunk.rows), np.int32) if chunk.counts is None else chunk.counts.copy()
-            chunk = self._chunks[index] = _Chunk(chunk.rows, counts, self._state)
+            chunk = self._chunks[index] = _Chunk(chunk.rows, counts, self._state, in_file=chunk.in_file)
         assert chunk.counts is not None
         return chunk.counts
 
@@ -217,11 +239,11 @@ class RowStore:
         table is large, and is worth it when it `is_sparse`."""
         before = self.live_positions()
         counts = self.counts(before)
-        kept = [self.take(before[at : at + _CHUNK_ROWS]) for at in range(0, len(before), _CHUNK_ROWS)]
+        old = self.fork()
         self._chunks, self._starts, self._starts_array = [], [], None
         self._size = self.num_rows = self._live = 0
-        for rows in kept:
-            self.append(rows)
+        for at in range(0, len(before), _CHUNK_ROWS):
+            self.append(old.take(before[at : at + _CHUNK_ROWS]))
         often = np.flatnonzero(counts != 1)
         self.count(often, counts[often])
         return before, np.arange(len(before))

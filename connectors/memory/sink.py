@@ -64,7 +64,8 @@ class _MemoryWriter:
         self._wrote = False
 
     def write(self, batch: ChangelogBatch) -> None:
-        self._staged.append(ChangelogBatch(pa.RecordBatch.from_arrays(batch.columns, names=self._columns), batch.kinds))
+        rows = pa.RecordBatch.from_arrays(batch.columns, names=self._columns)
+        self._staged.append(self._table.filed(ChangelogBatch(rows, batch.kinds)))
         self._wrote = True
 
     def flush(self, epoch: int) -> None:

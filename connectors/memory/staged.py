@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from connectors.memory.column_files import ColumnFiles
 from runtime.core.changelog import ChangelogBatch
 
 __all__ = ["StagedChanges"]
@@ -14,7 +15,9 @@ __all__ = ["StagedChanges"]
 class StagedChanges(ABC):
     """What keeps changes under a name until somebody applies or forgets them."""
 
-    def __init__(self) -> None:
+    def __init__(self, files: ColumnFiles | None) -> None:
+        self.files = files
+        """Where many changes are kept; None: in memory."""
         self.token = os.urandom(8).hex()
         """Tells this one, with its rows, from one of the same name in another process."""
         self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
@@ -23,6 +26,10 @@ class StagedChanges(ABC):
     @abstractmethod
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order."""
+
+    def filed(self, changes: ChangelogBatch) -> ChangelogBatch:
+        """The same changes, kept where the table's rows are."""
+        return changes if self.files is None else ChangelogBatch(self.files.keep(changes.rows), changes.kinds)
 
     def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
         """Keep changes until `apply_prepared`; gives the name under which they are kept."""

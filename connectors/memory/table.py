@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory.column_files import ColumnFiles
 from connectors.memory.difference import difference
 from connectors.memory.history import every_change, in_pieces, inverse
 from connectors.memory.reader import MemoryReader
@@ -64,6 +65,8 @@ class MemoryTable(StagedChanges):
         that).
         history: followers are sent every change of a key, also when one statement changes it several times: each is a
         version that was valid for a time.
+        files: where rows are kept, and large changes until they are shown; None: in memory. The index of the key is in
+        memory.
 
     The answer of a materialized view has a `watermark`: who keeps it says with `tell_time` how far it is in event time,
     and its followers hear of it behind the changes that it is about. MIN_WATERMARK where nobody says.
@@ -77,8 +80,9 @@ class MemoryTable(StagedChanges):
         *,
         append_only: bool = False,
         history: bool = False,
+        files: ColumnFiles | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(files)
         self.name = name
         self.schema = schema
         self.primary_key = tuple(primary_key)
@@ -146,8 +150,7 @@ class MemoryTable(StagedChanges):
         if self.append_only:
             with whole():
                 for batch in batches:
-                    self._rows.append(self.exactly(batch.rows))
-                self._unpublished += batches
+                    self._append(batch)
         elif self.primary_key or all(batch.is_append_only for batch in batches):
             self._apply_pieces(in_pieces(batches, _PIECE_ROWS))
         else:
@@ -197,12 +200,18 @@ class MemoryTable(StagedChanges):
         appended = sum(map(len, changes))
         self._rows.count(self._rows.size - appended + np.arange(appended), np.zeros(appended, np.int64))
 
+    def _append(self, batch: ChangelogBatch) -> None:
+        _, rows = self._rows.append(self.exactly(batch.rows))
+        self._unpublished.append(ChangelogBatch(rows))
+
     def _apply_piece(self, batch: ChangelogBatch) -> None:
         if self.primary_key:
-            self._unpublished.append(self._apply_upserts(batch))
+            self._unpublished.append(self.filed(self._apply_upserts(batch)))
+        elif not self._indexed and batch.is_append_only:
+            self._append(batch)
         else:
             self._apply_bag(batch)
-            self._unpublished.append(batch)
+            self._unpublished.append(self.filed(batch))
         if self._rows.is_sparse:
             self._compact()
 
@@ -225,7 +234,8 @@ class MemoryTable(StagedChanges):
         after = batch.filter(present)
         put = slots[present]
         if len(put):
-            self._positions[put] = self._rows.append(self.exactly(after.rows)) + np.arange(len(put))
+            first, _ = self._rows.append(self.exactly(after.rows))
+            self._positions[put] = first + np.arange(len(put))
         self._rows.count(replaced, np.zeros(len(replaced), np.int64))
         self._index.remove(slots[~present])
         if changes is not None:
@@ -238,15 +248,14 @@ class MemoryTable(StagedChanges):
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
         if not self._indexed:
-            if batch.is_append_only:
-                self._rows.append(self.exactly(batch.rows))
-                return
             self._index_rows()
         slots, is_new = self._index.insert([batch.column(i) for i in self.key_positions], len(batch))
         self._positions = grown(self._positions, self._index.capacity)
         fresh = np.flatnonzero(is_new)
         if len(fresh):
-            first = self._rows.append(self.exactly(batch.rows if len(fresh) == len(batch) else batch.take(fresh).rows))
+            first, _ = self._rows.append(
+                self.exactly(batch.rows if len(fresh) == len(batch) else batch.take(fresh).rows)
+            )
             self._positions[slots[fresh]] = first + np.arange(len(fresh))
             if len(fresh) == len(batch) and batch.is_append_only:
                 return
@@ -285,7 +294,7 @@ class MemoryTable(StagedChanges):
     def _clear(self) -> None:
         types = [self.schema[i].type.arrow for i in self.key_positions]
         self._index = KeyIndex(types, exact=not self.primary_key)
-        self._rows = RowStore(pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema]))
+        self._rows = RowStore(pa.schema([pa.field(f.name, f.type.arrow) for f in self.schema]), self.files)
         self._positions = np.zeros(0, dtype=np.int64)
         self._indexed = bool(self.primary_key) and not self.append_only
         """Whether rows can be looked up."""
@@ -408,7 +417,7 @@ class MemoryTable(StagedChanges):
         net = net[slots[chosen]]
         rows.count(positions, np.maximum(rows.counts(positions) + net[held], 0))
         fresh = np.flatnonzero((known < 0) & (net > 0))
-        first = rows.append(changed.take(pa.array(chosen[fresh])))
+        first, _ = rows.append(changed.take(pa.array(chosen[fresh])))
         often = np.flatnonzero(net[fresh] > 1)
         rows.count(first + often, net[fresh][often])
         return rows.version()

@@ -326,8 +326,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
-    if given and given[0] not in COMMANDS and (os.path.isdir(given[0]) or given[0].endswith(("/", os.sep))):
-        given = ["shell", "--database", *given]
+    set_before = 0
+    while set_before < len(given) and given[set_before].startswith("-D"):
+        set_before += 1 if len(given[set_before]) > 2 else 2
+    rest = given[set_before:]
+    if rest and rest[0] not in COMMANDS and (os.path.isdir(rest[0]) or rest[0].endswith(("/", os.sep))):
+        given = ["shell", *given[:set_before], "--database", *rest]
+    elif set_before and not rest:
+        given = ["shell", *given]
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         file = given[0].endswith(".sql") or os.path.isfile(given[0])
         hint = f"did you mean: sqlengine run {given[0]}" if file else did_you_mean(given[0], COMMANDS)

@@ -13,6 +13,7 @@ from connectors.memory import MemoryTable
 from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
 from runtime.core.metrics import MetricsRegistry
+from runtime.core.options import Options
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.expr.function import AnyFunction, FunctionRegistry
@@ -23,7 +24,7 @@ from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
 from sqlengine.database.jobs import Jobs
 from sqlengine.database.shown import Shown
 from sqlengine.database.views import Views
-from sqlengine.options.memory_tables import is_append_only
+from sqlengine.options.memory_tables import column_files, is_append_only
 
 if TYPE_CHECKING:
     import sqlengine.database.metrics as _metrics
@@ -90,13 +91,15 @@ class Database:
         self.memory[storage] = table
         self._redefined = True
 
-    def new_table(self, table: CatalogTable | MaterializedView) -> MemoryTable:
-        """An empty table in memory. What it publishes is shown with the next `show`."""
+    def new_table(self, table: CatalogTable | MaterializedView, options: Options) -> MemoryTable:
+        """An empty table in memory, or in files where `options` have state there. What it publishes is shown with the
+        next `show`."""
+        files = column_files(options)
         schema = Schema(
             tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
         )
         if isinstance(table, MaterializedView):
-            made = MemoryTable(str(table.path), schema)
+            made = MemoryTable(str(table.path), schema, files=files)
         else:
             made = MemoryTable(
                 str(table.path),
@@ -104,6 +107,7 @@ class Database:
                 table.primary_key,
                 append_only=is_append_only(table),
                 history=table.watermark is not None,
+                files=files,
             )
         made.on_publish = self._publish
         return made

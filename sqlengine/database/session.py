@@ -348,7 +348,7 @@ class Session:
             return self._reading.table(table.storage)
         found = self.memory.get(table.storage)
         if found is None:
-            found = self.database.new_table(table)
+            found = self.database.new_table(table, self.options)
             self.database.keep(table.storage, found)
             if self.durable is not None:
                 self.durable.follow(table.storage, found)
@@ -371,7 +371,7 @@ class Session:
         if isinstance(table, CatalogTable) and table.connector is not None:
             yield
             return
-        self._filling = table, self.database.new_table(table)
+        self._filling = table, self.database.new_table(table, self.options)
         try:
             yield
             self.database.keep(table.storage, self._filling[1] if replaced is None else replaced)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connectors.memory.column_files import ColumnFiles
 from runtime.core.errors import OptionError, Span, did_you_mean
+from runtime.core.options import Options
+from runtime.state.backend import LOCAL_DIR, STATE_BACKEND
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.options.watermarks import is_watermark_option
 
-__all__ = ["check_hinted", "check_memory_table", "is_append_only"]
+__all__ = ["check_hinted", "check_memory_table", "column_files", "is_append_only"]
 
 _MODE = "changelog-mode"
 _MODES = ("append", "retract")
@@ -52,6 +55,11 @@ def is_append_only(table: CatalogTable) -> bool:
         raise OptionError(f"option '{_MODE}' cannot be '{mode}'", hint="it is 'append' or 'retract'")
     # Event-time operators need an append stream, so a table with a watermark and no key is one unless told otherwise.
     return mode == "append" or (mode is None and table.watermark is not None and not table.primary_key)
+
+
+def column_files(options: Options) -> ColumnFiles | None:
+    """Where the rows of a table are kept that is made now: in files when state may leave memory."""
+    return ColumnFiles(options.get(LOCAL_DIR) or None) if options.get(STATE_BACKEND).lower() == "rocksdb" else None
 
 
 def _unknown(key: str) -> OptionError:

@@ -21,6 +21,8 @@ def test_a_folder_opens_the_shell_on_it(
     assert main(["shell", "--database", folder, "-e", "DROP VIEW v"]) == 0
     assert main([folder, "-e", "SELECT * FROM v"]) == 1
     assert "E1202" in capfd.readouterr().err
+    assert main(["-D", "sql-client.execution.result-mode=changelog", folder, "-e", "SELECT a FROM t"]) == 0
+    assert "+I" in capfd.readouterr().out
 
 
 def test_a_folder_that_is_no_database_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

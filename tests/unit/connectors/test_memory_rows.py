@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import connectors.memory.column_files as column_files
 import connectors.memory.rows as memory_rows
 from connectors.memory import MemoryTable, OpenChanges
+from connectors.memory.column_files import ColumnFiles
 from connectors.memory.rows import RowStore
 from runtime.core.changelog import DELETE, INSERT, UPDATE_AFTER, ChangelogBatch
 from runtime.core.errors import PlanningError
@@ -30,6 +35,7 @@ CHANGES = st.lists(
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_rows, "_CHUNK_ROWS", 4)
     monkeypatch.setattr(memory_rows, "_DEAD_ROWS", 3)
+    monkeypatch.setattr(column_files, "_LEAST_BYTES", 0)
 
 
 def _batch(rows: list[tuple[int, str | None, int]]) -> ChangelogBatch:
@@ -41,17 +47,20 @@ def _rows(table: pa.Table) -> list[tuple[int, str | None]]:
     return [(r["k"], r["v"]) for r in table.to_pylist()]
 
 
+@pytest.mark.parametrize("files", [None, ColumnFiles()])
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=6))))
-def test_versions_stay_as_they_were(steps: list[tuple[int, list[tuple[int, int]]]]) -> None:
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 9), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=6)))
+)
+def test_versions_stay_as_they_were(files: ColumnFiles | None, steps: list[tuple[int, list[tuple[int, int]]]]) -> None:
     """Rows appended, counted otherwise, and moved together: each version keeps the rows of its moment."""
-    store = RowStore(pa.schema([("n", pa.int64())]))
+    store = RowStore(pa.schema([("n", pa.int64())]), files)
     model: dict[int, int] = {}
     at: dict[int, int] = {}
     versions = []
     fresh = 0
     for size, counts in steps:
-        first = store.append(pa.RecordBatch.from_arrays([pa.array(range(fresh, fresh + size))], schema=store.schema))
+        first, _ = store.append(pa.RecordBatch.from_arrays([pa.array(range(fresh, fresh + size))], schema=store.schema))
         for i in range(size):
             model[fresh + i], at[fresh + i] = 1, first + i
         fresh += size
@@ -75,13 +84,17 @@ def test_versions_stay_as_they_were(steps: list[tuple[int, list[tuple[int, int]]
         assert version.rows([]).num_rows == version.num_rows == len(expected)
 
 
+@pytest.mark.parametrize("files", [None, ColumnFiles()])
 @settings(deadline=None)
-@given(st.sampled_from([(), ("k",)]), CHANGES, st.lists(CHANGES, max_size=4))
+@given(key=st.sampled_from([(), ("k",)]), before=CHANGES, steps=st.lists(CHANGES, max_size=4))
 def test_an_epoch_sees_what_it_will_leave_behind(
-    key: tuple[str, ...], before: list[tuple[int, str | None, int]], steps: list[list[tuple[int, str | None, int]]]
+    files: ColumnFiles | None,
+    key: tuple[str, ...],
+    before: list[tuple[int, str | None, int]],
+    steps: list[list[tuple[int, str | None, int]]],
 ) -> None:
     """The contents with the changes of an open epoch are the contents after its end; nobody else sees them before."""
-    table = MemoryTable("t", SCHEMA, key)
+    table = MemoryTable("t", SCHEMA, key, files=files)
     table.apply(_batch([(k, v, INSERT) for k, v, _ in before]))
     table.publish()
     there = sorted(_rows(table.contents()), key=str)
@@ -108,6 +121,32 @@ def test_an_epoch_sees_what_it_will_leave_behind(
     seen = _rows(changes.contents())
     epoch.commit({PATH: table}.get)
     assert sorted(_rows(table.contents()), key=str) == sorted(seen, key=str)
+
+
+def test_rows_in_files_have_no_names_there_and_take_no_memory(tmp_path: Path) -> None:
+    files = ColumnFiles(str(tmp_path))
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(100_000)), "t": pa.array(["text"] * 100_000)})
+    before = pa.total_allocated_bytes()
+    kept = [files.keep(rows) for _ in range(8)]
+    assert all(k.equals(rows) for k in kept)
+    assert pa.total_allocated_bytes() - before < rows.nbytes // 2
+    assert list(tmp_path.iterdir()) == []
+    assert not [name for name in os.listdir("/proc/self/fd") if _points_below(name, tmp_path)]
+
+
+def _points_below(descriptor: str, folder: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(folder))
+    except OSError:
+        return False
+
+
+def test_rows_stay_in_memory_when_the_disk_takes_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = ColumnFiles(str(tmp_path / "missing"))
+    rows = pa.RecordBatch.from_pydict({"n": pa.array(range(100_000))})
+    assert files.keep(rows) is rows
+    assert files.keep(rows) is rows
+    assert caplog.text.count("rows of tables stay in memory") == 1
 
 
 def _changed_by_both(key: tuple[str, ...], mine: ChangelogBatch, theirs: ChangelogBatch) -> bool:

@@ -51,6 +51,42 @@ def test_the_process_lives_on(query: str) -> None:
     assert (done.stdout, done.returncode) == ("E3800 True\n[{'s': 6}]\n[{'n': 3}]\nTrue\n", 0), done.stderr
 
 
+_LARGER = """
+import sys
+from runtime.core import memory
+from sqlengine import SqlEngineError, TableEnvironment
+
+limit = memory._own_bytes() + (600 << 20)
+with TableEnvironment.create({"sqlengine.memory.limit": str(limit), "state.backend.type": sys.argv[1]}) as t_env:
+    t_env.execute_sql(
+        "CREATE TABLE g (a BIGINT, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '2000000', "
+        "'fields.a.kind' = 'sequence', 'fields.a.start' = '1', 'fields.a.end' = '2000000', 'fields.s.length' = '300')"
+    )
+    t_env.execute_sql("CREATE TABLE t (a BIGINT, s STRING, PRIMARY KEY (a) NOT ENFORCED)")
+    try:
+        t_env.execute_sql("INSERT INTO t SELECT * FROM g")
+    except SqlEngineError as error:
+        print(error.code)
+        sys.exit()
+    t_env.execute_sql("UPDATE t SET s = 'x' WHERE MOD(a, 100) = 0")
+    t_env.execute_sql("DELETE FROM t WHERE MOD(a, 100) = 1")
+    print(t_env.execute_sql("SELECT COUNT(*) AS n, SUM(CHAR_LENGTH(s)) AS s FROM t").to_arrow().to_pylist())
+    held = "SELECT `value` < 100000000 AS few FROM system.metrics WHERE name = 'sqlengine_table_bytes'"
+    print(t_env.execute_sql(held).to_arrow().to_pylist())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process takes is measured on Linux")
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [("memory", "E3800\n"), ("rocksdb", f"[{{'n': 1980000, 's': {1_960_000 * 300 + 20_000}}}]\n[{{'few': True}}]\n")],
+    ids=["memory", "rocksdb"],
+)
+def test_a_table_may_be_larger_than_memory(backend: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _LARGER, backend], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the process is told to have no memory left."""
