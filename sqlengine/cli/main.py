@@ -37,7 +37,7 @@ else:
     _spark_package = Room("sqlengine.cli.spark_package")
     _test = Room("sqlengine.cli.test")
 
-__all__ = ["main"]
+__all__ = ["full_command", "main"]
 
 
 _COMMANDS = {"shell": _shell, "run": _run, "explain": _explain, "test": _test, "spark-package": _spark_package}
@@ -320,20 +320,24 @@ def _leave_pandas_alone() -> None:
         sys.meta_path.remove(_NoPandas)
 
 
+def full_command(words: list[str]) -> list[str]:
+    """The words with the command that is meant where none is given: a shell, for a folder or for options alone."""
+    options = 0
+    while options < len(words) and words[options].startswith("-D"):
+        options += 1 if len(words[options]) > 2 else 2
+    rest = words[options:]
+    if rest and rest[0] not in COMMANDS and (os.path.isdir(rest[0]) or rest[0].endswith(("/", os.sep))):
+        return ["shell", *words[:options], "--database", *rest]
+    return ["shell", *words] if options and not rest else words
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status. Wrong usage exits with 2, as argparse does."""
     parser = build_parser()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         given = ["shell"]
-    set_before = 0
-    while set_before < len(given) and given[set_before].startswith("-D"):
-        set_before += 1 if len(given[set_before]) > 2 else 2
-    rest = given[set_before:]
-    if rest and rest[0] not in COMMANDS and (os.path.isdir(rest[0]) or rest[0].endswith(("/", os.sep))):
-        given = ["shell", *given[:set_before], "--database", *rest]
-    elif set_before and not rest:
-        given = ["shell", *given]
+    given = full_command(given)
     if given and not given[0].startswith("-") and given[0] not in COMMANDS:
         file = given[0].endswith(".sql") or os.path.isfile(given[0])
         hint = f"did you mean: sqlengine run {given[0]}" if file else did_you_mean(given[0], COMMANDS)

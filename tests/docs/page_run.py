@@ -21,7 +21,7 @@ import pytest
 from runtime.core.errors import SqlEngineError
 from sqlengine import TableEnvironment
 from sqlengine.cli.colours import Paint
-from sqlengine.cli.main import build_parser, main
+from sqlengine.cli.main import build_parser, full_command, main
 from sqlengine.cli.render import render_result
 from sqlengine.parse import parse_script
 from sqlengine.shell.executor import Executor
@@ -433,7 +433,7 @@ def check_commands(lines: Sequence[str]) -> None:
             words = shlex.split(command, comments=True)
             if words[:1] == ["sqlengine"] and words[1:]:
                 try:
-                    build_parser().parse_args(words[1:])
+                    build_parser().parse_args(full_command(words[1:]))
                 except SystemExit as left:
                     assert left.code == 0, f"not a command: {command}"
             elif words[:1] == ["make"]:
