@@ -4,8 +4,8 @@ made of.
 What tells rows apart is the identity:
 
     APPEND   nothing: every row that comes is a new one; nothing is ever taken back; no index over rows
-    FULL     the whole row: `-U` and `-D` take back one equal row KEYED    a unique key: a row replaces the one with its
-    key, a delete needs no more than the key
+    FULL     the whole row: `-U` and `-D` take back one equal row
+    KEYED    a unique key: a row replaces the one with its key, a delete needs no more than the key
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ Names and literals
   f(x).y, (row).y, a[1].y               Dot(this=expression, expression=Identifier)
   *, t.*, t.r.*, (row).*                Star; Column(this=Star, table=..) with `.parts`; Dot(this=.., expression=Star)
   `quoted`, plain                       Identifier(this=text as written, quoted=bool); case is kept in both
-  'text', U&'..', E'..'                 Literal string, escapes already undone 12, 1.50, 1e3
-  Literal number; `.this` is the text as written
+  'text', U&'..', E'..'                 Literal string, escapes already undone
+  12, 1.50, 1e3                         Literal number; `.this` is the text as written
   X'0aff'                               HexString(this="0AFF")
   TRUE, FALSE, UNKNOWN, NULL            Boolean, Boolean, Null, Null (a bare UNKNOWN is a NULL truth value)
   DATE '..', TIME '..', TIMESTAMP '..'  TemporalLiteral(this=text, kind="DATE"|"TIME"|"TIMESTAMP"|"TIMESTAMP_LTZ")
@@ -28,13 +28,14 @@ Operators
   AND OR NOT, ( x )                     And Or Not, Paren (binary: a AND b AND c is And(And(a, b), c))
   x IS [NOT] NULL / TRUE / FALSE        Is(this, expression=Null|Boolean), inside Not when negated
   x IS [NOT] UNKNOWN                    Is(this, expression=Var("UNKNOWN")), inside Not when negated
-  x IS [NOT] DISTINCT FROM y            NullSafeNEQ, with NOT: NullSafeEQ x IS [NOT] JSON [VALUE|SCALAR|ARRAY|OBJECT]
-  IsJson(this, kind="VALUE" if not given), inside Not when negated x [NOT] LIKE p [ESCAPE c], SIMILAR TO Like,
-  SimilarTo, in Escape(this=Like, expression=c), inside Not when negated x [NOT] BETWEEN [SYMMETRIC] a AND b
-  Between(this, low, high, symmetric=bool), inside Not when negated x [NOT] IN (a, b)                     In(this,
-  expressions=[..]), inside Not when negated x [NOT] IN (query)                    In(this, query=Subquery), inside Not
-  when negated EXISTS (query), (query), x > ALL (query) Exists(this=query), Subquery(this=query), GT(x,
-  All|Any(this=Subquery)) (a, b), ROW(a, b)                     Tuple(expressions), Anonymous("ROW")
+  x IS [NOT] DISTINCT FROM y            NullSafeNEQ, with NOT: NullSafeEQ
+  x IS [NOT] JSON [VALUE|SCALAR|ARRAY|OBJECT] IsJson(this, kind="VALUE" if not given), inside Not when negated
+  x [NOT] LIKE p [ESCAPE c], SIMILAR TO Like, SimilarTo, in Escape(this=Like, expression=c), inside Not when negated
+  x [NOT] BETWEEN [SYMMETRIC] a AND b   Between(this, low, high, symmetric=bool), inside Not when negated
+  x [NOT] IN (a, b)                     In(this, expressions=[..]), inside Not when negated
+  x [NOT] IN (query)                    In(this, query=Subquery), inside Not when negated
+  EXISTS (query), (query), x > ALL (query) Exists(this=query), Subquery(this=query), GT(x, All|Any(this=Subquery))
+  (a, b), ROW(a, b)                     Tuple(expressions), Anonymous("ROW")
   (a - b) DAY TO SECOND                 Difference(this=a, expression=b, unit="DAY", to_unit="SECOND"|None)
   (a, b) OVERLAPS (c, d)                Overlaps(this=Tuple, expression=Tuple); also over ROW(..)
   ARRAY[a, b], MAP[k, v, ..]            Array(expressions), MapConstructor(expressions=[k, v, ..])
@@ -46,24 +47,26 @@ Operators
 Functions: one shape, `FunctionCall`, a subclass of Anonymous: this=name as written, expressions=[arguments]
 
   f(a, b), cat.db.f(a)                  FunctionCall; `.qualifier` is the tuple of Identifiers before the name
-  CURRENT_DATE, LOCALTIME, ..           FunctionCall without arguments COUNT(*), f(DISTINCT a, b)
-  expressions=[Star()]; expressions=[Distinct(expressions=[a, b])]; ALL is dropped f(x => 1, y => DEFAULT)
-  expressions=[NamedArg(this=Identifier, expression=..)], DefaultArg() EXTRACT(DAY FROM x)
-  FunctionCall("EXTRACT", [Var("DAY"), x])
+  CURRENT_DATE, LOCALTIME, ..           FunctionCall without arguments
+  COUNT(*), f(DISTINCT a, b)            expressions=[Star()]; expressions=[Distinct(expressions=[a, b])]; ALL is dropped
+  f(x => 1, y => DEFAULT)               expressions=[NamedArg(this=Identifier, expression=..)], DefaultArg()
+  EXTRACT(DAY FROM x)                   FunctionCall("EXTRACT", [Var("DAY"), x])
   FLOOR(x TO HOUR), CEIL(x TO HOUR)     FunctionCall("FLOOR", [x, Var("HOUR")])
   TIMESTAMPADD(HOUR, n, t), TIMESTAMPDIFF FunctionCall(.., [Var("HOUR"), n, t])
   TRIM([BOTH|LEADING|TRAILING] [c] FROM s) FunctionCall("TRIM", [Var("BOTH"), c|Literal ' ', s]); TRIM(s): one argument
-  POSITION(a IN b [FROM n])             FunctionCall("POSITION", [a, b, n]) SUBSTRING(s FROM a FOR b)
-  FunctionCall("SUBSTRING", [s, a, b]) OVERLAY(s PLACING r FROM a FOR b)     FunctionCall("OVERLAY", [s, r, a, b])
+  POSITION(a IN b [FROM n])             FunctionCall("POSITION", [a, b, n])
+  SUBSTRING(s FROM a FOR b)             FunctionCall("SUBSTRING", [s, a, b])
+  OVERLAY(s PLACING r FROM a FOR b)     FunctionCall("OVERLAY", [s, r, a, b])
   JSON_VALUE, JSON_QUERY, JSON_EXISTS,  JsonFunction(this=name, expressions, returning=TypeSpec, wrapper, on_null,
   JSON_OBJECT, JSON_ARRAY, JSON_OBJECTAGG, on_empty, on_error); JSON_OBJECT's expressions are [k1, v1, k2, v2, ..]
-  JSON_ARRAYAGG agg(x) FILTER (WHERE c)               Filter(this=call, expression=Where(this=c))
+  JSON_ARRAYAGG
+  agg(x) FILTER (WHERE c)               Filter(this=call, expression=Where(this=c))
   agg(x) WITHIN GROUP (ORDER BY ..)     WithinGroup(this=call, expression=Order), inside Filter
   f(x) IGNORE NULLS, RESPECT NULLS      IgnoreNulls(this=call), RespectNulls(this=call), inside Filter and Window
   f(x) OVER (w PARTITION BY .. ORDER BY ..) Window(this=call|Filter, alias=None, first=Identifier w|None,
                                         partition_by=[..], order=Order|None, spec=WindowSpec|None)
-  f(x) OVER w                           Window(this=.., alias=Identifier) {ROWS|RANGE} [BETWEEN] a [AND b]
-  WindowSpec(kind, start, start_side, end, end_side): start and end are
+  f(x) OVER w                           Window(this=.., alias=Identifier)
+  {ROWS|RANGE} [BETWEEN] a [AND b]      WindowSpec(kind, start, start_side, end, end_side): start and end are
                                         "UNBOUNDED", "CURRENT ROW" or an expression, sides "PRECEDING"|"FOLLOWING"|None;
                                         end is None without BETWEEN (it means CURRENT ROW)
 
@@ -84,21 +87,21 @@ Queries
   GROUP BY DISTINCT / ALL               refused
   ORDER BY a DESC NULLS LAST            Order(expressions=[Ordered(this, desc=bool, nulls_first=bool|None)])
   LIMIT n, FETCH FIRST n ROWS ONLY      Limit(expression); LIMIT ALL leaves none; FETCH FIRST ROW ONLY is 1
-  OFFSET n [ROWS]                       Offset(expression) /*+ STATE_TTL('a'='1d'), BROADCAST(t) */
-  Hint(expressions=[HintCall(this=name, options=[..], expressions=[names])])
+  OFFSET n [ROWS]                       Offset(expression)
+  /*+ STATE_TTL('a'='1d'), BROADCAST(t) */ Hint(expressions=[HintCall(this=name, options=[..], expressions=[names])])
 
 Relations (what stands in From.this and Join.this); `alias` is TableAlias(this=Identifier, columns=[Identifier]) or None
 
   c.d.t [/*+ OPTIONS(..) */] [AS a (x, y)] Table(this, db, catalog, alias, hints=[HintCall]); `.parts` are Identifiers
   t FOR SYSTEM_TIME AS OF e [AS a]      Table(.., version=Version(this="SYSTEM_TIME", kind="AS OF", expression=e))
-  (query) a (x, y)                      Subquery(this=query, alias) LATERAL (query) a
-  Lateral(this=Subquery without alias, alias)
+  (query) a (x, y)                      Subquery(this=query, alias)
+  LATERAL (query) a                     Lateral(this=Subquery without alias, alias)
   (a JOIN b ON ..)                      JoinTree(this=relation, joins=[Join])
   UNNEST(x) [WITH ORDINALITY] a (x, n)  Unnest(expressions=[x], offset=bool, alias with all columns)
   TABLE(f(..)), f(..), LATERAL f(..),   TableFunction(this=FunctionCall, lateral=bool, alias); arguments of the call:
   LATERAL TABLE(f(..))                  TableArg, Descriptor, ModelArg, NamedArg over any of them, or expressions
-  VALUES .. or (VALUES ..) AS a (x, y)  Values(expressions, alias) relation MATCH_RECOGNIZE (..) AS a
-  MatchRecognize(this=relation, partition_by=[..], order=Order, measures=[Alias],
+  VALUES .. or (VALUES ..) AS a (x, y)  Values(expressions, alias)
+  relation MATCH_RECOGNIZE (..) AS a    MatchRecognize(this=relation, partition_by=[..], order=Order, measures=[Alias],
                                         rows="ONE ROW PER MATCH"|"ALL ROWS PER MATCH"|None, after=AfterMatch|None,
                                         pattern=PatternText, within=IntervalLiteral|None, define=[Alias], alias)
   join                                  Join(this=relation, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,

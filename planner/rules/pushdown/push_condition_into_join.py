@@ -2,8 +2,8 @@
 
     Join INNER (c AND p(x) AND q(y)) X Y   →   Join INNER c (Filter p X) (Filter q Y)
     Join LEFT  (c AND q(y)) X Y            →   Join LEFT c X (Filter q Y)              RIGHT the other way round
-    Join SEMI  (c AND p(x) AND q(y)) X Y   →   Join SEMI c (Filter p X) (Filter q Y) Join ANTI  (c AND q(y)) X Y
-       →   Join ANTI c X (Filter q Y)
+    Join SEMI  (c AND p(x) AND q(y)) X Y   →   Join SEMI c (Filter p X) (Filter q Y)
+    Join ANTI  (c AND q(y)) X Y            →   Join ANTI c X (Filter q Y)
 
 Streaming: less state. Not applied to the kept side of an outer or anti join: its row comes out also when `p` is
 false. FULL keeps both sides.

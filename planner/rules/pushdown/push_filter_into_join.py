@@ -1,8 +1,8 @@
 """Filter the inputs of a join instead of its result.
 
     Filter (p(x) AND q(y) AND r(x, y)) (Join INNER c X Y)   →   Join INNER (c AND r) (Filter p X) (Filter q Y)
-    Filter (p(x) AND q(y)) (Join LEFT c X Y)                →   Filter q (Join LEFT c (Filter p X) Y)    (RIGHT
-    likewise) Filter p(x) (Join SEMI/ANTI c X Y)                      →   Join SEMI/ANTI c (Filter p X) Y
+    Filter (p(x) AND q(y)) (Join LEFT c X Y)                →   Filter q (Join LEFT c (Filter p X) Y)    (RIGHT too)
+    Filter p(x) (Join SEMI/ANTI c X Y)                      →   Join SEMI/ANTI c (Filter p X) Y
     Filter p(x) (TemporalJoin c X Y)                        →   TemporalJoin c (Filter p X) Y
 
 Streaming: rows that cannot contribute never enter the join's state. Not applied to the padded side of an outer join
