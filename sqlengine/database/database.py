@@ -128,7 +128,7 @@ class Database:
         if redefined or self._redefined:
             self._redefined = False
             shown = shown.redefined(self.catalogs.frozen(), self.memory)
-        elif not published and stale == shown.stale:
+        elif not published and (stale is shown.stale or stale == shown.stale):
             return
         changed = {table: table.held_version() for table in published}
         shown = shown.after(changed, stale, epoch=shown.epoch + (not caught_up))

@@ -27,6 +27,7 @@ from runtime.local.source_inputs import SourceInputs
 from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.turns import TurnLock
+from sqlengine.database.view_graph import ViewGraph
 
 __all__ = ["MaintainedView", "Views"]
 
@@ -131,6 +132,9 @@ class Views:
     def __init__(self) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
+        self._graph = ViewGraph()
+        self._failed: dict[MaintainedView, None] = {}
+        """Views that have failed, of which somebody is to be told."""
         self._unmade: dict[ObjectPath, SqlEngineError] = {}
         """What has kept a view from being made again when the database was opened."""
         self.on_failed: Callable[[PlanningError], object] = lambda error: tell(f"{error.code} {error.message}")
@@ -158,21 +162,22 @@ class Views:
             view.advance()
             if view.failure is not None:
                 raise view.failure
-            if view.outside:
-                view.job.on_wake = partial(self._agenda.wake, view)
-            view.on_failed = self.wake_followers
+            view.job.on_wake = partial(self._touch, view)
+            view.on_failed = partial(self._note_failure, view)
             # Who was told of the job may ask it to stop until here, and no longer.
             view.job.cancellation = Cancellation()
             before = self._views.get(view.path)
             if before is not None:
                 # Readers see its answer until the other one is shown.
                 self._read(before)
-                del self._views[view.path]
+                self._failed.pop(before, None)
             self._unmade.pop(view.path, None)
             # Whatever a view reads stands before it.
-            self._views[view.path] = view
-            for reading in self.above(view.path):
-                self._views[reading] = self._views.pop(reading)
+            above = self._graph.above([view.path])
+            for placed in (view, *above):
+                self._views.pop(placed.path, None)
+                self._views[placed.path] = placed
+                self._graph.put(placed)
             if before is not None:
                 before.close()
             if replaced is not None and view.contents is not None:
@@ -201,20 +206,18 @@ class Views:
             self._unmade.pop(path, None)
             view = self._views.pop(path, None)
             if view is not None:
+                self._graph.drop(path)
+                self._failed.pop(view, None)
                 view.close()
                 _log.info("%s is no longer kept", path, view=str(path), job=view.job.name)
 
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table in memory, or a materialized view, given by its `storage`."""
-        return [v.path for v in self._views.values() if path in v.inputs]
+        return [view.path for view in self._graph.readers(path)]
 
     def above(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table or view, directly or through others, in the order in which they are kept."""
-        found: dict[ObjectPath, None] = {}
-        for view in self._views.values():
-            if path in view.inputs or not view.inputs.isdisjoint(found):
-                found[view.path] = None
-        return list(found)
+        return [view.path for view in self._graph.above([path])]
 
     def check(self, path: ObjectPath) -> None:
         """Raise PlanningError E1713 when a view, or one that it reads, has failed: its answer is no longer kept."""
@@ -235,7 +238,8 @@ class Views:
     def new_failures(self) -> list[PlanningError]:
         """An error E1713 for each view that has failed since somebody was last told."""
         found: list[PlanningError] = []
-        for view in list(self._views.values()):
+        for view in list(self._failed):
+            self._failed.pop(view, None)
             if view.failure is not None and not view.told:
                 view.told = True
                 found.append(_failed(view.path, view.failure))
@@ -247,15 +251,7 @@ class Views:
 
         What has changed the tables counts, and is not taken back: the views take it in, whoever interrupts.
         """
-        views = list(self._views.values())
-        wanted: set[ObjectPath] = set()
-        for view in reversed(views):
-            if view.path in wanted or not view.may_wait:
-                wanted.add(view.path)
-                wanted |= view.inputs
-        for view in views:
-            if view.path in wanted:
-                self._follow(view)
+        self._graph.advance(self._follow)
         self.on_complete()
 
     def catch_up(self) -> None:
@@ -266,13 +262,7 @@ class Views:
 
     def stale(self) -> frozenset[MemoryTable]:
         """The contents of views that have let changes gather, or read such a view. Called with the lock held."""
-        paths: set[ObjectPath] = set()
-        found: list[MemoryTable] = []
-        for view in self._views.values():
-            if view.gathers and view.contents is not None and (view.has_gathered or not paths.isdisjoint(view.inputs)):
-                paths.add(view.path)
-                found.append(view.contents)
-        return frozenset(found)
+        return self._graph.stale
 
     def bring_up_to_date(self, contents: MemoryTable) -> None:
         """Take what a view has let gather, in the views that it reads first."""
@@ -282,16 +272,13 @@ class Views:
 
     def may_take_long(self, changed: set[ObjectPath], rows: int) -> bool:
         """Whether an epoch that changes so many rows of some tables may keep whoever waits for it for long."""
-        moved = set(changed)
-        for view in self._views.values():
-            if not moved.isdisjoint(view.inputs):
-                if view.calls_out:
-                    return True
-                moved.add(view.path)
-        return rows > MOST_GATHERED
+        return rows > MOST_GATHERED or any(view.calls_out for view in self._graph.above(changed))
 
     def _follow(self, view: MaintainedView) -> None:
-        if view.outside or view.gathers:
+        if view.gathers:
+            self._read(view)
+            return
+        if view.outside:
             view.catch_up()
             return
         with whole():
@@ -308,6 +295,16 @@ class Views:
                 if source is not None:
                     self._read(source)
             view.catch_up()
+            self._graph.caught_up(view)
+
+    def _touch(self, view: MaintainedView) -> None:
+        self._graph.touch(view)
+        if view.outside:
+            self._agenda.wake(view)
+
+    def _note_failure(self, view: MaintainedView) -> None:
+        self._failed[view] = None
+        self.wake_followers()
 
     def tick(self) -> None:
         """Let time pass in every view: an epoch without input, for windows of processing time."""

@@ -1,0 +1,157 @@
+"""Which view reads what, and which of them have something to take: kept as views are made and tables change.
+
+So an epoch costs as much as the views that it touches, however many others there are. A view is touched when one of its
+inputs has published something (`Job.wake`). It is brought up to date in the same epoch, or lets the changes gather
+while nobody misses them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from connectors.memory import MemoryTable
+from sqlengine.catalog.objects import ObjectPath
+
+if TYPE_CHECKING:
+    from sqlengine.database.views import MaintainedView
+
+__all__ = ["ViewGraph"]
+
+
+class ViewGraph:
+    """The views of a database, in the order in which they are kept. Used with the lock of `Views` held; `touch` is called
+    from any thread."""
+
+    def __init__(self) -> None:
+        self._kept: dict[ObjectPath, MaintainedView] = {}
+        self._places: dict[MaintainedView, int] = {}
+        self._numbers = itertools.count()
+        self._readers: dict[ObjectPath, dict[MaintainedView, None]] = {}
+        self._by_time: dict[MaintainedView, None] = {}
+        """Those for which every statement is an epoch."""
+        self._touched: dict[MaintainedView, None] = {}
+        self._gathered: dict[MaintainedView, None] = {}
+        """Those that have let changes gather."""
+        self._stale: frozenset[MemoryTable] | None = frozenset()
+        """None: it is to be found anew."""
+
+    def put(self, view: MaintainedView) -> None:
+        """A view stands behind all others from now on, in the place of one of the same path."""
+        self.drop(view.path)
+        self._kept[view.path] = view
+        self._places[view] = next(self._numbers)
+        for path in view.inputs:
+            self._readers.setdefault(path, {})[view] = None
+        if view.follows_time and not view.outside:
+            self._by_time[view] = None
+        self._touched[view] = None
+
+    def drop(self, path: ObjectPath) -> None:
+        """A view is kept no longer; harmless when there is none."""
+        view = self._kept.pop(path, None)
+        if view is None:
+            return
+        del self._places[view]
+        for read in view.inputs:
+            readers = self._readers[read]
+            del readers[view]
+            if not readers:
+                del self._readers[read]
+        for noted in (self._by_time, self._touched, self._gathered):
+            noted.pop(view, None)
+        self._stale = None
+
+    def touch(self, view: MaintainedView) -> None:
+        """An input of a view has published something."""
+        self._touched[view] = None
+
+    def readers(self, path: ObjectPath) -> list[MaintainedView]:
+        """The views that read a table or view, in their order."""
+        return sorted(self._readers.get(path, ()), key=self._places.__getitem__)
+
+    def above(self, paths: Iterable[ObjectPath]) -> list[MaintainedView]:
+        """The views that read some tables or views, directly or through others, in their order."""
+        found: dict[MaintainedView, None] = {}
+        waiting = list(paths)
+        while waiting:
+            for view in self._readers.get(waiting.pop(), ()):
+                if view not in found:
+                    found[view] = None
+                    waiting.append(view.path)
+        return sorted(found, key=self._places.__getitem__)
+
+    # --- an epoch
+    # -----------------------------------------------------------------------------------------------------------
+
+    def advance(self, follow: Callable[[MaintainedView], None]) -> None:
+        """Bring views up to date, in their order: those that were touched, or are while others advance, but for those that
+        may let it gather. What is not reached, because `follow` raises, is left for the next time."""
+        due: list[tuple[int, MaintainedView]] = []
+        listed: set[MaintainedView] = set()
+        done: set[MaintainedView] = set()
+        self._touched.update(self._by_time)
+        may_wait: dict[MaintainedView, bool] = {}
+        try:
+            while True:
+                # Any thread may touch a view meanwhile: what is taken out here is gone at once.
+                while self._touched:
+                    view, _ = self._touched.popitem()
+                    if view in done:
+                        # Whatever it reads stands before it: it was touched by a view that somebody has read.
+                        self._note_gathered(view)
+                    elif view in self._places and view not in listed:
+                        listed.add(view)
+                        heapq.heappush(due, (self._places[view], view))
+                if not due:
+                    return
+                _, view = due[0]
+                if self._may_wait(view, may_wait):
+                    self._note_gathered(view)
+                else:
+                    follow(view)
+                heapq.heappop(due)
+                done.add(view)
+        finally:
+            for _, view in due:
+                self._touched[view] = None
+
+    def _may_wait(self, view: MaintainedView, known: dict[MaintainedView, bool]) -> bool:
+        """Whether nobody misses what has gathered, of the view and of those that read it."""
+        found = known.get(view)
+        if found is None:
+            readers = self._readers.get(view.path, ())
+            found = known[view] = view.may_wait and all(self._may_wait(reader, known) for reader in readers)
+        return found
+
+    # --- what has gathered
+    # --------------------------------------------------------------------------------------------------
+
+    def _note_gathered(self, view: MaintainedView) -> None:
+        if view not in self._gathered and view.has_gathered:
+            self._gathered[view] = None
+            self._stale = None
+
+    def caught_up(self, view: MaintainedView) -> None:
+        """A view has taken what had gathered."""
+        if view in self._gathered and not view.has_gathered:
+            del self._gathered[view]
+            self._stale = None
+
+    @property
+    def stale(self) -> frozenset[MemoryTable]:
+        """The contents of views that have let changes gather, or read such a view. The same object while that is so."""
+        for view in tuple(self._touched):
+            self._note_gathered(view)
+        if self._stale is None:
+            found = dict.fromkeys(self._gathered)
+            waiting = list(found)
+            while waiting:
+                for view in self._readers.get(waiting.pop().path, ()):
+                    if view.gathers and view not in found:
+                        found[view] = None
+                        waiting.append(view)
+            self._stale = frozenset(view.contents for view in found if view.contents is not None)
+        return self._stale
