@@ -82,7 +82,7 @@ class OpenChanges(StagedChanges):
     @property
     def conflicts(self) -> bool:
         """Whether others have changed a row that a statement of this epoch changes, too, since that statement read."""
-        if self.table.append_only:
+        if self.table.append_only or not self._others:
             return False
         known = np.array(self._known, np.int64)
         return any(

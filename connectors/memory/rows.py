@@ -19,6 +19,9 @@ __all__ = ["RowStore", "TableVersion"]
 
 _CHUNK_ROWS = 1 << 16
 _CHUNK_BYTES = 1 << 26
+_LEVEL_BITS = 3
+_ALIKE = 1 << _LEVEL_BITS
+"""So many chunks of one order of magnitude become one."""
 _DEAD_ROWS = 4096
 """So many rows that count no more are left where they are."""
 
@@ -27,17 +30,24 @@ class _Chunk:
     """Some rows, and how often each counts (None: once). `written`: which state of the store may write the counts; those
     of older ones are read by versions. `in_file`: the rows take no memory of the process."""
 
-    __slots__ = ("counts", "in_file", "rows", "written")
+    __slots__ = ("_row_bytes", "counts", "in_file", "rows", "written")
 
     def __init__(self, rows: pa.RecordBatch, counts: np.ndarray | None, written: int, *, in_file: bool = False) -> None:
         self.rows = rows
+        self._row_bytes = -1
         self.counts = counts
         self.written = written
         self.in_file = in_file
 
     @property
+    def row_bytes(self) -> int:
+        if self._row_bytes < 0:
+            self._row_bytes = self.rows.nbytes
+        return self._row_bytes
+
+    @property
     def nbytes(self) -> int:
-        return (0 if self.in_file else self.rows.nbytes) + (0 if self.counts is None else self.counts.nbytes)
+        return (0 if self.in_file else self.row_bytes) + (0 if self.counts is None else self.counts.nbytes)
 
 
 class TableVersion:
@@ -141,24 +151,37 @@ class RowStore:
         return first, rows
 
     def _push(self, rows: pa.RecordBatch, in_file: bool) -> None:
-        """A chunk behind the others. Small ones become one with those before that are no larger, so that there are
-        few."""
-        start, counts = self._size, None
-        while self._chunks:
-            last = self._chunks[-1].rows
-            together, size = len(last) + len(rows), last.nbytes + rows.nbytes
-            if len(last) > len(rows) or together > _CHUNK_ROWS or size > _CHUNK_BYTES:
-                break
-            counts = _joined(self._chunks[-1].counts, counts, len(last), len(rows))
-            rows, in_file = pa.Table.from_batches([last, rows]).combine_chunks().to_batches()[0], False
-            self._chunks.pop()
-            start = self._starts.pop()
-        if not in_file and len(rows) > _CHUNK_ROWS // 2:
-            rows, in_file = self._filed(rows)
-        self._chunks.append(_Chunk(rows, counts, self._state, in_file=in_file))
-        self._starts.append(start)
+        """A chunk behind the others. Some of about one size become one, so that there are few and rows are copied
+        seldom."""
+        self._chunks.append(_Chunk(rows, None, self._state, in_file=in_file))
+        self._starts.append(self._size)
         self._starts_array = None
-        self._size = start + len(rows)
+        self._size += len(rows)
+        while (count := self._alike()) > 1:
+            whole = _joined(self._chunks[-count:], self._state)
+            del self._chunks[-count:], self._starts[-count + 1 :]
+            self._chunks.append(whole)
+        last = self._chunks[-1]
+        if not last.in_file and len(last.rows) > _CHUNK_ROWS // 2:
+            rows, in_file = self._filed(last.rows)
+            self._chunks[-1] = _Chunk(rows, last.counts, self._state, in_file=in_file)
+
+    def _alike(self) -> int:
+        """How many of the last chunks are to become one: those that are no larger than the last by an order of magnitude,
+        where they are many, or fill a chunk."""
+        level, found, rows = _level(self._chunks[-1]), 0, 0
+        for chunk in reversed(self._chunks[-_ALIKE:]):
+            if _level(chunk) > level:
+                return 0
+            rows += len(chunk.rows)
+            if rows > _CHUNK_ROWS:
+                break
+            found += 1
+        else:
+            if found < _ALIKE:
+                return 0
+        together = self._chunks[len(self._chunks) - found :]
+        return found if sum(chunk.row_bytes for chunk in together) <= _CHUNK_BYTES else 0
 
     def _filed(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, bool]:
         """Rows that will not be joined to others, and whether they are in a file now."""
@@ -249,10 +272,15 @@ class RowStore:
         return before, np.arange(len(before))
 
 
-def _joined(first: np.ndarray | None, second: np.ndarray | None, size: int, more: int) -> np.ndarray | None:
-    """The counts of two chunks of so many rows as those of one."""
-    if first is None and second is None:
-        return None
-    return np.concatenate(
-        (np.ones(size, np.int32) if first is None else first, np.ones(more, np.int32) if second is None else second)
-    )
+def _level(chunk: _Chunk) -> int:
+    """The order of magnitude of its rows."""
+    return (len(chunk.rows).bit_length() - 1) // _LEVEL_BITS
+
+
+def _joined(chunks: Sequence[_Chunk], state: int) -> _Chunk:
+    """Several chunks as one."""
+    rows = pa.concat_batches([chunk.rows for chunk in chunks])
+    if all(chunk.counts is None for chunk in chunks):
+        return _Chunk(rows, None, state)
+    counts = [np.ones(len(c.rows), np.int32) if c.counts is None else c.counts for c in chunks]
+    return _Chunk(rows, np.concatenate(counts), state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -18,10 +19,13 @@ class StagedChanges(ABC):
     def __init__(self, files: ColumnFiles | None) -> None:
         self.files = files
         """Where many changes are kept; None: in memory."""
-        self.token = os.urandom(8).hex()
-        """Tells this one, with its rows, from one of the same name in another process."""
         self._prepared: dict[str, Sequence[ChangelogBatch]] = {}
         self._prepared_so_far = 0
+
+    @functools.cached_property
+    def token(self) -> str:
+        """Tells this one, with its rows, from one of the same name in another process."""
+        return os.urandom(8).hex()
 
     @abstractmethod
     def apply(self, *batches: ChangelogBatch) -> None:

@@ -206,7 +206,7 @@ class MemoryTable(StagedChanges):
 
     def _apply_piece(self, batch: ChangelogBatch) -> None:
         if self.primary_key:
-            self._unpublished.append(self.filed(self._apply_upserts(batch)))
+            self._unpublished.append(self._apply_upserts(batch))
         elif not self._indexed and batch.is_append_only:
             self._append(batch)
         else:
@@ -222,6 +222,11 @@ class MemoryTable(StagedChanges):
         """Only the last change of each key stays; gives the change of the contents as full images."""
         slots, is_new = self._index.insert([batch.column(i) for i in self.key_positions], len(batch))
         self._positions = grown(self._positions, self._index.capacity)
+        if is_new.all() and (batch.kinds is None or (batch.signs() > 0).all()):
+            # Keys that were not there, each once: nothing is replaced.
+            first, rows = self._rows.append(self.exactly(batch.rows))
+            self._positions[slots] = first + np.arange(len(batch))
+            return ChangelogBatch(rows)
         last = distinct_rows(slots, last=True)
         changes = None
         if self._history and len(last) < len(batch):
@@ -239,12 +244,12 @@ class MemoryTable(StagedChanges):
         self._rows.count(replaced, np.zeros(len(replaced), np.int64))
         self._index.remove(slots[~present])
         if changes is not None:
-            return changes
+            return self.filed(changes)
         kinds_before = np.where(present[~is_new], UPDATE_BEFORE, DELETE).astype(np.int8)
         kinds_after = np.where(is_new[present], INSERT, UPDATE_AFTER).astype(np.int8)
         both = ChangelogBatch.concat([ChangelogBatch(before, kinds_before), ChangelogBatch(after.rows, kinds_after)])
         place = np.concatenate([np.flatnonzero(~is_new) * 2, np.flatnonzero(present) * 2 + 1])
-        return both.take(np.argsort(place, kind="stable"))
+        return self.filed(both.take(np.argsort(place, kind="stable")))
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
         if not self._indexed:

@@ -42,6 +42,7 @@ _RELEASED_FOR_SECONDS = 0.5
 _WAITS, _WAIT_SECONDS = 5, 0.02
 _OWN_GROWTH = 1 / 32
 """Work that has taken less than this part of the limit is not to blame."""
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if sys.platform == "linux" else 0
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -78,8 +79,9 @@ def _own_bytes() -> int:
     """Resident pages that are not of files: on Linux. Elsewhere 0, so that there is no limit."""
     if sys.platform != "linux":
         return 0
-    _, resident, shared, *_ = Path("/proc/self/statm").read_bytes().split()
-    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+    with open("/proc/self/statm", "rb", buffering=0) as told:
+        _, resident, shared, *_ = told.read(256).split()
+    return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
 def _release_free() -> None:

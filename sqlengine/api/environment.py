@@ -19,6 +19,7 @@ from sqlengine.database.session import Session
 from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_script, parse_statement
 from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.repeated import KnownHeads
 from sqlengine.statements.planning import object_schema
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.settings as _settings
     from sqlengine.parameters.binding import Parameters
-    from sqlengine.parameters.statement import PreparedStatement
+    from sqlengine.parameters.statement import PreparedStatement, RepeatedInserts
     from sqlengine.spark_catalog import SparkCatalog
     from sqlengine.table_api.sql_words import ExplainDetail
 else:
@@ -58,6 +59,7 @@ class TableEnvironment(TableFactory):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._session = session
+        self._heads = KnownHeads()
         session.information = InformationSchema(
             session.catalogs, session.functions, functools.partial(object_schema, session)
         )
@@ -124,13 +126,13 @@ class TableEnvironment(TableFactory):
 
         Raises SqlEngineError with the place in the text.
         """
-        parsed = parse_statement(statement)
         if rows is None and parameters is None:
-            return self._execute(parsed, statement)
+            return self._execute(self._heads.read(statement), statement)
         try:
             if rows is None:
-                given = _parameters.given(parsed, parameters)
+                parsed, given = self._repeated.given(statement, parameters)
                 return self._execute(parsed, statement, given)
+            parsed = parse_statement(statement)
             if parameters is not None:
                 raise BindError(
                     "parameters and rows are both given", code="E1251", hint="rows are for one statement many times"
@@ -160,6 +162,10 @@ class TableEnvironment(TableFactory):
         return _parameters.PreparedStatement(
             prepared, statement, lambda inner, values: self._execute(inner, statement, values), self._session
         )
+
+    @functools.cached_property
+    def _repeated(self) -> RepeatedInserts:
+        return _parameters.RepeatedInserts()
 
     def execute_script(self, script: str) -> list[Result]:
         """Run all statements in order; the first failure stops the script. A query's result may be read afterwards,

@@ -7,7 +7,7 @@ import html
 import importlib
 import sys
 import weakref
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,18 @@ else:
 __all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
 
 
+class _Finished:
+    """Columns of Python values as one batch, which is made when somebody reads it."""
+
+    def __init__(self, schema: Schema, columns: Sequence[Sequence[Any]]) -> None:
+        self._schema = schema
+        self._columns = [list(values) for values in columns]
+
+    def __iter__(self) -> Iterator[ChangelogBatch]:
+        columns = zip(self._schema, self._columns, strict=True)
+        yield ChangelogBatch.of([pa.array(values, f.type.arrow) for f, values in columns], self._schema)
+
+
 class Result:
     """The outcome of one statement.
 
@@ -66,7 +78,7 @@ class Result:
     def __init__(
         self,
         schema: Schema,
-        batches: Iterator[ChangelogBatch],
+        batches: Iterable[ChangelogBatch],
         *,
         job: Job | None = None,
         is_query: bool = False,
@@ -80,7 +92,7 @@ class Result:
     ) -> None:
         self._full_schema = schema
         self._visible = len(schema) if visible is None else visible
-        self._batches = batches if is_query else list(batches)
+        self._batches = batches if is_query or isinstance(batches, _Finished) else list(batches)
         self._read_to_end = False
         self._reader: object = None
         """Who reads the rows of a query now."""
@@ -122,8 +134,7 @@ class Result:
         schema: Schema, columns: Sequence[Sequence[Any]], *, job: Job | None = None, summary: str | None = None
     ) -> Result:
         """A finished result from Python columns."""
-        arrays = [pa.array(list(values), f.type.arrow) for f, values in zip(schema, columns, strict=True)]
-        return Result(schema, iter([ChangelogBatch.of(arrays, schema)]), job=job, summary=summary)
+        return Result(schema, _Finished(schema, columns), job=job, summary=summary)
 
     @property
     def schema(self) -> Schema:

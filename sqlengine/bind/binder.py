@@ -12,7 +12,7 @@ from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
 from runtime.core.types import TypeRoot
 from runtime.expr.nodes import Column, Expr, fresh_column
 from sqlengine.bind.coerce import unify
-from sqlengine.bind.constants import constant_query, other_width
+from sqlengine.bind.constants import constant_columns, constant_query, other_width
 from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.output import finish, item_spans, output_names
 from sqlengine.bind.scan import bind_watermark
@@ -132,7 +132,8 @@ _MOST_EXPRESSIONS = 64
 def _constants(tree: exp.Values, env: QueryEnv) -> BoundQuery | None:
     match tree.expressions:
         case [ConstantRows() as rows] if rows.text_value.count("(") > _MOST_EXPRESSIONS:
-            return constant_query(rows, env.context.time_zone)
+            columns = constant_columns(rows, env.context.time_zone)
+            return None if columns is None else constant_query(columns)
     return None
 
 

@@ -52,11 +52,8 @@ def constant_list(rows: ConstantRows, time_zone: str) -> ConstantColumn | None:
     return constant_column(rows.cells(), time_zone)
 
 
-def constant_query(rows: ConstantRows, time_zone: str) -> BoundQuery | None:
-    """The rows as a query over a table that holds them; columns are named EXPR$0, EXPR$1 and so on."""
-    columns = constant_columns(rows, time_zone)
-    if columns is None:
-        return None
+def constant_query(columns: Sequence[ConstantColumn]) -> BoundQuery:
+    """The columns as a query over a table that holds them; they are named EXPR$0, EXPR$1 and so on."""
     names = tuple(f"EXPR${i}" for i in range(len(columns)))
     schema = Schema(tuple(Field(n, c.type) for n, c in zip(names, columns, strict=True)))
     table = ConstantTable(schema, pa.RecordBatch.from_arrays([c.values for c in columns], names=list(names)))
@@ -65,7 +62,7 @@ def constant_query(rows: ConstantRows, time_zone: str) -> BoundQuery | None:
 
 
 def constant_columns(rows: ConstantRows, time_zone: str) -> list[ConstantColumn] | None:
-    """The columns of rows of one width.
+    """The columns of rows of one width; None where each value has to be bound by itself.
 
     Raises BindError E1223 at the first row of another width than the first.
     """

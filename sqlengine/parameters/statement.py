@@ -18,32 +18,54 @@ from sqlengine.parameters.binding import Key, Parameters
 from sqlengine.parameters.given import Marks, marks
 from sqlengine.parameters.plans import Plans
 from sqlengine.parameters.rows import OneByOne
+from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
-from sqlengine.parse.trees import delete_query, update_query
+from sqlengine.parse.advice import advice
+from sqlengine.parse.trees import delete_query, is_values, update_query
 from sqlengine.statements.planning import bound_insert, query_schema
 
-__all__ = ["Prepared", "PreparedStatement", "Run", "for_each", "given", "given_rows"]
+__all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows"]
 
 _ATTEMPTS = 10
+_MOST_KNOWN = 64
 
 Run = Callable[[st.Statement, Parameters | None], Result]
 """Carries a statement out with these values."""
 
 
-def given(statement: st.Statement, values: Any) -> Parameters | None:
-    """The values for a statement that is carried out once; None when it has no parameters.
+class RepeatedInserts:
+    """Reads statements with values. Of an INSERT of rows of VALUES it keeps what was made of its text: it may come again
+    with other values."""
 
-    Raises what `marks` and `Marks.columns` raise.
-    """
-    found = marks(statement)
-    parameters = _once(found, values)
-    return parameters if found.keys else None
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[st.Insert, Marks, Plans]] = {}
+
+    def given(self, text: str, values: Any) -> tuple[st.Statement, Parameters | None]:
+        """The statement of a text, and the values for it; None when it has no parameters.
+
+        Raises what `parse_statement`, `marks` and `Marks.columns` raise.
+        """
+        known = self._known.get(text)
+        if known is not None:
+            statement, found, plans = known
+            parameters = _once(found, values)
+            parameters.plans = plans
+            return statement, parameters
+        read = parse_statement(text)
+        found = marks(read)
+        parameters = _once(found, values)
+        if isinstance(read, st.Insert) and found.keys and is_values(read.query.query) and not advice(read, text):
+            if len(self._known) >= _MOST_KNOWN:
+                self._known = {}
+            parameters.plans = Plans()
+            self._known[text] = read, found, parameters.plans
+        return read, parameters if found.keys else None
 
 
 def given_rows(statement: st.Statement, rows: Iterable[Any]) -> Parameters:
     """The values for a statement that is carried out for each of the rows.
 
-    Raises what `given` raises; UnsupportedError E1635 for a statement that many rows mean nothing to.
+    Raises what `marks` and `Marks.columns` raise; UnsupportedError E1635 for a statement that many rows mean nothing to.
     """
     found = marks(statement)
     _check_many(statement, found)

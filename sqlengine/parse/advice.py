@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from runtime.core.errors import Span, position
 from runtime.core.node import Node, node_fields
-from sqlengine.parse.constant_rows import ConstantRows
+from sqlengine.parse.constant_rows import ConstantRows, only_constants
 from sqlengine.parse.nodes import TypeSpec
 from sqlengine.parse.spans import span_of
-from sqlengine.parse.statement_nodes import Statement
+from sqlengine.parse.statement_nodes import Insert, Statement
 
 __all__ = ["advice", "noted"]
 
@@ -19,6 +19,8 @@ __all__ = ["advice", "noted"]
 def advice(statement: Statement, text: str) -> list[tuple[str, Span | None]]:
     """What is most likely a mistake in a statement, each with its place in `text`."""
     found: list[tuple[str, Span | None]] = []
+    if isinstance(statement, Insert) and only_constants(statement.query.query) is not None:
+        return found
     for tree in _trees(statement):
         for part in tree.walk():
             span = span_of(part)

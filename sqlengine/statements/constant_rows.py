@@ -12,13 +12,16 @@ from connectors.values.constants import ConstantTable
 from planner.logical.nodes import LogicalNode, Project, Scan
 from planner.lower.sink import UPSERT_MATERIALIZE
 from runtime.core.errors import ExpressionError, Span
+from runtime.core.schema import Schema
+from runtime.core.types import DataType, TypeRoot
 from runtime.eval.context import BatchContext
 from runtime.eval.evaluator import Evaluator
 from runtime.expr.cast.dispatch import convert
 from runtime.expr.nodes import Cast, ColumnRef, Expr
 from runtime.expr.rewrite import to_input_refs
+from runtime.expr.typing import implicit_cast
 from sqlengine.bind import bind_insert
-from sqlengine.bind.constants import constant_query
+from sqlengine.bind.constants import ConstantColumn, constant_columns, constant_query
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.binding import Binding
 from sqlengine.database.recovery import savepoint_named
@@ -38,10 +41,15 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
     written = only_constants(statement.query.query)
     if written is None or target.connector is not None or needs_job(session, statement):
         return None
-    query = constant_query(written, session.time_zone)
-    if query is None:
+    contents = session.memory_table(target)
+    found = constant_columns(written, session.time_zone)
+    if found is None:
         return None
-    sink = MemorySink(session.memory_table(target), live=False)
+    direct = _direct(statement, contents.schema, found, session.time_zone)
+    if direct is not None:
+        return pa.RecordBatch.from_arrays(direct, names=list(contents.schema.names))
+    query = constant_query(found)
+    sink = MemorySink(contents, live=False)
     plan = bind_insert(statement, target, sink, Binding(session, False), query).input
     scan, values = _projected(plan)
     assert isinstance(scan.table, ConstantTable)
@@ -59,6 +67,43 @@ def constant_rows(session: Session, statement: st.Insert, target: CatalogTable) 
     if any(column.null_count and not f.type.nullable for f, column in zip(schema, columns, strict=True)):
         return None
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _direct(
+    statement: st.Insert, schema: Schema, found: Sequence[ConstantColumn], time_zone: str
+) -> list[pa.Array] | None:
+    """The columns of the table, where nothing can be wrong with the statement: `bind_insert` says the same, and what is
+    wrong. None where that has to be asked, or a value does not fit."""
+    names = schema.names
+    filled = tuple(c.text for c in statement.columns) or names
+    if len(filled) != len(found) or len(set(filled)) < len(filled) or not set(filled) <= set(names):
+        return None
+    given = dict(zip(filled, found, strict=True))
+    columns: list[pa.Array] = []
+    for field in schema:
+        column = given.get(field.name)
+        if column is None or column.type.root is TypeRoot.NULL:
+            values = pa.nulls(len(found[0].values), field.type.arrow)
+        elif _is_of(column.type, field.type):
+            values = column.values
+        elif implicit_cast(column.type, field.type):
+            converted = convert(column.values, column.type, field.type, time_zone)
+            if converted.failed is not None:
+                return None
+            values = converted.values
+        else:
+            return None
+        if values.null_count and not field.type.nullable:
+            return None
+        columns.append(values)
+    return columns
+
+
+def _is_of(source: DataType, target: DataType) -> bool:
+    """Whether values of one type are values of the other as they are."""
+    if source.is_character and target.root is TypeRoot.VARCHAR:
+        return source.precision <= target.precision
+    return source.same_ignoring_nullability(target)
 
 
 def needs_job(session: Session, statement: st.Insert) -> bool:

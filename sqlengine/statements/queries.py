@@ -125,6 +125,7 @@ def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result
             lambda: _change(
                 session, session.to_write(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
             ),
+            blind=True,
         )
     return _run_inserts([(statement, table)], statement.text, session)
 
@@ -442,7 +443,7 @@ def _delete(statement: st.Delete, session: Session) -> Result:
     return _change(
         session,
         contents,
-        ChangelogBatch(rows, np.full(rows.num_rows, DELETE, dtype=np.int8)),
+        ChangelogBatch(_renamed(rows, list(contents.schema.names)), np.full(rows.num_rows, DELETE, dtype=np.int8)),
         f"deleted from {table.path.name}",
     )
 
@@ -486,7 +487,7 @@ def _change(
 ) -> Result:
     """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
     if len(batch):
-        contents.apply(ChangelogBatch(_renamed(batch.rows, list(contents.schema.names)), batch.kinds))
+        contents.apply(batch)
     count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
     return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 

@@ -43,6 +43,8 @@ _LENGTH = struct.Struct("<Q")
 _BODY_BYTES = 32 << 20
 """About the most rows that a body has."""
 _BATCH_ROWS = 1 << 17
+_FEW_ROWS = 1024
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 _KINDS = "kinds of changes"
 
 Body = Sequence[bytes | memoryview]
@@ -145,11 +147,8 @@ def _pieces(table: TableChanges) -> Iterator[tuple[pa.RecordBatch, bool]]:
 
 
 def _stream(rows: pa.RecordBatch) -> memoryview:
-    if rows.num_rows < 1024:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_batch(rows)
-        return memoryview(sink.getvalue())
+    if rows.num_rows < _FEW_ROWS:
+        return memoryview(b"".join((rows.schema.serialize(), rows.serialize(), _END_OF_STREAM)))
     counted = pa.MockOutputStream()
     with pa.ipc.new_stream(counted, rows.schema) as writer:
         writer.write_batch(rows)

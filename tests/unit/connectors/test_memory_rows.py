@@ -193,3 +193,26 @@ def test_changes_of_a_table_that_was_replaced_are_refused() -> None:
     with pytest.raises(PlanningError, match="itself"):
         epoch.commit({PATH: MemoryTable("t", SCHEMA)}.get)
     assert isinstance(epoch.find(PATH), OpenChanges)
+
+
+def test_rows_that_come_one_at_a_time_are_few_chunks_and_are_copied_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_rows, "_CHUNK_ROWS", 1 << 16)
+    copied = 0
+    concat = pa.concat_batches
+
+    def counted(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+        nonlocal copied
+        copied += sum(map(len, batches))
+        return concat(batches)
+
+    monkeypatch.setattr(memory_rows.pa, "concat_batches", counted)
+    store = RowStore(pa.schema([("a", pa.int64())]))
+    for i in range(5000):
+        store.append(pa.record_batch({"a": [i]}))
+    assert store.version().rows().column("a").to_pylist() == list(range(5000))
+    assert len(store.version()._chunks) <= 8 * 5
+    assert copied <= 5 * 5000
+    for _ in range(20):
+        store.append(pa.record_batch({"a": range(20_000)}))
+    assert all(len(chunk.rows) <= 1 << 16 for chunk in store.version()._chunks)
+    assert len(store.version()._chunks) <= 8 * 5 + 8
