@@ -44,6 +44,7 @@ _BODY_BYTES = 32 << 20
 """About the most rows that a body has."""
 _BATCH_ROWS = 1 << 17
 _FEW_ROWS = 1024
+_FEW_BYTES = 1 << 12
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 _KINDS = "kinds of changes"
 
@@ -120,18 +121,19 @@ def bodies_of(changes: EpochChanges) -> list[Body]:
     bodies: list[Body] = []
     definitions = definitions_json(changes.definitions)
     entries: list[list[object]] = []
-    streams: list[memoryview] = []
+    streams: list[bytes | memoryview] = []
     size = 0
     for table in changes.tables:
         anew = table.anew
         for rows, kinds in _pieces(table):
             stream = _stream(rows)
-            if streams and size + len(stream) > _BODY_BYTES:
+            length = sum(map(len, stream))
+            if streams and size + length > _BODY_BYTES:
                 bodies.append(_body(definitions, entries, streams))
                 definitions, entries, streams, size = [], [], [], 0
-            entries.append([list(table.storage), anew, kinds, rows.num_rows, len(stream)])
-            streams.append(stream)
-            size += len(stream)
+            entries.append([list(table.storage), anew, kinds, rows.num_rows, length])
+            streams += stream
+            size += length
             anew = False
         if anew:
             entries.append([list(table.storage), True, False, 0, 0])
@@ -146,19 +148,46 @@ def _pieces(table: TableChanges) -> Iterator[tuple[pa.RecordBatch, bool]]:
             yield rows.slice(start, _BATCH_ROWS), batch.kinds is not None
 
 
-def _stream(rows: pa.RecordBatch) -> memoryview:
+def _stream(rows: pa.RecordBatch) -> Body:
+    """Rows as an IPC stream. The columns of many rows are not copied: the pieces are their own buffers."""
     if rows.num_rows < _FEW_ROWS:
-        return memoryview(b"".join((rows.schema.serialize(), rows.serialize(), _END_OF_STREAM)))
-    counted = pa.MockOutputStream()
-    with pa.ipc.new_stream(counted, rows.schema) as writer:
+        return [b"".join((rows.schema.serialize(), rows.serialize(), _END_OF_STREAM))]
+    pieces = _Pieces()
+    with pa.PythonFile(pieces, mode="w") as file, pa.ipc.new_stream(file, rows.schema) as writer:
         writer.write_batch(rows)
-    buffer = pa.allocate_buffer(counted.size())
-    with pa.ipc.new_stream(pa.FixedSizeBufferWriter(buffer), rows.schema) as writer:
-        writer.write_batch(rows)
-    return memoryview(buffer)
+    return pieces.joined()
 
 
-def _body(definitions: object, entries: object, streams: Iterable[memoryview]) -> Body:
+class _Pieces:
+    """A file for Arrow that keeps what is written: bytes, or buffers of columns."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._written: list[bytes | pa.Buffer] = []
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        self._written.append(data)
+        return len(data)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def joined(self) -> Body:
+        """All that was written; small neighbours are one piece."""
+        pieces: list[bytes | memoryview] = []
+        small: list[bytes | pa.Buffer] = []
+        for data in self._written:
+            if len(data) < _FEW_BYTES:
+                small.append(data)
+                continue
+            pieces += [b"".join(small), memoryview(data)]
+            small = []
+        return [piece for piece in (*pieces, b"".join(small)) if piece]
+
+
+def _body(definitions: object, entries: object, streams: Iterable[bytes | memoryview]) -> Body:
     head = json.dumps({"definitions": definitions, "tables": entries}).encode()
     return [_LENGTH.pack(len(head)) + head, *streams]
 
