@@ -471,9 +471,10 @@ class Session:
             self.rejected,
             lambda: keys_of(self.options),
             self.metrics,
+            lambda: [] if self.durable is None else self.durable.folder.entries(),
         )
         # Figures and state of jobs change with every epoch.
-        with nullcontext() if path[0] in ("metrics", "rejected") else self.views.lock:
+        with nullcontext() if path[0] in ("log", "metrics", "rejected") else self.views.lock:
             schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 

@@ -5,6 +5,7 @@
     system.metrics       figures of jobs, operators, sources, sinks, checkpoints, views and tables (docs/observability.md)
     system.operators     the operators of each job: rows, state, time
     system.checkpoints   the checkpoints of the jobs that have any
+    system.log           the checkpoints and the log of a database in a folder
     system.state         which state tables there are
     system.state.<job>.<operator>.<table>   what one of them holds: of a job by name, or of a savepoint or checkpoint by
                                             its path (in backticks)
@@ -14,6 +15,7 @@ A running job answers between two epochs.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,7 @@ from runtime.core.metrics import MetricsRegistry
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
 from runtime.core.secrets import masked_text
-from runtime.core.types import BIGINT, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
+from runtime.core.types import BIGINT, BOOLEAN, DOUBLE, STRING, from_arrow, timestamp, timestamp_ltz
 from runtime.local.job import Job
 from runtime.local.rejected import REJECTED_SCHEMA, RejectedRows
 from runtime.plan.identity import short_kind
@@ -37,6 +39,7 @@ from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
 
 if TYPE_CHECKING:
     import runtime.checkpoint.store as _store
+    from sqlengine.database.folder.log_entries import LogEntry
 else:
     _store = Room("runtime.checkpoint.store")
 
@@ -73,6 +76,18 @@ CHECKPOINTS = Schema.of(
 )
 """`bytes`: written for this checkpoint; `total_bytes`: of all files that it needs."""
 
+LOG = Schema.of(
+    ("epoch", BIGINT),
+    ("kind", STRING),
+    ("type", STRING),
+    ("object", STRING),
+    ("rows", BIGINT),
+    ("bytes", BIGINT),
+    ("file", STRING),
+    ("synced", BOOLEAN),
+)
+"""See `LogEntry`."""
+
 STATE = Schema.of(("job", STRING), ("operator", STRING), ("table", STRING), ("columns", STRING), ("rows", BIGINT))
 
 
@@ -85,9 +100,10 @@ class SystemTables:
         rejected: the rows that could not be used.
         keys: gives those that a savepoint must be signed with.
         metrics: gives all figures.
+        log: gives what the folder of the database holds of its past.
     """
 
-    NAMES = ("checkpoints", "jobs", "metrics", "operators", "rejected", "state")
+    NAMES = ("checkpoints", "jobs", "log", "metrics", "operators", "rejected", "state")
     """What `open` knows, besides the tables of state."""
 
     def __init__(
@@ -97,7 +113,9 @@ class SystemTables:
         rejected: RejectedRows,
         keys: Callable[[], Keys],
         metrics: MetricsRegistry,
+        log: Callable[[], Iterable[LogEntry]],
     ) -> None:
+        self._log = log
         self._keys = keys
         self._metrics = metrics
         self._jobs = jobs
@@ -112,6 +130,7 @@ class SystemTables:
             "metrics": lambda: (METRICS_SCHEMA, metrics_table(self._metrics.collect())),
             "operators": self._operators,
             "checkpoints": self._checkpoints,
+            "log": lambda: (LOG, _table(LOG, [dataclasses.astuple(entry) for entry in self._log()])),
             "state": self._state,
         }
         if len(path) == 4 and path[0] == "state":

@@ -25,16 +25,19 @@ __all__ = [
     "JOB_KINDS",
     "KINDS",
     "Body",
+    "BodyHead",
     "Definition",
     "EpochChanges",
     "Place",
     "Storage",
     "TableChanges",
+    "TableEntry",
     "batch_of",
     "bodies_of",
     "changes_of",
     "definitions_json",
     "definitions_of",
+    "head_of",
     "rows_of",
     "storage_of",
 ]
@@ -89,6 +92,27 @@ class EpochChanges:
 
     def __bool__(self) -> bool:
         return bool(self.definitions or self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """What a body says of the rows of a table: how many there are, and the length of their stream in bytes. `kinds`: they
+    are changes that may update and delete."""
+
+    storage: Storage
+    anew: bool
+    kinds: bool
+    rows: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class BodyHead:
+    """What a body has; the rows stand behind `end` in the order of `tables`."""
+
+    definitions: dict[Place, Definition | None]
+    tables: list[TableEntry]
+    end: int
 
 
 def rows_of(batch: ChangelogBatch) -> pa.RecordBatch:
@@ -200,33 +224,41 @@ def changes_of(body: pa.Buffer, where: str) -> EpochChanges:
     Raises:
         Damage: it is none that `bodies_of` has written.
     """
+    head = head_of(body, where)
+    at = head.end
+    changes = EpochChanges(head.definitions)
+    for table in head.tables:
+        if table.length > body.size - at:
+            raise Damage(f"{where} is cut off")
+        batches: list[ChangelogBatch] = []
+        try:
+            stream = read_streams(body.slice(at, table.length))
+            batches = [batch_of(b, kinds=table.kinds, where=where) for b in stream]
+        except ValueError as error:
+            raise Damage(f"{where} cannot be decoded: {error}") from error
+        if sum(map(len, batches)) != table.rows:
+            raise Damage(f"{where} has another number of rows than it says")
+        at += table.length
+        changes.tables.append(TableChanges(table.storage, table.anew, batches))
+    if at != body.size:
+        raise Damage(f"{where} is longer than it says")
+    return changes
+
+
+def head_of(body: pa.Buffer, where: str) -> BodyHead:
+    """What a body says that it has, without its rows. Raises Damage."""
     if body.size < _LENGTH.size:
         raise Damage(f"{where} is cut off")
     (length,) = _LENGTH.unpack_from(body, 0)
-    at = _LENGTH.size + length
-    if at > body.size:
+    end = _LENGTH.size + length
+    if end > body.size:
         raise Damage(f"{where} is cut off")
     try:
         head = Members(read_json(body.slice(_LENGTH.size, length).to_pybytes()), where, ("definitions", "tables"))
     except ValueError as error:
         raise Damage(f"{where}: {error}") from error
-    changes = EpochChanges(definitions_of(head.list("definitions"), where))
-    for entry in head.list("tables"):
-        storage, anew, kinds, rows, size = _entry(entry, where)
-        if size > body.size - at:
-            raise Damage(f"{where} is cut off")
-        batches: list[ChangelogBatch] = []
-        try:
-            batches = [batch_of(b, kinds=kinds, where=where) for b in read_streams(body.slice(at, size))]
-        except ValueError as error:
-            raise Damage(f"{where} cannot be decoded: {error}") from error
-        if sum(map(len, batches)) != rows:
-            raise Damage(f"{where} has another number of rows than it says")
-        at += size
-        changes.tables.append(TableChanges(storage, anew, batches))
-    if at != body.size:
-        raise Damage(f"{where} is longer than it says")
-    return changes
+    definitions = definitions_of(head.list("definitions"), where)
+    return BodyHead(definitions, [_entry(entry, where) for entry in head.list("tables")], end)
 
 
 def definitions_json(definitions: Mapping[Place, Definition | None]) -> list[object]:
@@ -264,11 +296,11 @@ def storage_of(value: object, where: str) -> Storage:
     return names[0], names[1], names[2]
 
 
-def _entry(value: object, where: str) -> tuple[Storage, bool, bool, int, int]:
+def _entry(value: object, where: str) -> TableEntry:
     storage, anew, kinds, rows, size = _sequence(value, 5, where)
     if not isinstance(anew, bool) or not isinstance(kinds, bool):
         raise Damage(f"{where} has rows of which it does not say what they are")
-    return (
+    return TableEntry(
         storage_of(storage, where),
         anew,
         kinds,

@@ -40,6 +40,7 @@ from sqlengine.database.folder.checkpoint import Manifest
 from sqlengine.database.folder.lease import OWNER, Lease
 from sqlengine.database.folder.log import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
+from sqlengine.database.folder.log_entries import LogEntry, log_entries
 
 __all__ = ["JOBS", "Contents", "DatabaseFolder", "FolderSettings", "read_backup"]
 
@@ -190,6 +191,25 @@ class DatabaseFolder:
     def settle(self) -> None:
         """Wait until all epochs that were added are as safe as `synchronous` says. Raises DatabaseError E3704."""
         self._log.settle()
+
+    def entries(self) -> list[LogEntry]:
+        """The checkpoints that are kept, and what the log has.
+
+        Raises:
+            DatabaseError: they are damaged (E3702), or cannot be read (E3700).
+        """
+        try:
+            return log_entries(self._storage, self._manifest.identity, self.keys, self._log.settled)
+        except Damage as damage:
+            raise DatabaseError(
+                f"the database {self.place} is damaged: {damage}",
+                code="E3702",
+                hint="BACKUP it now: what is in memory is whole",
+            ) from damage
+        except OSError as error:
+            raise DatabaseError(
+                f"the log of {self.place} cannot be read: {error.strerror or error}", hint="see to the disk"
+            ) from error
 
     # --- checkpoints
 

@@ -260,6 +260,11 @@ class Log:
                     self._sync()
         self.check()
 
+    @property
+    def settled(self) -> int:
+        """The last epoch that is known to be on the disk."""
+        return self._settled
+
     def check(self) -> None:
         """Raises DatabaseError E3704 when it has stopped."""
         if self.failure is not None:
@@ -284,7 +289,8 @@ class Log:
                     self._file.abandon()
             except OSError as error:
                 raise self._stopped(error) from error
-            self._settled = self.epoch
+            if self._waits:
+                self._settled = self.epoch
             self._open(self.epoch + 1)
             self.written = 0
             return self.epoch + 1
