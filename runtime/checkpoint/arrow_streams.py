@@ -72,14 +72,19 @@ def _check_streams(data: pa.Buffer) -> None:
 
 
 def _check_types(schema: pa.Schema) -> None:
-    """Raises ValueError when a column has a type that no state has."""
-    waiting = [field.type for field in schema]
+    """Raises ValueError when a column has a type that no state has, or a name or time zone that is no UTF-8."""
+    waiting = list(schema)
     while waiting:
-        type_ = waiting.pop()
+        field = waiting.pop()
+        type_ = field.type
         if t.is_nested(type_) and not t.is_union(type_):
-            waiting += [type_.field(i).type for i in range(type_.num_fields)]
+            waiting += [type_.field(i) for i in range(type_.num_fields)]
         elif not any(is_of(type_) for is_of in _PLAIN):
             raise ValueError(f"a column of type {type_}")
+        # Arrow decodes them only now: what is no UTF-8 raises UnicodeDecodeError, which is a ValueError.
+        field.name.encode()
+        if t.is_timestamp(type_) and type_.tz is not None:
+            type_.tz.encode()
 
 
 def _check_message(message: _Table, body: memoryview) -> int:

@@ -130,7 +130,8 @@ _HOSTILE: tuple[Any, ...] = (
 def craft_manifest(path: Path, others: list[Path], rng: random.Random) -> None:
     """A member has another value."""
     if path.name != MANIFEST:
-        path = rng.choice(list(path.parents[1].rglob(MANIFEST)) or [path])
+        found = [p for p in path.parents[1].rglob(MANIFEST) if "whole" not in p.parts]
+        path = rng.choice(found or [path])
     body = read_manifest(path)
     for _ in range(rng.choice((1, 1, 1, 3))):
         _mutate(body, rng)
