@@ -263,10 +263,12 @@ def _difference(binder: ExpressionRules, tree: Difference) -> Expr:
 
 
 def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expr | None = None) -> Expr:
-    name = "LIKE" if isinstance(tree, exp.Like) else "SIMILAR TO"
+    name = "SIMILAR TO" if isinstance(tree, exp.SimilarTo) else "LIKE"
     args = [binder.bind(tree.this), binder.bind(tree.expression)]
     if escape is not None:
         args.append(binder.bind(escape))
+    if isinstance(tree, exp.ILike):
+        args = [scalar_call(binder, "LOWER", [a], span_of(tree)) for a in args]
     return scalar_call(binder, name, args, span_of(tree))
 
 
@@ -373,6 +375,7 @@ OPERATORS: dict[type[exp.Expr], Callable[..., Expr]] = {
     UnaryPlus: _positive,
     Difference: _difference,
     exp.Like: _like,
+    exp.ILike: _like,
     exp.SimilarTo: _like,
     exp.Escape: _escape,
     exp.Between: _between,

@@ -29,6 +29,7 @@ from sqlengine.bind.output import bounds, check_sortable, limited, ordinal, outp
 from sqlengine.bind.over import sort_key
 from sqlengine.bind.relation import RelationBinder
 from sqlengine.bind.scope import Scope
+from sqlengine.bind.select_shorthands import left_out, spelled_out
 from sqlengine.bind.session import BoundQuery, BoundRelation, Clause, QueryEnv
 from sqlengine.bind.window import extract_windows
 from sqlengine.parse.spans import span_of
@@ -47,6 +48,7 @@ class _Item:
 
 def bind_select(tree: exp.Select, env: QueryEnv) -> BoundQuery:
     """The plan of a SELECT with its ORDER BY and LIMIT."""
+    tree = spelled_out(tree, env.context.functions)
     ttl = state_ttl(tree)
     start = _from(tree, env, ttl)
     scope = Scope(start.scope.sources, start.scope.shows, env.outer)
@@ -185,11 +187,11 @@ def _select_list(binder: ExpressionBinder, trees: Sequence[exp.Expr]) -> list[_I
     for tree in trees:
         match tree:
             case exp.Star():
-                items += _star(binder, tree)
-            case exp.Column(this=exp.Star()):
-                items += _star_of(binder, tree)
-            case exp.Dot(expression=exp.Star()):
-                items += _fields(binder.bind(tree.this), tree)
+                items += left_out(_star(binder, tree), tree)
+            case exp.Column(this=exp.Star() as star):
+                items += left_out(_star_of(binder, tree), star)
+            case exp.Dot(expression=exp.Star() as star):
+                items += left_out(_fields(binder.bind(tree.this), tree), star)
             case exp.Alias():
                 items.append(_Item(tree.args["alias"].name, binder.bind(tree.this), aliased=True))
             case _:

@@ -1,7 +1,7 @@
 """Expressions, by the precedence of Flink's parser (Calcite).
 
 From loose to tight: OR; AND; NOT; IS ..; = <> < <= > >= and IS DISTINCT FROM; BETWEEN, IN, LIKE, SIMILAR TO, OVERLAPS;
-+ and -; * / % and ||; unary + and -; element and field access.
++ and -; * / % and ||; unary + and -; element and field access, and PostgreSQL's cast `x::INT`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPARISONS: dict[str, type[exp.Expr]] = {
 }
 _TERMS: dict[str, type[exp.Expr]] = {"+": exp.Add, "-": exp.Sub}
 _FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
-_RANGES = ("BETWEEN", "IN", "LIKE", "SIMILAR")
+_RANGES = ("BETWEEN", "IN", "LIKE", "ILIKE", "SIMILAR")
 _WITHOUT_PARENTHESES = frozenset(
     (
         "CURRENT_DATE",
@@ -148,6 +148,8 @@ class ExpressionGrammar(FunctionGrammar):
             negated = self.at("NOT") and self.peek().upper in _RANGES
             if negated:
                 self.advance()
+            elif self.at("ILIKE") and not self._at_operand(self.peek()):
+                return left  # an alias
             match self.match_any(*_RANGES, "OVERLAPS"):
                 case "BETWEEN":
                     tree = self._between(left)
@@ -155,6 +157,8 @@ class ExpressionGrammar(FunctionGrammar):
                     tree = self._in(left)
                 case "LIKE":
                     tree = self._like(exp.Like, left, start)
+                case "ILIKE":
+                    tree = self._like(exp.ILike, left, start)
                 case "SIMILAR":
                     self.expect("TO")
                     tree = self._like(exp.SimilarTo, left, start)
@@ -165,6 +169,12 @@ class ExpressionGrammar(FunctionGrammar):
             left = self.place(tree, start)
             if negated:
                 left = self.place(exp.Not(this=left), start)
+
+    def _at_operand(self, token: Token) -> bool:
+        """Whether an expression begins with a token that follows what may be an operator or an alias."""
+        if token.kind is WORD:
+            return token.upper not in _CLAUSE_WORDS and token.upper not in ("ORDER", "IS", "BETWEEN")
+        return token.kind is not END and (token.kind is not OP or token.upper in ("(", "?", "$", ":", "-", "+"))
 
     def _between(self, left: exp.Expr) -> exp.Expr:
         symmetric = self.match_any("SYMMETRIC", "ASYMMETRIC") == "SYMMETRIC"
@@ -227,6 +237,8 @@ class ExpressionGrammar(FunctionGrammar):
                 index = self.expression()
                 self.expect("]")
                 tree = self.place(exp.Bracket(this=tree, expressions=[index]), start)
+            elif self.match("::"):
+                tree = self.place(exp.Cast(this=tree, to=self.type_spec()), start)
             elif self._at_field():
                 self.advance()
                 tree = self.place(exp.Dot(this=tree, expression=self.identifier("a field", reserved=True)), start)

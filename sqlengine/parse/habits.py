@@ -16,14 +16,14 @@ from sqlengine.parse.lexer import END, NUMBER, QUOTED, STRING, WORD, Token
 __all__ = ["FOREIGN", "TYPES", "syntax_hint", "type_hint"]
 
 TYPES = {
-    "TEXT": "STRING", "VARCHAR2": "STRING", "NVARCHAR": "STRING", "NVARCHAR2": "STRING", "CLOB": "STRING",
+    "VARCHAR2": "STRING", "NVARCHAR": "STRING", "NVARCHAR2": "STRING", "CLOB": "STRING",
     "CHARACTER_VARYING": "STRING", "UUID": "STRING", "JSON": "STRING, which the JSON functions read",
     "JSONB": "STRING, which the JSON functions read", "ENUM": "STRING",
-    "NUMBER": "DECIMAL(precision, scale), or BIGINT", "MONEY": "DECIMAL(19, 2)", "INT2": "SMALLINT", "INT4": "INT",
-    "INT8": "BIGINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "LONG": "BIGINT", "SHORT": "SMALLINT",
-    "BYTE": "TINYINT", "HUGEINT": "DECIMAL(38, 0)", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE", "FLOAT64": "DOUBLE",
-    "BOOL": "BOOLEAN", "BIT": "BOOLEAN", "BLOB": "BYTES", "BYTEA": "BYTES", "DATETIME": "TIMESTAMP(3)",
-    "DATETIME2": "TIMESTAMP(3)", "TIMESTAMPTZ": "TIMESTAMP_LTZ(3)", "TIMESTAMP_NTZ": "TIMESTAMP(3)",
+    "NUMBER": "DECIMAL(precision, scale), or BIGINT", "MONEY": "DECIMAL(19, 2)",
+    "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "LONG": "BIGINT", "SHORT": "SMALLINT",
+    "BYTE": "TINYINT", "HUGEINT": "DECIMAL(38, 0)", "FLOAT64": "DOUBLE",
+    "BIT": "BOOLEAN", "BLOB": "BYTES", "DATETIME": "TIMESTAMP(3)",
+    "DATETIME2": "TIMESTAMP(3)", "TIMESTAMP_NTZ": "TIMESTAMP(3)",
     "STRUCT": "ROW<name type, ..>", "OBJECT": "ROW<name type, ..>", "LIST": "ARRAY<type>",
     "SERIAL": "BIGINT; rows are not numbered by themselves", "BIGSERIAL": "BIGINT; rows are not numbered by themselves",
 }  # fmt: skip
@@ -127,8 +127,6 @@ def type_hint(word: Token, before: Token, known: Sequence[str]) -> str | None:
 
 
 def _operators(p: _Place) -> str | None:
-    if p.word == ":" and p.followed(":"):
-        return f"write CAST({p.near(-1).text} AS {p.near(2).text or 'type'})"
     if p.word == "=" and p.after("="):
         return "equality is written with one ="
     if p.word == "=>":
@@ -139,8 +137,6 @@ def _operators(p: _Place) -> str | None:
         return f"write POWER({p.near(-1).text}, {p.near(1).text})"
     if p.word == "~" or p.word in ("RLIKE", "REGEXP", "GLOB"):
         return _REGEXP
-    if p.word == "ILIKE" or (p.word == "NOT" and p.followed("ILIKE")):
-        return "ILIKE is not Flink SQL: write LOWER(text) LIKE LOWER('pattern')"
     if p.word == "[":
         if _EXPRESSION in p.expected or "a table" in p.expected:
             return "a name that needs quotes stands in `back-ticks`"
@@ -235,14 +231,12 @@ def _open_bracket(p: _Place) -> Token | None:
 def _clauses(p: _Place) -> str | None:
     if p.token.kind is NUMBER and p.after("TOP"):
         return f"write LIMIT {p.token.text} at the end of the query"
-    if p.word == "ON" and p.after("DISTINCT"):
-        return "keep one row of each group: QUALIFY ROW_NUMBER() OVER (PARTITION BY .. ORDER BY ..) = 1"
     if p.word == "WITH" and p.near(1).upper in ("ROLLUP", "CUBE"):
         return f"write GROUP BY {p.near(1).upper} (..)"
     if p.word == "MINUS":
         return "write EXCEPT"
-    if (p.after("*") and p.word in ("EXCLUDE", "REPLACE", "RENAME")) or p.after("*", "EXCEPT", "("):
-        return "name the columns that you want"
+    if p.after("*") and p.word in ("REPLACE", "RENAME"):
+        return "leave columns out with * EXCLUDE (a, b), and name the others that you want"
     if p.word == "LATERAL" and p.followed("VIEW"):
         return _UNNEST
     if p.word == "UNNEST" and _EXPRESSION in p.expected:

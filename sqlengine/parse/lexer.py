@@ -6,8 +6,8 @@ keywords and names here, because almost every keyword of the language is also a 
 
 Rules (Flink's, which are Calcite's with back-tick quoting): identifiers keep their case and are quoted with back-ticks
 (doubled inside); texts stand in single quotes, doubled inside, without backslash escapes; `U&'\\0041'` [UESCAPE 'c'],
-`E'\\n'`, `X'0aff'`; comments are `--` to the end of the line and `/* .. */`, which do not nest; `/*+` opens a hint that
-`*/` closes.
+`E'\\n'`, `X'0aff'`, and PostgreSQL's `$$..$$` and `$tag$..$tag$`, in which nothing is escaped; comments are `--` to the
+end of the line and `/* .. */`, which do not nest; `/*+` opens a hint that `*/` closes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ _PATTERN = re.compile(
     | (?P<string>'(?:[^']|'')*')
     | (?P<quoted>`(?:[^`]|``)*`)
     | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
-    | (?P<op>/\*\+|/(?!\*)|<>|!=|<=|>=|=>|\|\||[-+*%()\[\]{},.;<>=?:|^$&~])
+    | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
+    | (?P<op>::|/\*\+|/(?!\*)|<>|!=|<=|>=|=>|\|\||[-+*%()\[\]{},.;<>=?:|^$&~])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -134,6 +135,17 @@ def scan(text: str, *, fold: bool = False, start: int = 0, end: int | None = Non
             tokens.append(Token(QUOTED, written, value, "", position, end))
         elif kind == "escaped":
             tokens.append(Token(STRING, written, _ESCAPE.sub(_unescape, written[2:-1]), "", position, end))
+        elif kind == "dollar":
+            close = text.find(written, end, size)
+            if close < 0:
+                raise SqlSyntaxError(
+                    f"the text that begins with {written} is not closed",
+                    span=Span(position, end),
+                    hint=f"write {written} behind it, too",
+                    text=text,
+                )
+            value, end = text[end:close], close + len(written)
+            tokens.append(Token(STRING, text[position:end], value, "", position, end))
         elif kind == "unicode":
             tokens.append(Token(UNICODE, written, written[3:-1].replace("''", "'"), "", position, end))
         elif kind == "binary":

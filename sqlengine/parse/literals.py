@@ -12,6 +12,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from runtime.core.errors import SqlSyntaxError
+from sqlengine.parse.interval_texts import amount_of
 from sqlengine.parse.lexer import BINARY, NUMBER, STRING, UNICODE
 from sqlengine.parse.nodes import IntervalLiteral, TemporalLiteral
 from sqlengine.parse.spans import span_of
@@ -90,10 +91,14 @@ class LiteralGrammar(TypeGrammar):
         return None
 
     def interval(self) -> IntervalLiteral:
-        """`INTERVAL [+|-] 'text' unit [(p[, s])] [TO unit [(s)]]`."""
+        """`INTERVAL [+|-] 'text' unit [(p[, s])] [TO unit [(s)]]`, or PostgreSQL's `INTERVAL '1 day 02:00'`."""
         start = self.expect("INTERVAL")
         negative = self.match_any("+", "-") == "-"
         content = self.string("the amount in single quotes")
+        if self.token.upper.removesuffix("S") not in _INTERVAL_UNITS:
+            amount = amount_of(content.value)
+            if amount is not None:
+                return self.place(IntervalLiteral(this=amount[0], unit=amount[1], negative=negative), start)
         unit, to_unit, precision, fraction = self.interval_qualifier()
         tree = IntervalLiteral(
             this=content.value, unit=unit, to_unit=to_unit, precision=precision, fraction=fraction, negative=negative

@@ -13,13 +13,14 @@ Names and literals
   f(x).y, (row).y, a[1].y               Dot(this=expression, expression=Identifier)
   *, t.*, t.r.*, (row).*                Star; Column(this=Star, table=..) with `.parts`; Dot(this=.., expression=Star)
   `quoted`, plain                       Identifier(this=text as written, quoted=bool); case is kept in both
-  'text', U&'..', E'..'                 Literal string, escapes already undone
+  'text', U&'..', E'..', $$..$$         Literal string, escapes already undone
   12, 1.50, 1e3                         Literal number; `.this` is the text as written
   X'0aff'                               HexString(this="0AFF")
   TRUE, FALSE, UNKNOWN, NULL            Boolean, Boolean, Null, Null (a bare UNKNOWN is a NULL truth value)
   DATE '..', TIME '..', TIMESTAMP '..'  TemporalLiteral(this=text, kind="DATE"|"TIME"|"TIMESTAMP"|"TIMESTAMP_LTZ")
   INTERVAL [-]'1 10:20' DAY(2) TO MINUTE IntervalLiteral(this=text, unit="DAY", to_unit="MINUTE", precision, fraction,
                                         negative); units are singular and upper case, `interval_value()` computes
+  INTERVAL '1 day 02:30'                the same with unit="SECOND" or "MONTH"
 
 Operators
 
@@ -30,7 +31,7 @@ Operators
   x IS [NOT] UNKNOWN                    Is(this, expression=Var("UNKNOWN")), inside Not when negated
   x IS [NOT] DISTINCT FROM y            NullSafeNEQ, with NOT: NullSafeEQ
   x IS [NOT] JSON [VALUE|SCALAR|ARRAY|OBJECT] IsJson(this, kind="VALUE" if not given), inside Not when negated
-  x [NOT] LIKE p [ESCAPE c], SIMILAR TO Like, SimilarTo, in Escape(this=Like, expression=c), inside Not when negated
+  x [NOT] LIKE p [ESCAPE c], SIMILAR TO Like, ILike, SimilarTo, in Escape(this=Like, expression=c), inside Not when negated
   x [NOT] BETWEEN [SYMMETRIC] a AND b   Between(this, low, high, symmetric=bool), inside Not when negated
   x [NOT] IN (a, b)                     In(this, expressions=[..]), inside Not when negated
   x [NOT] IN (query)                    In(this, query=Subquery), inside Not when negated
@@ -42,7 +43,7 @@ Operators
   a[1], m['k']                          Bracket(this, expressions=[index]); the index as written, 1-based for arrays
   ?, $1, :name                          ParameterMark(this=1|'name', style='?'|'$'|':')
   CASE [x] WHEN c THEN r .. ELSE e END  Case(this=x|None, ifs=[If(this=c, true=r)], default=e|None)
-  CAST(x AS t), TRY_CAST(x AS t)        Cast(this, to=TypeSpec), TryCast(this, to=TypeSpec); `to.data_type`
+  CAST(x AS t), x::t, TRY_CAST(x AS t)  Cast(this, to=TypeSpec), TryCast(this, to=TypeSpec); `to.data_type`
 
 Functions: one shape, `FunctionCall`, a subclass of Anonymous: this=name as written, expressions=[arguments]
 
@@ -84,7 +85,9 @@ Queries
   WITH [RECURSIVE] a (x) AS (query)     With(expressions=[CTE(this=query, alias=TableAlias(this, columns))], recursive)
   GROUP BY a, (b, c), (), CUBE(..)      Group(expressions=[..]) in order: expressions, Tuple, Cube, Rollup, GroupingSets
                                         of expressions and Tuples (Tuple() is the empty set)
-  GROUP BY DISTINCT / ALL               refused
+  GROUP BY ALL, GROUP BY DISTINCT       Group(all=True) without expressions; refused
+  DISTINCT ON (a, b)                    Distinct(on=Tuple)
+  * EXCLUDE (a, b), t.* EXCEPT (a)      Star(except_=[Identifier]), in a Column or Dot as any star
   ORDER BY a DESC NULLS LAST            Order(expressions=[Ordered(this, desc=bool, nulls_first=bool|None)])
   LIMIT n, FETCH FIRST n ROWS ONLY      Limit(expression); LIMIT ALL leaves none; FETCH FIRST ROW ONLY is 1
   OFFSET n [ROWS]                       Offset(expression)

@@ -14,6 +14,7 @@ _SET_OPERATIONS: dict[str, type[exp.SetOperation]] = {
     "EXCEPT": exp.Except,
     "INTERSECT": exp.Intersect,
 }
+_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 
 
 class QueryGrammar(RelationGrammar):
@@ -111,14 +112,23 @@ class QueryGrammar(RelationGrammar):
             tree.set("hint", self.place(exp.Hint(expressions=hints), hint_start))
         at = self.token
         if self.match_any("ALL", "DISTINCT") == "DISTINCT":
-            tree.set("distinct", self.place(exp.Distinct(), at))
+            on = self._distinct_on() if self.at("ON", "(") else None
+            tree.set("distinct", self.place(exp.Distinct(on=on), at))
         tree.set("expressions", self.comma_separated(self._select_item))
         if self.at("FROM"):
             from_, joins = self.from_clause()
             tree.set("from_", from_)
             if joins:
                 tree.set("joins", joins)
+        if tree.args.get("from_") is not None or self.at("WHERE"):
             self._clauses(tree)
+        return self.place(tree, start)
+
+    def _distinct_on(self) -> exp.Tuple:
+        start = self.expect("ON")
+        self.expect("(")
+        tree = exp.Tuple(expressions=self.comma_separated(self.expression))
+        self.expect(")")
         return self.place(tree, start)
 
     def _clauses(self, tree: exp.Select) -> None:
@@ -129,7 +139,9 @@ class QueryGrammar(RelationGrammar):
         at = self.token
         if self.match("GROUP"):
             self.expect("BY")
-            tree.set("group", self.place(exp.Group(expressions=self.comma_separated(self._group_item)), at))
+            everything = self.match("ALL")
+            items = [] if everything else self.comma_separated(self._group_item)
+            tree.set("group", self.place(exp.Group(expressions=items, all=everything or None), at))
         at = self.token
         if self.match("HAVING"):
             tree.set("having", self.place(exp.Having(this=self.expression()), at))
@@ -142,15 +154,26 @@ class QueryGrammar(RelationGrammar):
     def _select_item(self) -> exp.Expr:
         start = self.token
         if self.match("*"):
-            return self.place(exp.Star(), start)
+            return self.place(exp.Star(except_=self._left_out() or None), start)
         this = self.expression()
         if self.at(".", "*"):
             self.advance()
-            star = self.place(exp.Star(), self.advance())
-            return self._star_of(this, star, start)
+            at = self.advance()
+            return self._star_of(this, self.place(exp.Star(except_=self._left_out() or None), at), start)
         if self.match("AS") or self.at_name():
             return self.place(exp.Alias(this=this, alias=self.identifier("an alias")), start)
         return this
+
+    def _left_out(self) -> list[exp.Expr]:
+        """`EXCLUDE (a, b)`, `EXCLUDE a` or `EXCEPT (a, b)` behind a star."""
+        if not (self.at("EXCLUDE") or (self.at("EXCEPT", "(") and self.peek(2).upper not in _QUERY_WORDS)):
+            return []
+        self.advance()
+        if not self.match("("):
+            return [self.identifier("a column name")]
+        names = self.comma_separated(lambda: self.identifier("a column name"))
+        self.expect(")")
+        return names
 
     def _star_of(self, this: exp.Expr, star: exp.Star, start: Token) -> exp.Expr:
         """`t.*` as a Column whose name is the star; of anything else a Dot."""

@@ -41,6 +41,17 @@ _PLAIN: dict[str, DataType] = {
     "BYTES": types.BYTES,
     "NULL": types.NULL,
 }
+_OF_POSTGRES: dict[str, DataType] = {
+    "TEXT": types.STRING,
+    "INT2": types.SMALLINT,
+    "INT4": types.INT,
+    "INT8": types.BIGINT,
+    "FLOAT4": types.FLOAT,
+    "FLOAT8": types.DOUBLE,
+    "BOOL": types.BOOLEAN,
+    "BYTEA": types.BYTES,
+}
+"""PostgreSQL's names of types that mean nothing else here."""
 _LATER = {
     "VARIANT": "VARIANT",
     "BITMAP": "BITMAP",
@@ -121,7 +132,7 @@ class TypeGrammar(Cursor):
                 return DataType(TypeRoot.TIME, precision)
             case "TIMESTAMP":
                 return self._timestamp()
-            case "TIMESTAMP_LTZ":
+            case "TIMESTAMP_LTZ" | "TIMESTAMPTZ":
                 return types.timestamp_ltz(self._size("precision", 0, 9, 6))
             case "INTERVAL":
                 return self._interval_type()
@@ -142,7 +153,7 @@ class TypeGrammar(Cursor):
                 return self._row_type()
         if word in _LATER:
             self._unsupported(_LATER[word], start.start)
-        plain = _PLAIN.get(word)
+        plain = _PLAIN.get(word) or _OF_POSTGRES.get(word)
         if plain is None:
             before = self.tokens[max(self.tokens.index(start) - 1, 0)]
             self.refuse(f'there is no type "{start.text}"', start, _habits.type_hint(start, before, _KNOWN))
