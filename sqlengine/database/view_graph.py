@@ -99,8 +99,8 @@ class ViewGraph:
                 # Any thread may touch a view meanwhile: what is taken out here is gone at once.
                 while self._touched:
                     view, _ = self._touched.popitem()
-                    if view in done:
-                        # Whatever it reads stands before it: it was touched by a view that somebody has read.
+                    if view in done or (view in self._places and self._may_wait(view, may_wait)):
+                        # Whatever a view reads stands before it: who is done was touched by a view that was read.
                         self._note_gathered(view)
                     elif view in self._places and view not in listed:
                         listed.add(view)
@@ -108,10 +108,8 @@ class ViewGraph:
                 if not due:
                     return
                 _, view = due[0]
-                if self._may_wait(view, may_wait):
-                    self._note_gathered(view)
-                else:
-                    follow(view)
+                follow(view)
+                may_wait.clear()
                 heapq.heappop(due)
                 done.add(view)
         finally:
