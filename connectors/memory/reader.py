@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from connectors.memory.rows import TableVersion
 from connectors.memory.snapshot import cannot_be_read_again
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
@@ -18,6 +19,8 @@ __all__ = ["MemoryReader"]
 
 _STEP_COSTS = 16
 """A step of changes counts as no fewer rows in a backlog."""
+_Step: TypeAlias = "ChangelogBatch | TableVersion | None"
+"""Changes; the rows at the start, which are put together when they are given; or None, when only the watermark moves."""
 
 
 class MemoryReader:
@@ -27,29 +30,58 @@ class MemoryReader:
     def __init__(self, table: MemoryTable, wake: Callable[[], None] = nobody) -> None:
         self._table = table
         self.wake = wake
-        self._steps: deque[tuple[ChangelogBatch | None, int]] = deque()
+        self._steps: deque[tuple[_Step, int]] = deque()
         self._given = 0
         self.gathers = False
         self.backlog = 0
         """How much has gathered, in rows: a small step takes as long as some more."""
         self.watermark = MIN_WATERMARK
-        start = table.contents()
-        self.push(ChangelogBatch(start.combine_chunks().to_batches()[0]) if start.num_rows else None)
+        self._aside: list[tuple[_Step, int]] | None = None
+        start = table.version()
+        self.push(start if start.num_rows else None)
 
-    def push(self, step: ChangelogBatch | None) -> None:
+    def push(self, step: _Step) -> None:
         """A step of changes behind the others, or (None) the news that the table's watermark has moved."""
+        if self._aside is None:
+            self._add(step, self._table.watermark)
+        else:
+            self._aside.append((step, self._table.watermark))
+        self.wake()
+
+    def _add(self, step: _Step, watermark: int) -> None:
         if self._steps and (step is None or self._steps[-1][0] is None):
             last, _ = self._steps.pop()
             step = last if step is None else step
-        self._steps.append((step, self._table.watermark))
+        self._steps.append((step, watermark))
         if self.gathers:
-            self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, len(step))
-        self.wake()
+            self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, _rows_of(step))
+
+    def set_aside(self) -> None:
+        """From now on steps that come are kept apart: `poll` gives none of them before `let_in`. So one thread may poll
+        while another pushes."""
+        self._aside = []
+
+    def take_aside(self) -> Sequence[tuple[_Step, int]]:
+        """What was set aside since the last time. Not while others push."""
+        if not self._aside:
+            return ()
+        taken, self._aside = self._aside, []
+        return taken
+
+    def let_in(self, steps: Sequence[tuple[_Step, int]]) -> None:
+        """Steps that were set aside are given next. By the thread that polls."""
+        for step, watermark in steps:
+            self._add(step, watermark)
+
+    def go_on(self) -> None:
+        """From now on nothing is set aside. Not while others push."""
+        steps, self._aside = self._aside or [], None
+        self.let_in(steps)
 
     def gather(self) -> None:
         """From now on all steps that wait are given as one."""
         self.gathers = True
-        self.backlog = sum(len(step) for step, _ in self._steps if step is not None)
+        self.backlog = sum(_rows_of(step) for step, _ in self._steps if step is not None)
 
     def poll(self, max_rows: int) -> ChangelogBatch | None:
         """The next published step, whole: a statement is an epoch, whatever its size. None when there is none, also
@@ -57,7 +89,7 @@ class MemoryReader:
         if not self._steps or max_rows <= 0:
             return None
         if self.gathers:
-            found = [step for step, _ in self._steps if step is not None]
+            found = [_changes(step) for step, _ in self._steps if step is not None]
             self.watermark = self._steps[-1][1]
             self._steps.clear()
             self._given += len(found)
@@ -65,7 +97,7 @@ class MemoryReader:
             return ChangelogBatch.concat(found) if found else None
         step, self.watermark = self._steps.popleft()
         self._given += step is not None
-        return step
+        return None if step is None else _changes(step)
 
     @property
     def waiting(self) -> bool:
@@ -93,3 +125,13 @@ class MemoryReader:
 
     def close(self) -> None:
         self._table.forget(self)
+
+
+def _rows_of(step: ChangelogBatch | TableVersion) -> int:
+    return step.num_rows if isinstance(step, TableVersion) else len(step)
+
+
+def _changes(step: ChangelogBatch | TableVersion) -> ChangelogBatch:
+    if isinstance(step, TableVersion):
+        return ChangelogBatch(step.rows().combine_chunks().to_batches()[0])
+    return step

@@ -98,6 +98,8 @@ class MemoryTable(StagedChanges):
         self.changed = 0
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
+        self._passed_on: list[ChangelogBatch] = []
+        self._settled: TableVersion | None = None
         self._unshown: list[ChangelogBatch] = []
         self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
         """Who wants to hear what is published, before any follower: the log of a database that lasts."""
@@ -129,7 +131,7 @@ class MemoryTable(StagedChanges):
     @property
     def held(self) -> int:
         """The number of rows, without what gathers."""
-        return self._rows.num_rows
+        return self._rows.num_rows if self._settled is None else self._settled.num_rows
 
     @property
     def nbytes(self) -> int:
@@ -327,6 +329,14 @@ class MemoryTable(StagedChanges):
                 self.deliver(ChangelogBatch.concat(changes))
         return bool(changes)
 
+    def pass_on(self) -> None:
+        """Give followers the changes since the last time ahead of `publish`, which then tells all others."""
+        with whole():
+            changes, self._unpublished = [b for b in self._unpublished if len(b)], []
+            self._passed_on += changes
+            if changes and self._readers:
+                self.deliver(ChangelogBatch.concat(changes))
+
     def unpublished(self, cut: Callable[[ChangelogBatch], list[ChangelogBatch]]) -> list[ChangelogBatch]:
         """Take the changes since the last time, cut into steps that the caller delivers."""
         changes = self._take_unpublished()
@@ -334,10 +344,11 @@ class MemoryTable(StagedChanges):
 
     def _take_unpublished(self) -> list[ChangelogBatch]:
         changes, self._unpublished = [b for b in self._unpublished if len(b)], []
-        for watcher in tuple(self.watchers) if changes else ():
-            watcher.hear(changes)
-        if changes:
-            self._unshown += changes
+        told, self._passed_on = [*self._passed_on, *changes], []
+        for watcher in tuple(self.watchers) if told else ():
+            watcher.hear(told)
+        if told:
+            self._unshown += told
             if self.on_publish is None:
                 self.show()
             else:
@@ -388,11 +399,20 @@ class MemoryTable(StagedChanges):
     def version(self) -> TableVersion:
         """The rows as they are now, for as long as somebody wants to read them."""
         self._caught_up()
-        return self._rows.version()
+        return self.held_version()
 
     def held_version(self) -> TableVersion:
         """The same, without what whoever keeps it lets gather."""
-        return self._rows.version()
+        return self._settled or self._rows.version()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has begun to change, and shows itself as it was before (`settle`)."""
+        return self._settled is not None
+
+    def settle(self, *, over: bool = False) -> None:
+        """Another thread begins to change it: until that is `over` its versions are as they were before."""
+        self._settled = None if over else self._rows.version()
 
     def version_with(self, changes: ChangelogBatch) -> TableVersion:
         """The rows as they would be after some changes. Costs as much as the changes."""
@@ -428,7 +448,7 @@ class MemoryTable(StagedChanges):
         return rows.version()
 
     def _caught_up(self) -> None:
-        if self.catch_up is not None:
+        if self.catch_up is not None and self._settled is None:
             self.catch_up()
 
     def follow(self, wake: Callable[[], None] = nobody) -> MemoryReader:

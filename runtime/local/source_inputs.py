@@ -254,12 +254,17 @@ class SourceInputs:
         return any(o.told is not None and o.told.waiting for o in self._open)
 
     # --- changes that nobody waits for
-    # ---------------------------------------------------------------------------------------------------
+
+    def told(self) -> list[BacklogReader]:
+        """The readers of what statements change: from now on they miss nothing."""
+        if isinstance(self.node.table, SupportsStatementChanges):
+            self._begin_all()
+        return [o.told for o in self._open if o.told is not None]
 
     def gather(self) -> bool:
         """From now on `poll` gives the changes of several statements at once; False, and nothing changes, when it reads
         something else, too."""
-        told = [o.told for o in self._open if o.told is not None]
+        told = self.told()
         if self._waiting or len(told) < len(self._open):
             return False
         for reader in told:
@@ -278,7 +283,6 @@ class SourceInputs:
         return sum(reader.backlog for reader in self._gathering)
 
     # --- reading
-    # -------------------------------------------------------------------------------------------------------------
 
     def failed(self, error: BaseException) -> None:
         """Tell the readers that the job has failed."""
@@ -446,8 +450,7 @@ class SourceInputs:
     def _resume(self) -> None:
         """Open what was being read at the position that this begins from, and leave out what was finished.
 
-        Raises:
-            ConnectorError: E3107 a split is gone that was not finished; or what the reader says of one that has changed.
+        Raises ConnectorError E3107 when a split is gone that was not finished; or what the reader says of a changed one.
         """
         self._seen.update(self._progress.finished)
         active, waiting = self._progress.active, self._progress.waiting
@@ -485,11 +488,8 @@ class SourceInputs:
 
     def _idle(self) -> bool:
         """Whether all splits that go on are idle, or there has been none for so long."""
-        if self._waiting:
-            return False
-        if self._open:
-            return all(map(self._is_idle, self._open))
-        return self._silent_since(self._last_row_at)
+        idle = all(map(self._is_idle, self._open)) if self._open else self._silent_since(self._last_row_at)
+        return idle and not self._waiting
 
     def _is_idle(self, open_split: _OpenSplit) -> bool:
         told = open_split.timed is not None and open_split.timed.idle

@@ -67,6 +67,7 @@ class Database:
         self.jobs = Jobs()
         self.views = Views()
         self.views.on_complete = self.show
+        self.views.on_caught_up = lambda: self.show(caught_up=True)
         self.metrics = MetricsRegistry()
         """Where figures of what runs come from: `system.metrics`."""
         self.metrics.add(lambda: _metrics.session_samples(self))
@@ -89,31 +90,30 @@ class Database:
     def keep(self, storage: ObjectPath, table: MemoryTable) -> None:
         """A table has its place from now on, once that is shown. Called with the lock held."""
         self.memory[storage] = table
+        table.on_publish = self._publish
         self._redefined = True
 
     def new_table(self, table: CatalogTable | MaterializedView, options: Options) -> MemoryTable:
-        """An empty table in memory, or in files where `options` have state there. What it publishes is shown with the
-        next `show`."""
+        """An empty table in memory, or in files where `options` have state there. Nobody else sees it, or what it
+        publishes, before it has its place (`keep`)."""
         files = column_files(options)
         schema = Schema(
             tuple(Field(c.name, c.type.materialized()) for c in table.columns if isinstance(c, PhysicalColumn))
         )
         if isinstance(table, MaterializedView):
-            made = MemoryTable(str(table.path), schema, files=files)
-        else:
-            made = MemoryTable(
-                str(table.path),
-                schema,
-                table.primary_key,
-                append_only=is_append_only(table),
-                history=table.watermark is not None,
-                files=files,
-            )
-        made.on_publish = self._publish
-        return made
+            return MemoryTable(str(table.path), schema, files=files)
+        return MemoryTable(
+            str(table.path),
+            schema,
+            table.primary_key,
+            append_only=is_append_only(table),
+            history=table.watermark is not None,
+            files=files,
+        )
 
     def _publish(self, table: MemoryTable) -> None:
-        self._published[table] = None
+        with self.showing:
+            self._published[table] = None
 
     def show(self, *, redefined: bool = False, caught_up: bool = False) -> None:
         """An epoch is complete: readers see it from now on. Called with the lock held.
@@ -122,7 +122,11 @@ class Database:
             redefined: definitions may have changed.
             caught_up: nothing but views that had let changes gather.
         """
-        published, self._published = self._published, {}
+        with self.showing:
+            # What somebody changes beside others is shown when that is complete.
+            published = [table for table in self._published if not table.settled]
+            for table in published:
+                del self._published[table]
         stale = self.views.stale()
         shown = self.shown
         if redefined or self._redefined:

@@ -31,6 +31,8 @@ class OpenEpoch:
         self.blind = blind
         self.cancellation = Cancellation()
         """Asks the end of the epoch to stop: then nothing has changed."""
+        self.applied = False
+        """Whether its changes have become those of the tables."""
         self._changes: dict[ObjectPath, OpenChanges] = {}
 
     def to_write(self, storage: ObjectPath, table: MemoryTable) -> OpenChanges:
@@ -74,17 +76,21 @@ class OpenEpoch:
         """The tables that it changes."""
         return {path for path, changes in self._changes.items() if changes}
 
-    def commit(self, current: Callable[[ObjectPath], MemoryTable | None]) -> Sequence[MemoryTable]:
-        """Apply everything; gives the tables that have changed. Called with their lock held.
+    @property
+    def tables(self) -> Sequence[MemoryTable]:
+        """The tables that it changes."""
+        return [changes.table for changes in self]
+
+    def check(self, current: Callable[[ObjectPath], MemoryTable | None]) -> None:
+        """Raise E1716 when somebody else has changed one of the same rows since a statement of this epoch has read them
+        (RowConflict), or the table itself (PlanningError). Called with the lock of the tables held.
 
         Args:
             current: the table that is kept under a path now.
-
-        Raises E1716, and nothing has changed, when somebody else has changed one of the same rows since a statement of
-        this epoch has read them (RowConflict), or the table itself (PlanningError).
         """
-        changed = [(path, changes) for path, changes in self._changes.items() if changes]
-        for path, changes in changed:
+        for path, changes in self._changes.items():
+            if not changes:
+                continue
             if current(path) is not changes.table:
                 raise PlanningError(
                     f'another session has changed "{path.name}" itself meanwhile: nothing was applied',
@@ -97,14 +103,20 @@ class OpenEpoch:
                     code="E1716",
                     hint="begin again: statements see the newest rows",
                 )
+
+    def apply(self) -> Sequence[MemoryTable]:
+        """Apply everything, and hear no more of what others change; gives the tables that have changed. Called with their
+        lock held. Raises Stopped, and nothing has changed."""
         applied: list[OpenChanges] = []
         try:
             with self.cancellation.governing():
-                for _, changes in changed:
+                for changes in self:
                     changes.commit()
                     applied.append(changes)
         except BaseException:
             for changes in applied:
                 changes.table.take_back()
             raise
-        return [changes.table for _, changes in changed]
+        self.close()
+        self.applied = True
+        return self.tables

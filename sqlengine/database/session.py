@@ -44,7 +44,7 @@ from sqlengine.database.harness import Harness
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.shown import NotShown, Reading
 from sqlengine.database.targets import JobTarget
-from sqlengine.database.turns import TurnLock
+from sqlengine.database.turns import Part, TurnLock
 from sqlengine.options.memory_tables import check_hinted
 from sqlengine.options.time_zones import time_zone_name
 from sqlengine.options.watermarks import is_watermark_option
@@ -197,19 +197,21 @@ class Session:
             for _ in range(_ATTEMPTS):
                 with suppress(NotShown), self._at(Reading(self.database.shown)):
                     return run()
-        with self.alone():
+        changed = None if self.epoch is None else self.epoch.storages
+        with self.alone(None if changed is None else lambda: self.views.touched(changed)):
             result = run()
             self.database.show()
             return result
 
     @contextmanager
-    def alone(self, *, redefines: bool = False) -> Iterator[None]:
+    def alone(self, part: Part | None = None, *, redefines: bool = False) -> Iterator[None]:
         """While a block changes definitions or tables: it has the lock, and reads what they are at the moment.
 
         Args:
+            part: what it needs of them (`Views.touched`); it sees the others as they were before what is at hand.
             redefines: readers see what it has changed in definitions when it ends.
         """
-        with self.views.lock, self._at(None):
+        with self.views.lock.only(part), self._at(None):
             try:
                 yield
             finally:
@@ -236,7 +238,7 @@ class Session:
         """Bring a view that has let changes gather up to date."""
         reading.move(self.database.shown)
         if table in reading.shown.stale:
-            with self.views.lock:
+            with self.views.lock.only(lambda: self.views.below(table)):
                 self.views.bring_up_to_date(table)
                 self.database.show(caught_up=True)
                 reading.move(self.database.shown)
@@ -257,9 +259,10 @@ class Session:
 
     @contextmanager
     def without_lock(self) -> Iterator[None]:
-        """While a statement computes what it will change: others need not wait, as long as it makes no table and its
-        epoch is not alone."""
-        if self._filling is not None or not self.views.lock.held or (self.epoch is not None and self.epoch.alone):
+        """While a statement computes what it will change: others need not wait, as long as its epoch is not alone, and
+        nobody further out relies on the definitions beside a table that it makes."""
+        held = self.views.lock.held_once if self._filling is not None else self.views.lock.held
+        if not held or (self.epoch is not None and self.epoch.alone):
             yield
             return
         with self.views.lock.given_up():
@@ -309,17 +312,6 @@ class Session:
             source.close()
         job.dataflow.abort()
 
-    def commit(self, epoch: OpenEpoch) -> Sequence[MemoryTable]:
-        """Apply what an epoch has changed; `publish` shows it. Called with the lock held; raises what
-        `OpenEpoch.commit` raises."""
-        stale = self.database.shown.stale
-        if stale and self.views.may_take_long(epoch.storages, epoch.rows):
-            # Whoever reads them meanwhile would wait for the end.
-            for contents in stale:
-                self.views.bring_up_to_date(contents)
-            self.database.show(caught_up=True)
-        return epoch.commit(self.stored)
-
     def publish(self, tables: Iterable[MemoryTable]) -> None:
         """The changes of tables in memory become visible as one epoch (tests cut them finer), and views follow."""
         if self.in_epoch:
@@ -361,26 +353,32 @@ class Session:
         return self.memory.get(storage)
 
     @contextmanager
-    def filling(self, table: CatalogTable | MaterializedView, replaced: MemoryTable | None = None) -> Iterator[None]:
+    def filling(self, table: CatalogTable | MaterializedView) -> Iterator[Callable[[MemoryTable], object]]:
         """While a table is made from a query: its name still means what it meant, so that the query may read the table
         that it replaces.
 
-        Its rows take the place of the others when the block ends, those of `replaced` then, and are forgotten when it
-        fails.
+        Its rows take the place of the others when the block ends, or those of the table with which the block has called
+        what it is given, and are forgotten when it fails.
         """
         if isinstance(table, CatalogTable) and table.connector is not None:
-            yield
+            yield lambda other: None
             return
-        self._filling = table, self.database.new_table(table, self.options)
+        kept = [self.database.new_table(table, self.options)]
+        self._filling = table, kept[0]
         try:
-            yield
-            self.database.keep(table.storage, self._filling[1] if replaced is None else replaced)
+            yield kept.append
+            self.database.keep(table.storage, kept[-1])
         except BaseException:
             if self.epoch is not None:
-                self.epoch.forget(self._filling[1])
+                self.epoch.forget(kept[0])
             raise
         finally:
             self._filling = None
+
+    @property
+    def makes_table(self) -> bool:
+        """Whether the epoch at hand is that of a statement which makes a table in memory from a query."""
+        return self._filling is not None and not self.in_epoch
 
     def to_write(self, table: CatalogTable) -> MemoryTable | OpenChanges:
         """Where the changes of a statement to a table without connector go: those of an open epoch are kept apart."""

@@ -1,13 +1,26 @@
-"""A lock that is given out in the order of asking."""
+"""A lock that is given out in the order of asking, as a whole or in parts."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-__all__ = ["TurnLock"]
+__all__ = ["Part", "TurnLock"]
+
+Part = Callable[[], Collection[Hashable]]
+"""What somebody needs of what a lock guards, by name. Asked while nobody changes what is guarded."""
+
+
+@dataclass(eq=False)
+class _Turn:
+    """Somebody who waits. `part`: what is needed, None for all."""
+
+    thread: int
+    part: Part | None
+    given: threading.Event = field(default_factory=threading.Event)
 
 
 class TurnLock:
@@ -15,65 +28,157 @@ class TurnLock:
 
     Python's own lock may be taken again by the thread that has just released it, so a background job that holds it
     for one epoch after another would keep a statement of the user waiting for as long as there is input.
+
+    One thread has the lock at a time. It may keep a part of what the lock guards and give up the rest (`keeping`): then
+    others have the lock who need nothing of that part, and whoever needs all waits.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._owner: int | None = None
-        self._depth = 0
-        self._waiting: deque[tuple[int, threading.Event]] = deque()
+        self._parts: list[Part | None] = []
+        """What the owner has asked for, each time."""
+        self._kept: list[tuple[int, frozenset[Hashable]]] = []
+        self._waiting: deque[_Turn] = deque()
 
     @property
     def held(self) -> bool:
         """Whether this thread has it."""
         return self._owner == threading.get_ident()
 
-    def acquire(self) -> None:
+    @property
+    def held_once(self) -> bool:
+        """Whether this thread has it, and has taken it once."""
+        return self.held and len(self._parts) == 1
+
+    @property
+    def all_wanted(self) -> bool:
+        """Whether somebody waits who needs all that it guards."""
+        with self._guard:
+            return any(turn.part is None for turn in self._waiting)
+
+    @property
+    def kept(self) -> Collection[Hashable]:
+        """What is kept by threads that do not have the lock."""
+        return frozenset[Hashable]().union(*(part for _, part in self._kept)) if self._kept else ()
+
+    def acquire(self, part: Part | None = None) -> None:
+        """Wait for the lock. `part`: what is needed of what it guards; None: all."""
         me = threading.get_ident()
         with self._guard:
-            if self._owner in (None, me):
+            if self._owner == me:
+                if None in self._parts or self._is_free(part, me):
+                    self._parts.append(part)
+                    return
+            elif self._owner is None and self._is_free(part, me):
                 self._owner = me
-                self._depth += 1
+                self._parts.append(part)
                 return
-            turn = threading.Event()
-            self._waiting.append((me, turn))
+            before, self._parts = (self._parts, []) if self._owner == me else ([], self._parts)
+            turn = _Turn(me, part)
+            self._waiting.append(turn)
+            if before:
+                # It needs more than it has, and that is kept: as if it came anew.
+                self._pass_on()
+        self._wait(turn, before)
+
+    def _wait(self, turn: _Turn, before: list[Part | None]) -> None:
         try:
-            turn.wait()
+            turn.given.wait()
         except BaseException:  # Ctrl-C while waiting: the turn is given up, or passed on if it has come meanwhile
             with self._guard:
-                if turn.is_set():
+                if turn.given.is_set():
                     self._pass_on()
                 else:
-                    self._waiting.remove((me, turn))
+                    self._waiting.remove(turn)
+            if before:
+                self._take_again(before)
             raise
+        if before:
+            with self._guard:
+                self._parts[:0] = before
 
     def release(self) -> None:
         with self._guard:
             if self._owner != threading.get_ident():
                 raise RuntimeError("released by a thread that does not hold it")
-            self._depth -= 1
-            if self._depth == 0:
+            self._parts.pop()
+            if not self._parts:
                 self._pass_on()
+
+    @contextmanager
+    def only(self, part: Part | None) -> Iterator[None]:
+        """The lock for the time of a block that needs no more than a part of what it guards."""
+        self.acquire(part)
+        try:
+            yield
+        finally:
+            self.release()
 
     @contextmanager
     def given_up(self) -> Iterator[None]:
         """Let others have the lock for the time of a block, however often this thread has taken it."""
-        with self._guard:
-            depth, self._depth = self._depth, 1
-        self.release()
+        parts = self._let_go(())
         try:
             yield
         finally:
-            self.acquire()
-            self._depth = depth
+            self._take_again(parts)
+
+    @contextmanager
+    def keeping(self, part: Collection[Hashable]) -> Iterator[None]:
+        """For the time of a block let others have the lock, however often this thread has taken it, but nobody who needs
+        anything of a part: that is this thread's alone."""
+        kept = threading.get_ident(), frozenset(part)
+        parts = self._let_go((kept,))
+        try:
+            yield
+        finally:
+            self._take_again(parts, kept)
+
+    def _let_go(self, kept: Collection[tuple[int, frozenset[Hashable]]]) -> list[Part | None]:
+        with self._guard:
+            if self._owner != threading.get_ident():
+                raise RuntimeError("given up by a thread that does not hold it")
+            parts, self._parts = self._parts, []
+            self._kept += kept
+            self._pass_on()
+        return parts
+
+    def _take_again(self, parts: list[Part | None], kept: tuple[int, frozenset[Hashable]] | None = None) -> None:
+        """Have it as often as before, whatever interrupts the waiting: whoever has given it up releases it so often."""
+        interrupted: BaseException | None = None
+        part = _none_of_it if kept is not None else None if None in parts else parts[0]
+        while True:
+            try:
+                self.acquire(part)
+                break
+            except BaseException as error:
+                interrupted = error
+        with self._guard:
+            self._parts = parts
+            if kept is not None:
+                self._kept.remove(kept)
+        if interrupted is not None:
+            raise interrupted
+
+    def _is_free(self, part: Part | None, thread: int) -> bool:
+        # What a thread keeps itself is no reason to wait: a user's function may call the engine.
+        others = [kept for keeper, kept in self._kept if keeper != thread]
+        if not others:
+            return True
+        return part is not None and all(map(frozenset(part()).isdisjoint, others))
 
     def _pass_on(self) -> None:
-        """The next in line has the lock from now on, so that nobody can slip in before that thread wakes."""
-        self._owner, self._depth = None, 0
-        if self._waiting:
-            self._owner, turn = self._waiting.popleft()
-            self._depth = 1
-            turn.set()
+        """The next in line has the lock from now on, so that nobody can slip in before that thread wakes. Whoever needs
+        what is kept is passed over."""
+        self._owner = None
+        self._parts = []
+        for turn in self._waiting:
+            if self._is_free(turn.part, turn.thread):
+                self._waiting.remove(turn)
+                self._owner, self._parts = turn.thread, [turn.part]
+                turn.given.set()
+                return
 
     def __enter__(self) -> TurnLock:
         self.acquire()
@@ -81,3 +186,7 @@ class TurnLock:
 
     def __exit__(self, *exception: object) -> None:
         self.release()
+
+
+def _none_of_it() -> Collection[Hashable]:
+    return ()

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from connectors.memory import MemoryTable
 from sqlengine.catalog.objects import ObjectPath
 
 if TYPE_CHECKING:
-    from sqlengine.database.views import MaintainedView
+    from sqlengine.database.maintained_view import MaintainedView
 
 __all__ = ["ViewGraph"]
 
@@ -86,35 +86,55 @@ class ViewGraph:
     # --- an epoch
     # -----------------------------------------------------------------------------------------------------------
 
-    def advance(self, follow: Callable[[MaintainedView], None]) -> None:
+    def advance(
+        self,
+        follow: Callable[[MaintainedView], None],
+        *,
+        only: Collection[ObjectPath] | None = None,
+        without: Collection[Hashable] = (),
+    ) -> None:
         """Bring views up to date, in their order: those that were touched, or are while others advance, but for those that
-        may let it gather. What is not reached, because `follow` raises, is left for the next time."""
+        may let it gather. What is not reached, because `follow` raises, is left for the next time.
+
+        Args:
+            only: a part that the caller keeps without the lock. What may gather stays touched.
+            without: what others keep.
+        """
         due: list[tuple[int, MaintainedView]] = []
         listed: set[MaintainedView] = set()
         done: set[MaintainedView] = set()
-        self._touched.update(self._by_time)
+        left: dict[MaintainedView, None] = {}
         may_wait: dict[MaintainedView, bool] = {}
+
+        def concerns(view: MaintainedView) -> bool:
+            return view.path not in without if only is None else view.path in only
+
+        self._touched.update({view: None for view in self._by_time if concerns(view)})
         try:
             while True:
                 # Any thread may touch a view meanwhile: what is taken out here is gone at once.
-                while self._touched:
-                    view, _ = self._touched.popitem()
+                for view in filter(concerns, self._touched.copy()):
+                    self._touched.pop(view, None)
                     if view in done or (view in self._places and self._may_wait(view, may_wait)):
                         # Whatever a view reads stands before it: who is done was touched by a view that was read.
-                        self._note_gathered(view)
+                        left[view] = None
                     elif view in self._places and view not in listed:
                         listed.add(view)
                         heapq.heappush(due, (self._places[view], view))
                 if not due:
-                    return
+                    break
                 _, view = due[0]
                 follow(view)
                 may_wait.clear()
                 heapq.heappop(due)
                 done.add(view)
         finally:
-            for _, view in due:
-                self._touched[view] = None
+            if only is None:
+                for view in left:
+                    self._note_gathered(view)
+                left.clear()
+            self._touched.update(left)
+            self._touched.update((view, None) for _, view in due)
 
     def _may_wait(self, view: MaintainedView, known: dict[MaintainedView, bool]) -> bool:
         """Whether nobody misses what has gathered, of the view and of those that read it."""
@@ -138,11 +158,12 @@ class ViewGraph:
             del self._gathered[view]
             self._stale = None
 
-    @property
-    def stale(self) -> frozenset[MemoryTable]:
-        """The contents of views that have let changes gather, or read such a view. The same object while that is so."""
-        for view in tuple(self._touched):
-            self._note_gathered(view)
+    def stale(self, without: Collection[Hashable] = ()) -> frozenset[MemoryTable]:
+        """The contents of views that have let changes gather, or read such a view. The same object while that is so.
+        `without`: views that others keep: they show themselves as they were, and were up to date."""
+        for view in self._touched.copy():
+            if view.path not in without:
+                self._note_gathered(view)
         if self._stale is None:
             found = dict.fromkeys(self._gathered)
             waiting = list(found)

@@ -10,26 +10,25 @@ sources give is taken by a thread, and `FLUSH` takes what is there when it is ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from weakref import WeakSet
 
-from connectors.memory import MemorySink, MemoryTable
+from connectors.memory import MemoryTable
 from runtime.core.cancellation import Cancellation, Stopped, look, whole
-from runtime.core.errors import InternalError, PlanningError, SqlEngineError
+from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.wakeup import Wakeup, nobody
 from runtime.local.agenda import Agenda
-from runtime.local.job import Job
 from runtime.local.source_inputs import SourceInputs
-from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.filling import Filling, ViewFilling
+from sqlengine.database.maintained_view import MOST_GATHERED, MaintainedView
 from sqlengine.database.turns import TurnLock
 from sqlengine.database.view_graph import ViewGraph
 
-__all__ = ["MaintainedView", "Views"]
+__all__ = ["MOST_GATHERED", "MaintainedView", "Views"]
 
 _log = Log("views")
 
@@ -37,93 +36,8 @@ IDLE_WAIT_SECONDS = 0.02
 """A view whose sources do not know when they have rows is asked so often."""
 FULL_WAIT_SECONDS = 0.1
 """So long a view over a connector waits for memory before it asks again."""
-MOST_GATHERED = 4096
-"""Rows: a view with a larger backlog is brought up to date by the next statement, so that no reader waits for long."""
-
-
-@dataclass(eq=False)
-class MaintainedView:
-    """A view and the job that keeps it. `outside` says that some input comes from a connector."""
-
-    path: ObjectPath
-    job: Job
-    outside: bool
-    inputs: frozenset[ObjectPath]
-    failure: SqlEngineError | None = None
-    ended: bool = False
-    follows_time: bool = True
-    """Whether its answer may change with processing time alone: then every statement is an epoch of it."""
-    told: bool = False
-    """Whether somebody was told of the failure."""
-    contents: MemoryTable | None = None
-    """Where the answer is kept: it is told of the watermark behind each epoch."""
-    gathers: bool = False
-    """Whether it is brought up to date only when somebody reads or follows it, or much has gathered."""
-    calls_out: bool = False
-    """Whether it calls functions of users, or asks other systems: nobody knows how long one row takes."""
-    on_failed: Callable[[], None] = nobody
-    _stepping: bool = False
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether nobody misses what has gathered."""
-        return self.gathers and (self.contents is None or not self.contents.followed) and self._backlog < MOST_GATHERED
-
-    @property
-    def has_gathered(self) -> bool:
-        return self._backlog > 0
-
-    @property
-    def _backlog(self) -> int:
-        return sum(source.backlog for source in self.job.inputs)
-
-    def advance(self, *, waiting_only: bool = False) -> bool:
-        """Take one epoch of what the inputs have now, or only of what statements have changed; tells whether there was
-        any.
-
-        A view that fails does so alone: what its epoch has done by halves cannot be gone on with. So nobody interrupts
-        one that is kept.
-        """
-        if self.ended:
-            return False
-        self._stepping = True
-        try:
-            _, moved = self.job.advance(waiting_only=waiting_only)
-        except BaseException as error:
-            self.ended = True
-            self.failure = _as_failure(error)
-            self.on_failed()
-            _log.failure(f"{self.path} is no longer kept", self.failure, view=str(self.path), job=self.job.name)
-            if not isinstance(error, Exception):
-                raise
-            return False
-        finally:
-            self._stepping = False
-        if self.contents is not None:
-            self.contents.tell_time(self.job.dataflow.watermark, self.job.dataflow.idle)
-        if self.job.finished:
-            self.close()
-        return moved
-
-    def catch_up(self) -> None:
-        """Take all that statements have changed."""
-        if self._stepping:
-            return
-        with whole():
-            while self.job.waiting and self.advance(waiting_only=True):
-                pass
-
-    def keep_in(self, contents: MemoryTable) -> None:
-        """Keep the answer from now on in another table, which has it as it is now."""
-        self.contents = contents
-        for root in self.job.roots:
-            if isinstance(root, SinkExec) and isinstance(root.table, MemorySink):
-                root.table.table = contents
-
-    def close(self) -> None:
-        """Keep it no longer."""
-        self.ended = True
-        self.job.close()
+LONG_SECONDS = 0.005
+"""A view over a connector whose epochs take longer takes them beside others."""
 
 
 class Views:
@@ -141,65 +55,162 @@ class Views:
         """Called by the thread that follows connectors when a view of it has failed."""
         self.on_complete: Callable[[], object] = nobody
         """Called with the lock held when tables and views are those of one epoch."""
+        self.on_caught_up: Callable[[], object] = nobody
+        """Called with the lock held when views have taken in what they had let gather."""
+        self._making: dict[ObjectPath, Filling] = {}
         self._stop = threading.Event()
         self._agenda: Agenda[MaintainedView] = Agenda()
         self._followers: WeakSet[Wakeup] = WeakSet()
         self._thread: threading.Thread | None = None
         self._short_of_memory: WeakSet[MaintainedView] = WeakSet()
 
-    def add(self, view: MaintainedView, replaced: MemoryTable | None = None) -> None:
+    def add(
+        self,
+        view: MaintainedView,
+        followed: Callable[[], MemoryTable | None] = lambda: None,
+        reads: frozenset[ObjectPath] = frozenset(),
+    ) -> MemoryTable | None:
         """Begin to keep a view, in the place of one of the same path.
 
         Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has
-        changed.
+        changed. Whoever holds the lock once gives it up while the answer is computed; definitions that touch the view, or
+        what it reads, wait (`making`).
 
         Args:
-            replaced: what those that read the view before go on reading: they hear what differs, as one epoch.
+            followed: once the answer is there, what those that read the view before go on reading: they hear what
+                differs, as one epoch.
+            reads: what else nobody may drop meanwhile.
+        Returns:
+            What `followed` has given.
         """
-        with self.lock:
-            # With an empty input the first epoch gives the answer over nothing. It may be interrupted: the view is not
-            # there yet.
-            view.advance()
-            if view.failure is not None:
-                raise view.failure
-            view.job.on_wake = partial(self._touch, view)
-            view.on_failed = partial(self._note_failure, view)
-            # Who was told of the job may ask it to stop until here, and no longer.
-            view.job.cancellation = Cancellation()
-            before = self._views.get(view.path)
-            if before is not None:
-                # Readers see its answer until the other one is shown.
-                self._read(before)
-                self._failed.pop(before, None)
-            self._unmade.pop(view.path, None)
-            # Whatever a view reads stands before it.
-            above = self._graph.above([view.path])
-            for placed in (view, *above):
-                self._views.pop(placed.path, None)
-                self._views[placed.path] = placed
-                self._graph.put(placed)
-            if before is not None:
-                before.close()
-            if replaced is not None and view.contents is not None:
-                replaced.become(view.contents)
-                view.keep_in(replaced)
-                replaced.publish()
-            _log.info(
-                "%s is %s", view.path, "made" if before is None else "replaced", view=str(view.path), job=view.job.name
-            )
-            view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
-            if view.contents is not None:
-                view.contents.catch_up = partial(self._read, view) if view.gathers else None
-            self.propagate()
+        beside = self.lock.held_once
+        filling = ViewFilling(view, reads)
+        with self.lock, self.making(filling):
+            try:
+                filling.begin()
+                if beside:
+                    with self.lock.given_up():
+                        filling.run()
+                else:
+                    filling.run()
+                filling.finish()
+                if self._stop.is_set():
+                    raise PlanningError("the environment was closed", code="E1713", hint="open another one")
+            except BaseException:
+                view.close()
+                raise
+            replaced = followed()
+            self._put(view, replaced, beside=beside)
         if view.outside:
             self._agenda.wake(view)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
                 self._thread.start()
+        return replaced
+
+    def _put(self, view: MaintainedView, replaced: MemoryTable | None, *, beside: bool) -> None:
+        """A view that is filled takes its place. `beside`: others may have the lock while what differs is found."""
+        view.job.on_wake = partial(self._touch, view)
+        view.on_failed = partial(self._note_failure, view)
+        # Who was told of the job may ask it to stop until here, and no longer.
+        view.job.cancellation = Cancellation()
+        before = self._views.get(view.path)
+        if before is not None:
+            # Readers see its answer until the other one is shown.
+            self._read(before)
+            self._failed.pop(before, None)
+        if replaced is not None and view.contents is not None:
+            part = self.touched({view.path})
+            with self.apart(part, replaced) if beside else nullcontext():
+                replaced.become(view.contents)
+                view.keep_in(replaced)
+                replaced.pass_on()
+                self.follow(part - {view.path})
+        self._unmade.pop(view.path, None)
+        # Whatever a view reads stands before it.
+        for placed in (view, *self._graph.above([view.path])):
+            self._views.pop(placed.path, None)
+            self._views[placed.path] = placed
+            self._graph.put(placed)
+        if before is not None:
+            before.close()
+        if replaced is not None:
+            replaced.publish()
+        done = "made" if before is None else "replaced"
+        _log.info("%s is %s", view.path, done, view=str(view.path), job=view.job.name)
+        view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
+        if view.contents is not None:
+            view.contents.catch_up = partial(self._read, view) if view.gathers else None
+        self.propagate()
+
+    # --- what goes on beside others
+    # -----------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def making(self, filling: Filling) -> Iterator[None]:
+        """While something is made that takes long. Called with the lock held, which may be given up meanwhile."""
+        self._making[filling.path] = filling
+        try:
+            yield
+        finally:
+            del self._making[filling.path]
+            filling.end()
+
+    @property
+    def in_the_making(self) -> Collection[Filling]:
+        """What is being made, of which nobody knows so far. Called with the lock held."""
+        return self._making.values()
+
+    def touched(self, changed: Collection[ObjectPath]) -> frozenset[ObjectPath]:
+        """What an epoch touches that changes some tables and views: those, and the views that read them, directly or
+        through others, also those that are being filled."""
+        found = frozenset((*changed, *(view.path for view in self._graph.above(changed))))
+        return found.union(f.path for f in self._making.values() if not f.reads.isdisjoint(found))
+
+    @contextmanager
+    def apart(self, part: Collection[ObjectPath], *tables: MemoryTable) -> Iterator[None]:
+        """For the time of a block give up the lock, but for a part (`touched`) that this thread changes: others see that
+        part as it was. Called by whoever holds the lock once.
+
+        Args:
+            tables: those that change; the contents of the part's views are known.
+        """
+        self.freshen(part)
+        kept = (view.contents for view in self._views.values() if view.path in part)
+        changing = {*tables, *(table for table in kept if table is not None)}
+        for table in changing:
+            table.settle()
+        try:
+            with self.lock.keeping(part):
+                yield
+        finally:
+            for table in changing:
+                table.settle(over=True)
+
+    def freshen(self, part: Collection[ObjectPath]) -> None:
+        """Bring those views of a part up to date that have let changes gather: whoever reads them while the part changes
+        would wait for the end. Called with the lock held."""
+        contents = self.stale()
+        stale = [view for view in self._views.values() if view.path in part and view.contents in contents]
+        for view in stale:
+            self._read(view)
+        if stale:
+            self.on_caught_up()
+
+    def follow(self, part: Collection[ObjectPath]) -> None:
+        """Bring the views of a part up to date, but for those whose changes may gather. Called by whoever has changed what
+        they read.
+
+        What has changed the tables counts, and is not taken back: the views take it in, whoever interrupts.
+        """
+        self._graph.advance(_take, only=part)
 
     def add_unmade(self, path: ObjectPath, failure: SqlEngineError) -> None:
         """There is a view that could not be made again: whoever reads it is told why."""
         self._unmade[path] = failure
+
+    # --- what there is
+    # -----------------------------------------------------------------------------------------------------------
 
     def remove(self, path: ObjectPath) -> None:
         with self.lock:
@@ -213,7 +224,8 @@ class Views:
 
     def dependents(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table in memory, or a materialized view, given by its `storage`."""
-        return [view.path for view in self._graph.readers(path)]
+        making = [f.path for f in self._making.values() if path in f.reads]
+        return [*(view.path for view in self._graph.readers(path) if view.path not in making), *making]
 
     def above(self, path: ObjectPath) -> list[ObjectPath]:
         """The views that read a table or view, directly or through others, in the order in which they are kept."""
@@ -247,22 +259,31 @@ class Views:
 
     def propagate(self) -> None:
         """Bring all views up to date with the tables in memory, but for those whose changes may gather. Called with the
-        lock held.
+        lock held: what others keep of it is theirs."""
+        self._graph.advance(self._follow, without=self.lock.kept)
+        self._end_epoch()
 
-        What has changed the tables counts, and is not taken back: the views take it in, whoever interrupts.
-        """
-        self._graph.advance(self._follow)
+    def _end_epoch(self) -> None:
+        kept = self.lock.kept
+        for filling in self._making.values():
+            if isinstance(filling, ViewFilling) and filling.path not in kept:
+                filling.end_epoch()
         self.on_complete()
 
     def catch_up(self) -> None:
         """Bring all views up to date with the tables in memory. Called with the lock held."""
         for view in list(self._views.values()):
             self._follow(view)
-        self.on_complete()
+        self._end_epoch()
 
     def stale(self) -> frozenset[MemoryTable]:
         """The contents of views that have let changes gather, or read such a view. Called with the lock held."""
-        return self._graph.stale
+        return self._graph.stale(self.lock.kept)
+
+    def below(self, contents: MemoryTable) -> set[ObjectPath]:
+        """The view that has some contents, and those that it reads which let changes gather."""
+        views = [view for view in self._views.values() if view.contents is contents]
+        return set[ObjectPath]().union(*map(self._gathering, views))
 
     def bring_up_to_date(self, contents: MemoryTable) -> None:
         """Take what a view has let gather, in the views that it reads first."""
@@ -277,19 +298,14 @@ class Views:
     def _follow(self, view: MaintainedView) -> None:
         if view.gathers:
             self._read(view)
-            return
-        if view.outside:
-            view.catch_up()
-            return
-        with whole():
-            while (view.follows_time or view.job.waiting) and view.advance():
-                pass
+        else:
+            _take(view)
 
     def _read(self, view: MaintainedView) -> None:
         """Before a view is read: what has gathered, in the views that it reads first."""
         if not view.gathers:
             return
-        with self.lock:
+        with self.lock.only(lambda: self._gathering(view)):
             for path in view.inputs:
                 source = self._views.get(path)
                 if source is not None:
@@ -305,6 +321,15 @@ class Views:
     def _note_failure(self, view: MaintainedView) -> None:
         self._failed[view] = None
         self.wake_followers()
+
+    def _gathering(self, view: MaintainedView) -> set[ObjectPath]:
+        """A view that lets changes gather, and those that do below it."""
+        found = {view.path}
+        for path in view.inputs:
+            source = self._views.get(path)
+            if source is not None and source.gathers:
+                found |= self._gathering(source)
+        return found
 
     def tick(self) -> None:
         """Let time pass in every view: an epoch without input, for windows of processing time."""
@@ -344,19 +369,29 @@ class Views:
                 return
             seconds: float | None = None
             # An epoch that was given up ends its view alone.
-            with self.lock, suppress(Stopped):
+            with self.lock.only(partial(self.touched, (view.path,))), suppress(Stopped):
                 # Of statements that woke the view it has taken the changes by now.
                 seconds = None if view.ended else view.job.idle_for()
                 if seconds == 0 and not self._may_read(view):
                     seconds = FULL_WAIT_SECONDS
                 elif seconds == 0:
-                    moved = view.advance()
+                    moved = self._advance_beside(view)
                     self.propagate() if moved else self.on_complete()
                     if not moved:
                         seconds = None if view.ended else _least(view.job.idle_for())
             self._agenda.put(view, seconds)
         for error in self.new_failures() if not self._stop.is_set() else ():
             self.on_failed(error)
+
+    def _advance_beside(self, view: MaintainedView) -> bool:
+        """One epoch of a view over connectors; nobody waits for one that takes long, but who needs what it changes."""
+        if not view.calls_out and view.seconds < LONG_SECONDS:
+            return view.advance()
+        part = self.touched((view.path,))
+        with self.apart(part):
+            moved = view.advance()
+            self.follow(part - {view.path})
+        return moved
 
     def _may_read(self, view: MaintainedView) -> bool:
         """Whether there is memory for more of its sources; the log tells when they begin to wait, and when they go on."""
@@ -392,27 +427,27 @@ class Views:
         self.wake_followers()
         for view in self.jobs():
             view.job.cancel()
+        for filling in list(self._making.values()):
+            if isinstance(filling, ViewFilling):
+                filling.view.job.cancel()
         if self._thread is not None:
             self._thread.join()
         for path in list(self._views):
             self.remove(path)
 
 
+def _take(view: MaintainedView) -> None:
+    """Take what statements have changed."""
+    if view.outside or view.gathers:
+        view.catch_up()
+        return
+    with whole():
+        while (view.follows_time or view.job.waiting) and view.advance():
+            pass
+
+
 def _least(seconds: float | None) -> float | None:
     return seconds if seconds is None else max(seconds, IDLE_WAIT_SECONDS)
-
-
-def _as_failure(error: BaseException) -> SqlEngineError:
-    if isinstance(error, SqlEngineError):
-        return error
-    if isinstance(error, Exception):
-        failure: SqlEngineError = InternalError(
-            f"{type(error).__name__}: {error}", hint="this is a bug of the engine; please report the query"
-        )
-    else:
-        failure = PlanningError("it was interrupted while it was brought up to date", code="E1713")
-    failure.__cause__ = error
-    return failure
 
 
 def _failed(path: ObjectPath, failure: SqlEngineError) -> PlanningError:

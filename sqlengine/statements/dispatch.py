@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
+from sqlengine.database.filling import InTheMaking
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
+from sqlengine.statements.in_the_making import in_the_way
 
 if TYPE_CHECKING:
     import sqlengine.statements.databases as _databases
@@ -76,21 +78,32 @@ def _checked(run: Callable[[Any, Session], Result], statement: st.Statement, ses
 
 
 def _alone(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:
-    """Carry out a statement that changes definitions, or what runs: one at a time. Readers see what it has made when it
-    has ended."""
+    """Carry out a statement that changes definitions, or what runs: one at a time, but for the time in which it fills
+    what it makes. Readers see what it has made when it has ended. It begins when what it needs is made by nobody."""
+    while True:
+        with session.alone(redefines=not isinstance(statement, _DEFINE_NOTHING)):
+            filling = in_the_way(statement, session)
+            if filling is None:
+                try:
+                    return _defined(run, statement, session)
+                except InTheMaking as error:
+                    filling = error.filling
+        filling.wait()
+
+
+def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:
     defines = isinstance(statement, _DEFINITIONS)
-    with session.alone(redefines=not isinstance(statement, _DEFINE_NOTHING)):
-        if defines and not isinstance(statement, st.DropCatalog):
-            _file_catalog.check_files(session)
-        try:
-            result = _checked(run, statement, session)
-        finally:
-            # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
-            if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
-                _lasting.keep_definitions(session)
-        if defines:
-            _file_catalog.save_files(session)
-            session.views.wake_followers()
+    if defines and not isinstance(statement, st.DropCatalog):
+        _file_catalog.check_files(session)
+    try:
+        result = _checked(run, statement, session)
+    finally:
+        # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
+        if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
+            _lasting.keep_definitions(session)
+    if defines:
+        _file_catalog.save_files(session)
+        session.views.wake_followers()
     return result
 
 

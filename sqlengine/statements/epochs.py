@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from runtime.core.errors import PlanningError
 from sqlengine.api.result import Result
+from sqlengine.database.commits import commit
 from sqlengine.database.open_epoch import OpenEpoch, RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
@@ -37,16 +38,12 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     """All changes since BEGIN EPOCH become visible together. Raises PlanningError E1716, and none does, where another
     session has changed the same rows meanwhile."""
     epoch = _open(statement, session)
-    with session.alone():
-        try:
-            tables = session.commit(epoch)
-        except PlanningError:
-            epoch.close()
-            session.epoch = None
-            raise
+    try:
+        commit(session, epoch)
+    except PlanningError:
         epoch.close()
         session.epoch = None
-        session.publish(tables)
+        raise
     return Result.ok()
 
 
@@ -81,10 +78,7 @@ def _at_once(session: Session, run: Callable[[], T], epoch: OpenEpoch) -> T:
     session.epoch = epoch
     try:
         result = run()
-        with session.alone():
-            tables = session.commit(epoch)
-            epoch.close()
-            session.publish(tables)
+        commit(session, epoch)
     finally:
         epoch.close()
         session.epoch = None

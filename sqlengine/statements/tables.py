@@ -30,6 +30,7 @@ from sqlengine.catalog.objects import (
     TableColumn,
     Watermark,
 )
+from sqlengine.database.filling import Filling
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
 from sqlengine.options.connectors import check_connector
@@ -58,7 +59,7 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
         return Result.ok()
     result = Result.ok()
     if statement.query is not None:
-        with session.filling(table):
+        with session.views.making(Filling(table.path)), session.filling(table):
             result = insert_query(session, table, statement.query, statement.text)
     else:
         session.memory.pop(table.storage, None)

@@ -10,13 +10,14 @@ from connectors.memory import MemoryTable
 from runtime.core.errors import BindError, CatalogError, OptionError, Span, SqlEngineError
 from runtime.core.rooms import Room
 from runtime.core.schema import Schema
-from runtime.core.types import DataType, TimeAttribute
+from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
+from sqlengine.database.filling import InTheMaking
+from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
-from sqlengine.database.views import MaintainedView
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, object_schema, plan_view, query_schema
@@ -70,19 +71,22 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
     if view is None:
         return Result.ok()
     path, names = view.path, tuple(c.name for c in view.columns)
-    replaced = _followed(view, session)
-    with session.filling(view, replaced):
+    with session.filling(view) as keep:
         contents = session.memory_table(view)
         planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         job = Job(f"view {path.name}", [planned.physical], session.job_settings([planned.physical]))
         _attach.verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
+        for filling in session.views.in_the_making:
+            if filling.path in inputs:
+                job.close()
+                raise InTheMaking(filling)
         if path in inputs or not inputs.isdisjoint(session.views.above(path)):
             job.close()
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
-        session.views.add(
+        replaced = session.views.add(
             MaintainedView(
                 path,
                 job,
@@ -93,11 +97,22 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
                 calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
                 gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
             ),
-            replaced,
+            lambda: _followed(view, session),
+            frozenset() if session.durable is None else session.durable.view_reads.get(path, frozenset()),
         )
-    columns = _with_event_time(view.columns, planned) if replaced is None else view.columns
+        columns = _with_event_time(view.columns, planned)
+        if replaced is not None:
+            keep(replaced)
+            columns = _typed_as_before(view, session)
     session.catalogs.replace(replace(view, columns=columns))
     return Result.ok()
+
+
+def _typed_as_before(view: MaterializedView, session: Session) -> tuple[PhysicalColumn, ...]:
+    """The columns of a view that takes the place of another one, with the types of that."""
+    before = session.catalogs.find(view.path)
+    assert isinstance(before, MaterializedView)
+    return tuple(replace(c, type=b.type.materialized()) for c, b in zip(view.columns, before.columns, strict=True))
 
 
 def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> tuple[PhysicalColumn, ...]:
@@ -128,8 +143,7 @@ def described_materialized_view(statement: st.CreateMaterializedView, session: S
             raise CatalogError(f'"{path.name}" exists already', code="E1401", span=span, hint=hint)
         _check_replaceable(existing, view, session, span)
         if _followed(view, session) is not None:
-            types = (c.type.materialized() for c in existing.columns)
-            view = replace(view, columns=tuple(map(_of_type, view.columns, types)))
+            view = replace(view, columns=_typed_as_before(view, session))
         if statement.alters:
             view = replace(view, comment=existing.comment)
     elif statement.alters:
@@ -200,7 +214,7 @@ def _read_by(view: MaterializedView, dependents: Sequence[ObjectPath]) -> str:
 def _followed(view: MaterializedView, session: Session) -> MemoryTable | None:
     """The contents of a view of the same name that somebody follows, where they may have the answer of this one: who
     follows them was planned over their columns, and over rows that are only added where they are."""
-    before, contents = session.catalogs.find(view.path), session.stored(view.storage)
+    before, contents = session.catalogs.find(view.path), session.memory.get(view.storage)
     if not isinstance(before, MaterializedView) or contents is None or not contents.has_followers:
         return None
     same = len(before.columns) == len(view.columns) and all(map(_holds, before.columns, view.columns))
@@ -221,10 +235,6 @@ def _check_replaceable(before: MaterializedView, after: MaterializedView, sessio
 
 def _has_time(view: MaterializedView) -> bool:
     return any(c.type.time_attribute is not None for c in view.columns)
-
-
-def _of_type(column: PhysicalColumn, type_: DataType) -> PhysicalColumn:
-    return replace(column, type=type_)
 
 
 def _holds(column: PhysicalColumn, other: PhysicalColumn) -> bool:

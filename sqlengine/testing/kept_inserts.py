@@ -5,8 +5,8 @@ from __future__ import annotations
 from connectors.memory import MemoryTable
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
-from sqlengine.database.views import MaintainedView
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.planning import plan_insert, plan_statement_set

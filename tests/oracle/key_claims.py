@@ -24,8 +24,8 @@ from runtime.core.schema import Field, Schema
 from runtime.local.job import Job
 from runtime.plan.nodes import PhysicalNode
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
-from sqlengine.database.views import MaintainedView
 from sqlengine.statements.planning import lower_context, plan_view, query_schema
 from sqlengine.verify.rows import Row, difference, rows_of
 

@@ -1,0 +1,53 @@
+"""The end of an epoch: what a session has changed is there for all, with what views make of it.
+
+A short one is applied with the lock held. One that may take long keeps only what it touches: the tables that it changes
+and the views above them. Others commit beside it, in epochs before it, and readers see the version before. Its own epoch
+is numbered, logged and shown when all is done, with the lock held.
+"""
+
+from __future__ import annotations
+
+from sqlengine.database.open_epoch import OpenEpoch
+from sqlengine.database.session import Session
+
+__all__ = ["commit"]
+
+
+def commit(session: Session, epoch: OpenEpoch) -> None:
+    """Apply an epoch of a session, which has none then, and show it. Raises what `OpenEpoch.check` raises, and Stopped:
+    then nothing has changed."""
+    views, lock = session.views, session.views.lock
+    if session.makes_table:
+        # Nobody else has the table.
+        with session.without_lock():
+            for table in epoch.apply():
+                table.publish()
+        return
+    with session.alone(lambda: views.touched(epoch.storages)):
+        long = views.may_take_long(epoch.storages, epoch.rows)
+        if not (long and lock.held_once and session.harness.publish_cut is None):
+            if long:
+                views.freshen(views.touched(epoch.storages))
+            epoch.check(session.stored)
+            tables = epoch.apply()
+            session.epoch = None
+            session.publish(tables)
+            return
+        if lock.all_wanted:
+            # Who needs all would never have a turn, if one after another kept a part.
+            with lock.given_up(), lock:
+                pass
+        epoch.check(session.stored)
+        tables = epoch.tables
+        part = views.touched(epoch.storages)
+        try:
+            with views.apart(part, *tables):
+                epoch.apply()
+                for table in tables:
+                    table.pass_on()
+                views.follow(part)
+        finally:
+            # What has been applied counts, whoever interrupts the views.
+            if epoch.applied:
+                session.epoch = None
+                session.publish(tables)
