@@ -1,100 +1,29 @@
 """Readers beside what takes long: a statement, a commit, a view that is made. They read the last epoch, and wait for
 nobody.
-
-Who is slow waits within a function of the program until it is let go, so that nothing depends on how fast anything is.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from connectors.memory import MemoryTable
 from runtime.core.changelog import ChangelogBatch
 from sqlengine import SqlEngineError, TableEnvironment, udf
+from tests.faults.gates import LONG, Beside, Gate
 
-_LONG = 60
-"""Seconds after which a test has failed: nobody waits so long unless something is wrong."""
 _WHOLE = "SELECT SUM(v) AS total FROM (SELECT v FROM a UNION ALL SELECT v FROM b)"
 
 
-class _Gate:
-    """Holds whoever comes through while it is shut."""
-
-    def __init__(self) -> None:
-        self._open = threading.Event()
-        self._open.set()
-        self._reached = threading.Event()
-
-    def __call__(self, x: int) -> int:
-        if not self._open.is_set():
-            self._reached.set()
-            assert self._open.wait(_LONG)
-        return x
-
-    @contextmanager
-    def held(self, work: Callable[[], object]) -> Iterator[None]:
-        """Somebody's work stands in the gate while a block runs, and has ended behind it."""
-        self._open.clear()
-        self._reached.clear()
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                failed.append(error)
-                self._reached.set()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            assert self._reached.wait(_LONG)
-            assert not failed
-            yield
-        finally:
-            self._open.set()
-            thread.join(_LONG)
-        assert not thread.is_alive() and not failed
-
-
-class _Beside:
-    """Another session, on a thread of its own: what it does must end while others are held."""
-
-    def __init__(self, session: TableEnvironment) -> None:
-        self._session = session
-
-    def rows(self, sql: str) -> list[tuple[object, ...]]:
-        found: list[list[tuple[object, ...]]] = []
-        failed: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                found.append(
-                    [tuple(r.values()) for r in self._session.execute_sql(sql).to_arrow().to_pylist()],
-                )
-            except BaseException as error:
-                failed.append(error)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(_LONG / 3)
-        assert not thread.is_alive(), f"{sql} waits"
-        if failed:
-            raise failed[0]
-        return sorted(found[0], key=str)
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
 
 
 @pytest.fixture
-def gate() -> _Gate:
-    return _Gate()
-
-
-@pytest.fixture
-def t_env(gate: _Gate) -> Iterator[TableEnvironment]:
+def t_env(gate: Gate) -> Iterator[TableEnvironment]:
     with TableEnvironment.create() as environment:
         environment.create_temporary_system_function("slow", udf(gate, result_type="INT"))
         for table in "ab":
@@ -105,9 +34,9 @@ def t_env(gate: _Gate) -> Iterator[TableEnvironment]:
 
 
 @pytest.fixture
-def beside(t_env: TableEnvironment) -> Iterator[_Beside]:
+def beside(t_env: TableEnvironment) -> Iterator[Beside]:
     with t_env.new_session() as session:
-        yield _Beside(session)
+        yield Beside(session)
 
 
 def _move(t_env: TableEnvironment) -> None:
@@ -116,14 +45,14 @@ def _move(t_env: TableEnvironment) -> None:
     )
 
 
-def _sees_whole_sums(beside: _Beside, first: int) -> None:
+def _sees_whole_sums(beside: Beside, first: int) -> None:
     """A reader sees the epoch before, in tables and views alike."""
     assert beside.rows("SELECT v FROM a WHERE k = 1") == [(first,)]
     assert beside.rows(_WHOLE) == beside.rows("SELECT total FROM whole") == [(200,)]
 
 
 def test_a_view_that_follows_slowly_keeps_no_reader_waiting(
-    t_env: TableEnvironment, beside: _Beside, gate: _Gate
+    t_env: TableEnvironment, beside: Beside, gate: Gate
 ) -> None:
     t_env.execute_sql("CREATE MATERIALIZED VIEW late AS SELECT k, slow(v) AS v FROM a")
     # What the other view lets gather is taken in before: nobody could take it in while the commit is at hand.
@@ -138,7 +67,7 @@ def test_a_view_that_follows_slowly_keeps_no_reader_waiting(
 
 
 def test_tables_that_change_slowly_keep_no_reader_waiting(
-    t_env: TableEnvironment, beside: _Beside, gate: _Gate, monkeypatch: pytest.MonkeyPatch
+    t_env: TableEnvironment, beside: Beside, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of two tables is changed already, the second one is not."""
     apply = MemoryTable.apply
@@ -155,7 +84,7 @@ def test_tables_that_change_slowly_keep_no_reader_waiting(
 
 
 def test_a_view_that_is_made_slowly_keeps_no_reader_waiting(
-    t_env: TableEnvironment, beside: _Beside, gate: _Gate
+    t_env: TableEnvironment, beside: Beside, gate: Gate
 ) -> None:
     with gate.held(lambda: t_env.execute_sql("CREATE MATERIALIZED VIEW late AS SELECT k, slow(v) AS v FROM a")):
         _sees_whole_sums(beside, 50)
@@ -170,7 +99,7 @@ def test_a_view_that_is_made_slowly_keeps_no_reader_waiting(
 
 
 def test_a_table_that_is_made_slowly_keeps_no_reader_waiting(
-    t_env: TableEnvironment, beside: _Beside, gate: _Gate
+    t_env: TableEnvironment, beside: Beside, gate: Gate
 ) -> None:
     t_env.execute_sql("CREATE TABLE c AS SELECT 7 AS x")
     with gate.held(lambda: t_env.execute_sql("CREATE OR REPLACE TABLE c AS SELECT k, slow(v) AS v FROM b")):
@@ -180,7 +109,7 @@ def test_a_table_that_is_made_slowly_keeps_no_reader_waiting(
 
 
 def test_a_change_that_is_computed_beside_a_commit_knows_of_it(
-    t_env: TableEnvironment, beside: _Beside, gate: _Gate
+    t_env: TableEnvironment, beside: Beside, gate: Gate
 ) -> None:
     """An UPDATE that has read the rows before a commit at hand is carried out again behind it: nothing is lost."""
     t_env.execute_sql("CREATE MATERIALIZED VIEW late AS SELECT k, slow(v) AS v FROM a")
@@ -189,7 +118,7 @@ def test_a_change_that_is_computed_beside_a_commit_knows_of_it(
         with gate.held(lambda: t_env.execute_sql("UPDATE a SET v = v + 100 WHERE k = 1")):
             writer.start()
             assert beside.rows("SELECT v FROM a WHERE k = 1") == [(50,)]
-        writer.join(_LONG)
+        writer.join(LONG)
         assert not writer.is_alive()
     assert beside.rows("SELECT v FROM a WHERE k = 1") == [(151,)] == beside.rows("SELECT v FROM late WHERE k = 1")
 
