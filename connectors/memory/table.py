@@ -99,7 +99,7 @@ class MemoryTable(StagedChanges):
         """How often the contents have changed."""
         self._unpublished: list[ChangelogBatch] = []
         self._passed_on: list[ChangelogBatch] = []
-        self._settled: TableVersion | None = None
+        self.settled: TableVersion | None = None
         self._unshown: list[ChangelogBatch] = []
         self.watchers: weakref.WeakSet[ChangeWatcher] = weakref.WeakSet()
         """Who wants to hear what is published, before any follower: the log of a database that lasts."""
@@ -131,7 +131,7 @@ class MemoryTable(StagedChanges):
     @property
     def held(self) -> int:
         """The number of rows, without what gathers."""
-        return self._rows.num_rows if self._settled is None else self._settled.num_rows
+        return self._rows.num_rows if self.settled is None else self.settled.num_rows
 
     @property
     def nbytes(self) -> int:
@@ -403,16 +403,11 @@ class MemoryTable(StagedChanges):
 
     def held_version(self) -> TableVersion:
         """The same, without what whoever keeps it lets gather."""
-        return self._settled or self._rows.version()
-
-    @property
-    def settled(self) -> bool:
-        """Whether it has begun to change, and shows itself as it was before (`settle`)."""
-        return self._settled is not None
+        return self.settled or self._rows.version()
 
     def settle(self, *, over: bool = False) -> None:
-        """Another thread begins to change it: until that is `over` its versions are as they were before."""
-        self._settled = None if over else self._rows.version()
+        """A thread begins to change it beside others: until that is `over` its versions are as they were before."""
+        self.settled = None if over else self._rows.version()
 
     def version_with(self, changes: ChangelogBatch) -> TableVersion:
         """The rows as they would be after some changes. Costs as much as the changes."""
@@ -448,7 +443,7 @@ class MemoryTable(StagedChanges):
         return rows.version()
 
     def _caught_up(self) -> None:
-        if self.catch_up is not None and self._settled is None:
+        if self.catch_up is not None and self.settled is None:
             self.catch_up()
 
     def follow(self, wake: Callable[[], None] = nobody) -> MemoryReader:
