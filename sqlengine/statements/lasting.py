@@ -261,7 +261,8 @@ def _make_view(session: Session, durable: Durable, place: Place, definition: Def
     assert isinstance(statement, st.CreateMaterializedView)
     path = ObjectPath(*place[1:])
     try:
-        with current(session, definition), _options(session, definition):
+        # It is filled with the lock held: nobody may see a database that is restored by halves.
+        with session.alone(), current(session, definition), _options(session, definition):
             views.create_materialized_view(statement, session)
             durable.view_reads[path] = _reads(session, statement.query.query)[0]
     except SqlEngineError as error:
