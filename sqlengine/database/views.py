@@ -13,20 +13,26 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from connectors.memory import MemoryTable
 from runtime.core.cancellation import Cancellation, Stopped, look, whole
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
+from runtime.core.rooms import Room
 from runtime.core.wakeup import Wakeup, nobody
 from runtime.local.agenda import Agenda
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
-from sqlengine.database.filling import Filling, ViewFilling
 from sqlengine.database.maintained_view import MOST_GATHERED, MaintainedView
 from sqlengine.database.turns import TurnLock
 from sqlengine.database.view_graph import ViewGraph
+
+if TYPE_CHECKING:
+    import sqlengine.database.filling as _filling
+else:
+    _filling = Room("sqlengine.database.filling")
 
 __all__ = ["MOST_GATHERED", "MaintainedView", "Views"]
 
@@ -57,7 +63,7 @@ class Views:
         """Called with the lock held when tables and views are those of one epoch."""
         self.on_caught_up: Callable[[], object] = nobody
         """Called with the lock held when views have taken in what they had let gather."""
-        self._making: dict[ObjectPath, Filling] = {}
+        self._making: dict[ObjectPath, _filling.Filling] = {}
         self._stop = threading.Event()
         self._agenda: Agenda[MaintainedView] = Agenda()
         self._followers: WeakSet[Wakeup] = WeakSet()
@@ -84,7 +90,7 @@ class Views:
             What `followed` has given.
         """
         beside = self.lock.held_once
-        filling = ViewFilling(view, reads)
+        filling = _filling.ViewFilling(view, reads)
         with self.lock, self.making(filling):
             try:
                 filling.begin()
@@ -147,7 +153,7 @@ class Views:
     # -----------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def making(self, filling: Filling) -> Iterator[None]:
+    def making(self, filling: _filling.Filling) -> Iterator[None]:
         """While something is made that takes long. Called with the lock held, which may be given up meanwhile."""
         self._making[filling.path] = filling
         try:
@@ -157,7 +163,7 @@ class Views:
             filling.end()
 
     @property
-    def in_the_making(self) -> Collection[Filling]:
+    def in_the_making(self) -> Collection[_filling.Filling]:
         """What is being made, of which nobody knows so far. Called with the lock held."""
         return self._making.values()
 
@@ -266,7 +272,7 @@ class Views:
     def _end_epoch(self) -> None:
         kept = self.lock.kept
         for filling in self._making.values():
-            if isinstance(filling, ViewFilling) and filling.path not in kept:
+            if isinstance(filling, _filling.ViewFilling) and filling.path not in kept:
                 filling.end_epoch()
         self.on_complete()
 
@@ -428,7 +434,7 @@ class Views:
         for view in self.jobs():
             view.job.cancel()
         for filling in list(self._making.values()):
-            if isinstance(filling, ViewFilling):
+            if isinstance(filling, _filling.ViewFilling):
                 filling.view.job.cancel()
         if self._thread is not None:
             self._thread.join()

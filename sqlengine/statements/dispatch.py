@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 from runtime.core.errors import UnsupportedError
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
-from sqlengine.database.filling import InTheMaking
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.in_the_making import in_the_way
 
 if TYPE_CHECKING:
+    import sqlengine.database.filling as _filling
     import sqlengine.statements.databases as _databases
     import sqlengine.statements.file_catalog as _file_catalog
+    import sqlengine.statements.in_the_making as _in_the_making
     import sqlengine.statements.jobs as _jobs
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.prepared as _prepared
 else:
+    _filling = Room("sqlengine.database.filling")
+    _in_the_making = Room("sqlengine.statements.in_the_making")
     _databases = Room("sqlengine.statements.databases")
     _jobs = Room("sqlengine.statements.jobs")
     _prepared = Room("sqlengine.statements.prepared")
@@ -82,11 +84,11 @@ def _alone(run: Callable[[Any, Session], Result], statement: st.Statement, sessi
     what it makes. Readers see what it has made when it has ended. It begins when what it needs is made by nobody."""
     while True:
         with session.alone(redefines=not isinstance(statement, _DEFINE_NOTHING)):
-            filling = in_the_way(statement, session)
+            filling = _in_the_making.in_the_way(statement, session) if session.views.in_the_making else None
             if filling is None:
                 try:
                     return _defined(run, statement, session)
-                except InTheMaking as error:
+                except _filling.InTheMaking as error:
                     filling = error.filling
         filling.wait()
 

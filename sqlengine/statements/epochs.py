@@ -9,14 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from runtime.core.errors import PlanningError
+from runtime.core.rooms import Room
 from sqlengine.api.result import Result
-from sqlengine.database.commits import commit
 from sqlengine.database.open_epoch import OpenEpoch, RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
+
+if TYPE_CHECKING:
+    import sqlengine.database.commits as _commits
+else:
+    _commits = Room("sqlengine.database.commits")
 
 __all__ = ["begin_epoch", "end_epoch", "in_epoch", "rollback_epoch"]
 
@@ -39,7 +44,7 @@ def end_epoch(statement: st.EndEpoch, session: Session) -> Result:
     session has changed the same rows meanwhile."""
     epoch = _open(statement, session)
     try:
-        commit(session, epoch)
+        _commits.commit(session, epoch)
     except PlanningError:
         epoch.close()
         session.epoch = None
@@ -78,7 +83,7 @@ def _at_once(session: Session, run: Callable[[], T], epoch: OpenEpoch) -> T:
     session.epoch = epoch
     try:
         result = run()
-        commit(session, epoch)
+        _commits.commit(session, epoch)
     finally:
         epoch.close()
         session.epoch = None

@@ -23,8 +23,6 @@ def in_the_way(statement: st.Statement, session: Session) -> Filling | None:
     out: the statement makes, changes or drops the same object, or one that is read, or what holds them. Called with the
     lock held."""
     making = session.views.in_the_making
-    if not making:
-        return None
     if isinstance(statement, st.Restore):
         return next(iter(making))
     names = _names(statement, session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from runtime.core.errors import (
     BindError,
@@ -16,6 +17,7 @@ from runtime.core.errors import (
     pointing_at,
     with_article,
 )
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import DataType
 from sqlengine.api.result import Result
@@ -30,7 +32,6 @@ from sqlengine.catalog.objects import (
     TableColumn,
     Watermark,
 )
-from sqlengine.database.filling import Filling
 from sqlengine.database.open_views import check_unchanged
 from sqlengine.database.session import Session
 from sqlengine.options.connectors import check_connector
@@ -39,6 +40,11 @@ from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import check_declaration, query_schema
 from sqlengine.statements.queries import insert_query
+
+if TYPE_CHECKING:
+    import sqlengine.database.filling as _filling
+else:
+    _filling = Room("sqlengine.database.filling")
 
 __all__ = [
     "catalog_columns",
@@ -59,7 +65,7 @@ def create_table(statement: st.CreateTable, session: Session) -> Result:
         return Result.ok()
     result = Result.ok()
     if statement.query is not None:
-        with session.views.making(Filling(table.path)), session.filling(table):
+        with session.views.making(_filling.Filling(table.path)), session.filling(table):
             result = insert_query(session, table, statement.query, statement.text)
     else:
         session.memory.pop(table.storage, None)

@@ -15,7 +15,6 @@ from runtime.local.job import Job
 from sqlengine.api.result import Result
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
-from sqlengine.database.filling import InTheMaking
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
@@ -23,9 +22,11 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, object_schema, plan_view, query_schema
 
 if TYPE_CHECKING:
+    import sqlengine.database.filling as _filling
     import sqlengine.database.view_traits as _view_traits
     import sqlengine.verify.attach as _attach
 else:
+    _filling = Room("sqlengine.database.filling")
     _attach = Room("sqlengine.verify.attach")
     _view_traits = Room("sqlengine.database.view_traits")
 
@@ -81,7 +82,7 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
         for filling in session.views.in_the_making:
             if filling.path in inputs:
                 job.close()
-                raise InTheMaking(filling)
+                raise _filling.InTheMaking(filling)
         if path in inputs or not inputs.isdisjoint(session.views.above(path)):
             job.close()
             message = f'the view "{path.name}" would read itself'
