@@ -19,13 +19,14 @@ _PARTS = re.compile(
       (?P<comment>--[^\n]*|/\*(?!\+)(?:[^*]|\*(?!/))*(?:\*/)?)
     | (?P<hint>/\*\+|\*/)
     | (?P<string>(?:[uU]&|[eExX])?'(?:[^']|'')*'?)
+    | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))
     | (?P<quoted>`(?:[^`]|``)*`?)
     | (?P<word>[^\W\d][\w$]*)
     | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<command>(?:(?<=\n)|^)\\\S*)
     | (?P<op>[-+*/%<>=!|])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
 """As the parser scans, but what is not closed yet goes to the end: it is being typed."""
 
@@ -38,6 +39,7 @@ def fragments_of(text: str, functions: Collection[str] = ()) -> StyleAndTextTupl
         if match.start() > at:
             found.append(("", text[at : match.start()]))
         kind, part = match.lastgroup or "", match.group()
+        kind = "string" if kind in ("dollar", "tag") else kind
         at = match.end()
         if kind == "word":
             upper = part.upper()
