@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.checkpoint.epoch_state import EpochState, Restored
@@ -15,15 +15,18 @@ from runtime.checkpoint.table_chain import Piece, TableChain, read_pieces
 from runtime.core.errors import CheckpointError, InternalError
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState
 
-__all__ = ["Chains", "ImageWriter", "read_image"]
+__all__ = ["Chains", "ImageWriter", "TableChains", "add_changes", "read_image", "read_operators"]
+
+TableChains = dict[tuple[str, int, str], TableChain]
+"""The chains of tables by operator, task and name."""
 
 
 @dataclass(slots=True)
 class Chains:
-    """What earlier checkpoints wrote that the next one builds on: the tables by operator, task and name. `line`: whether
-    the last one named the files of segments (0) or their copies (1)."""
+    """What earlier checkpoints wrote that the next one builds on. `line`: whether the last one named the files of
+    segments (0) or their copies (1)."""
 
-    tables: dict[tuple[str, int, str], TableChain] = field(default_factory=dict)
+    tables: TableChains = field(default_factory=dict)
     line: int = 0
 
 
@@ -78,8 +81,10 @@ class ImageWriter:
             Damage: older files that had to be merged are damaged.
         """
         plan = self._files.text(state.plan, ".plan.json", self._folder)
-        tables: dict[tuple[str, int, str], TableChain] = {}
-        operators = tuple(self._operator(saved, chains.tables, tables) for saved in state.operators)
+        tables: TableChains = {}
+        operators = add_changes(state.operators, chains.tables, tables, self._files, self._reader)
+        if self._line:
+            operators = tuple(operator.turned for operator in operators)
         self._files.close()
         sizes = {**sizes, **self._files.files}
         named = [*segments_of(plan, operators)]
@@ -129,31 +134,54 @@ class ImageWriter:
                 self._storage.delete(path)
             self._storage.delete_folder(folder)
 
-    def _operator(
-        self,
-        saved: SavedOperator,
-        known: Mapping[tuple[str, int, str], TableChain],
-        tables: dict[tuple[str, int, str], TableChain],
-    ) -> OperatorPieces:
-        tasks: list[dict[str, tuple[Piece, ...]]] = []
-        for number, task in enumerate(saved.tasks):
-            pieces: dict[str, tuple[Piece, ...]] = {}
-            for changes in task:
-                key = (saved.name, number, changes.table)
-                chain = known.get(key)
-                if chain is None or changes.complete:
-                    chain = TableChain()
-                    if not changes.complete:
-                        raise InternalError(
-                            f"changes of the state table {changes.table} of {saved.name} follow no complete save"
-                        )
-                if key in tables:
-                    raise InternalError(f"the state table {changes.table} of {saved.name} was saved twice")
-                chain.add(changes, self._files, self._reader)
-                tables[key] = chain
-                pieces[changes.table] = tuple(p.turned for p in chain.pieces) if self._line else chain.pieces
-            tasks.append(pieces)
-        return OperatorPieces(saved.name, saved.watermark, saved.input_watermark, tuple(tasks))
+
+def add_changes(
+    operators: Sequence[SavedOperator],
+    known: Mapping[tuple[str, int, str], TableChain],
+    tables: TableChains,
+    writer: SegmentWriter,
+    reader: SegmentReader,
+) -> tuple[OperatorPieces, ...]:
+    """Write how operators have changed.
+
+    Args:
+        known: the chains that saves before have made; those that are used change.
+        tables: gets the chains that the next save goes on from.
+        reader: reads older pieces that are to be merged.
+
+    Raises:
+        OSError: the store failed.
+        Damage: older files that had to be merged are damaged.
+    """
+    return tuple(_add(saved, known, tables, writer, reader) for saved in operators)
+
+
+def _add(
+    saved: SavedOperator,
+    known: Mapping[tuple[str, int, str], TableChain],
+    tables: TableChains,
+    writer: SegmentWriter,
+    reader: SegmentReader,
+) -> OperatorPieces:
+    tasks: list[dict[str, tuple[Piece, ...]]] = []
+    for number, task in enumerate(saved.tasks):
+        pieces: dict[str, tuple[Piece, ...]] = {}
+        for changes in task:
+            key = (saved.name, number, changes.table)
+            chain = known.get(key)
+            if chain is None or changes.complete:
+                chain = TableChain()
+                if not changes.complete:
+                    raise InternalError(
+                        f"changes of the state table {changes.table} of {saved.name} follow no complete save"
+                    )
+            if key in tables:
+                raise InternalError(f"the state table {changes.table} of {saved.name} was saved twice")
+            chain.add(changes, writer, reader)
+            tables[key] = chain
+            pieces[changes.table] = chain.pieces
+        tasks.append(pieces)
+    return OperatorPieces(saved.name, saved.watermark, saved.input_watermark, tuple(tasks))
 
 
 def read_image(storage: Storage, manifest: Manifest) -> Restored:
@@ -164,12 +192,7 @@ def read_image(storage: Storage, manifest: Manifest) -> Restored:
         OSError: the store cannot be read.
     """
     reader = SegmentReader(storage)
-    operators: dict[str, SavedState] = {}
-    for operator in manifest.operators:
-        tasks: list[TaskState] = [
-            {name: read_pieces(pieces, reader) for name, pieces in task.items() if pieces} for task in operator.tasks
-        ]
-        operators[operator.name] = SavedState(operator.watermark, operator.input_watermark, tuple(tasks))
+    operators = read_operators(manifest.operators, reader)
     try:
         plan = reader.text(manifest.plan)
     except UnicodeDecodeError as error:
@@ -186,3 +209,14 @@ def read_image(storage: Storage, manifest: Manifest) -> Restored:
         f"{storage.place}/{manifest.folder}",
         counts=manifest.counts,
     )
+
+
+def read_operators(operators: Sequence[OperatorPieces], reader: SegmentReader) -> dict[str, SavedState]:
+    """The whole state of operators, by name; a table without rows is left out. Raises as `read_image`."""
+    found: dict[str, SavedState] = {}
+    for operator in operators:
+        tasks: list[TaskState] = [
+            {name: read_pieces(pieces, reader) for name, pieces in task.items() if pieces} for task in operator.tasks
+        ]
+        found[operator.name] = SavedState(operator.watermark, operator.input_watermark, tuple(tasks))
+    return found

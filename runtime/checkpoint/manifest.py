@@ -18,8 +18,8 @@ import json
 import posixpath
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.checkpoint.epoch_state import CheckpointInfo
@@ -36,8 +36,11 @@ __all__ = [
     "MOST_BYTES",
     "Manifest",
     "OperatorPieces",
+    "check_counts",
     "decode_manifest",
     "encode_manifest",
+    "operators_json",
+    "operators_of",
     "segments_of",
 ]
 
@@ -69,6 +72,12 @@ class OperatorPieces:
     watermark: int
     input_watermark: int
     tasks: tuple[Mapping[str, Sequence[Piece]], ...]
+
+    @property
+    def turned(self) -> OperatorPieces:
+        """The same, of the copies of its files."""
+        tasks = tuple({name: tuple(p.turned for p in pieces) for name, pieces in t.items()} for t in self.tasks)
+        return replace(self, tasks=tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +160,7 @@ def encode_manifest(manifest: Manifest, keys: Keys = NO_KEYS) -> bytes:
         "counts": manifest.counts,
         "files": [[posixpath.relpath(path, manifest.folder), size] for path, size in manifest.files.items()],
         "plan": segment(manifest.plan),
-        "operators": [
-            {
-                "name": operator.name,
-                "watermark": operator.watermark,
-                "input_watermark": operator.input_watermark,
-                "tasks": [
-                    {name: [[segment(p.rows), segment(p.removed)] for p in pieces] for name, pieces in task.items()}
-                    for task in operator.tasks
-                ],
-            }
-            for operator in manifest.operators
-        ],
+        "operators": operators_json(manifest.operators, segment),
     }
     if keys:
         body["digests"] = [s.digest for s in segments_of(manifest.plan, manifest.operators)]
@@ -172,6 +170,24 @@ def encode_manifest(manifest: Manifest, keys: Keys = NO_KEYS) -> bytes:
     if keys:
         head += f',"mac":"{keys.sign(head)}"'.encode()
     return head + f',"checksum":"{zlib.crc32(head):08x}"}}\n'.encode()
+
+
+def operators_json(
+    operators: Sequence[OperatorPieces], segment: Callable[[Segment | None], object]
+) -> list[dict[str, Any]]:
+    """State as JSON; `segment` says how a segment stands there, None where there is none."""
+    return [
+        {
+            "name": operator.name,
+            "watermark": operator.watermark,
+            "input_watermark": operator.input_watermark,
+            "tasks": [
+                {name: [[segment(p.rows), segment(p.removed)] for p in pieces] for name, pieces in task.items()}
+                for task in operator.tasks
+            ],
+        }
+        for operator in operators
+    ]
 
 
 def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
@@ -212,10 +228,8 @@ def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
     plan = segments.one(body.value("plan"), rows=False)
     if plan is None:
         raise Damage(f"{where} names no plan")
-    operators = tuple(_operator(given, where, segments) for given in body.list("operators"))
+    operators = operators_of(body.list("operators"), where, segments.one)
     segments.check_apart()
-    if len({operator.name for operator in operators}) != len(operators):
-        raise Damage(f"{where} names an operator twice")
     return Manifest(
         kind,
         body.integer("id", least=0),
@@ -232,11 +246,21 @@ def decode_manifest(data: bytes, folder: str, keys: Keys = NO_KEYS) -> Manifest:
         {name: as_mapping(given, f"sources.{name}", where) for name, given in body.mapping("sources").items()},
         {name: as_list(given, f"sinks.{name}", where) for name, given in body.mapping("sinks").items()},
         segments.files,
-        _counts(body.mapping("counts", {}), where),
+        check_counts(body.mapping("counts", {}), where),
     )
 
 
-def _operator(given: Any, where: str, segments: _Segments) -> OperatorPieces:
+def operators_of(
+    given: Sequence[Any], where: str, segment: Callable[[Any], Segment | None]
+) -> tuple[OperatorPieces, ...]:
+    """The reverse of `operators_json`. Raises Damage."""
+    operators = tuple(_operator(each, where, segment) for each in given)
+    if len({operator.name for operator in operators}) != len(operators):
+        raise Damage(f"{where} names an operator twice")
+    return operators
+
+
+def _operator(given: Any, where: str, segment: Callable[[Any], Segment | None]) -> OperatorPieces:
     members = Members(given, where, ("name", "watermark", "input_watermark", "tasks"))
     name = members.text("name")
     tasks = members.list("tasks")
@@ -248,7 +272,7 @@ def _operator(given: Any, where: str, segments: _Segments) -> OperatorPieces:
         members.integer("input_watermark"),
         tuple(
             {
-                table: tuple(segments.piece(piece) for piece in as_list(pieces, table, where))
+                table: tuple(_piece(piece, where, segment) for piece in as_list(pieces, table, where))
                 for table, pieces in Members(task, where, (), known=False).mapping().items()
             }
             for task in tasks
@@ -256,8 +280,15 @@ def _operator(given: Any, where: str, segments: _Segments) -> OperatorPieces:
     )
 
 
-def _counts(given: dict[str, Any], where: str) -> dict[str, Any]:
-    """Figures that go on counting: see `EpochState`."""
+def _piece(given: Any, where: str, segment: Callable[[Any], Segment | None]) -> Piece:
+    pair = as_list(given, "a piece", where)
+    if len(pair) != 2:
+        raise Damage(f"{where}: a piece is no two segments")
+    return Piece(segment(pair[0]), segment(pair[1]))
+
+
+def check_counts(given: dict[str, Any], where: str) -> dict[str, Any]:
+    """Figures that go on counting (see `EpochState`), as they are. Raises Damage."""
     counts = Members(given, f"{where}: counts", ("rows", "rejected", "written"))
     for name, pair in counts.mapping("rows", {}).items():
         if len(as_list(pair, name, where)) != 2:
@@ -290,12 +321,6 @@ class _Segments:
                 raise Damage(f"{where} names {path} twice")
             self.files[path] = as_integer(entry[1], f"the size of {path}", where, 0, _MOST)
         self._paths = list(self.files)
-
-    def piece(self, given: Any) -> Piece:
-        pair = as_list(given, "a piece", self._where)
-        if len(pair) != 2:
-            raise Damage(f"{self._where}: a piece is no two segments")
-        return Piece(self.one(pair[0]), self.one(pair[1]))
 
     def one(self, given: Any, *, rows: bool = True) -> Segment | None:
         if given is None:
