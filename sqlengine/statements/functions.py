@@ -144,6 +144,19 @@ def _user_function(function: Any) -> UserFunction:
     """What is decorated as it is; what is not, as its base class or its form says: a generator function gives rows."""
     if isinstance(function, UserFunction):
         return function
+    if not (inspect.isroutine(function) or inspect.isclass(function)):
+        return _declare(function)
+    if function not in _declared:
+        _declared[function] = _declare(function)
+    return _declared[function]
+
+
+_declared: dict[Any, UserFunction] = {}
+"""What is not decorated and has been made a function: made one again, by another database, plans know it by the same
+name."""
+
+
+def _declare(function: Any) -> UserFunction:
     thing: Any = function() if inspect.isclass(function) else function
     if isinstance(thing, TableAggregateFunction):
         return udtaf(thing)
