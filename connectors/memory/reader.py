@@ -119,8 +119,11 @@ class MemoryReader:
         return self._given
 
     def seek(self, position: Any) -> None:
-        """Only to the start. Raises PlanningError E1711: earlier changes are not kept."""
-        if position:
+        """To the start; or to the token of the table, by somebody who has the rows that it has now: then changes alone
+        follow. Raises PlanningError E1711: earlier changes are not kept."""
+        if position == self._table.token:
+            self._steps.clear()
+        elif position:
             raise cannot_be_read_again(self._table.name)
 
     def close(self) -> None:

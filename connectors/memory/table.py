@@ -97,6 +97,8 @@ class MemoryTable(StagedChanges):
         """Called before anybody reads it, where changes are let gather."""
         self.changed = 0
         """How often the contents have changed."""
+        self.stated_rows: int | None = None
+        """What `statistics` says in the place of the number of rows."""
         self._unpublished: list[ChangelogBatch] = []
         self._passed_on: list[ChangelogBatch] = []
         self.settled: TableVersion | None = None
@@ -472,7 +474,8 @@ class MemoryTable(StagedChanges):
         return False
 
     def statistics(self) -> TableStatistics:
-        return TableStatistics(rows=float(len(self)), counted=True)
+        rows = len(self) if self.stated_rows is None else self.stated_rows
+        return TableStatistics(rows=float(rows), counted=True)
 
     def splits(self) -> list[Split]:
         return [Split("all")]

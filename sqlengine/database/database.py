@@ -178,11 +178,14 @@ class Database:
         for ended in list(self.jobs.jobs.values()):
             if ended.failure is not None:
                 ended.failure.__traceback__ = None
-        self.views.close()
-        for table in self.inputs.values():
-            table.close("the environment was closed: push before that")
-        if self.durable is not None:
-            self.durable.close()
+        try:
+            if self.durable is not None:
+                with self.views.lock:
+                    self.durable.close()
+        finally:
+            self.views.close()
+            for table in self.inputs.values():
+                table.close("the environment was closed: push before that")
 
 
 def _forget(reference: weakref.ref[Database], number: int) -> None:

@@ -1,8 +1,8 @@
 """What makes a database last: changes of its tables and definitions go to the log of its folder.
 
 Tables tell of what they publish; `commit` makes that one epoch of the log, and `settle` waits until it is safe. Who
-changes definitions hands over all there are (`define`), and what differs from before is logged. Temporary tables, and
-the answers of materialized views, are not kept.
+changes definitions hands over all there are (`define`), and what differs from before is logged. Checkpoints have the
+materialized views as well (`kept_views.py`). Temporary tables are not kept.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
 from sqlengine.database.folder.folder import DatabaseFolder
+from sqlengine.database.folder.view_state import ViewChanges, ViewState
+from sqlengine.database.kept_views import OUTSIDE_SECONDS, KeptViews, rows_of
+from sqlengine.database.views import Views
 
 __all__ = ["Durable"]
 
@@ -43,9 +46,11 @@ class Durable:
         memory: the rows of all tables in memory, by storage.
     """
 
-    def __init__(self, folder: DatabaseFolder, memory: Mapping[ObjectPath, MemoryTable]) -> None:
+    def __init__(self, folder: DatabaseFolder, memory: Mapping[ObjectPath, MemoryTable], views: Views) -> None:
         self.folder = folder
         self._memory = memory
+        self._views = views
+        self.kept_views = KeptViews(views)
         self._kept: dict[Storage, _Kept | None] = {}
         """The tables of which the log knows the rows; None for one that has none yet."""
         self._closed = False
@@ -87,7 +92,7 @@ class Durable:
                 continue
             self._kept[storage] = self._follow(storage)
             if before is not None or (now is not None and len(now)):
-                changes.tables.append(TableChanges(storage, True, self._rows(storage)))
+                changes.tables.append(TableChanges(storage, True, self.contents(storage)))
         self._add(changes)
 
     def commit(self, definitions: Mapping[Place, Definition | None] | None = None) -> None:
@@ -95,6 +100,38 @@ class Durable:
         of a job."""
         if self._changed or definitions:
             self._add(EpochChanges(dict(definitions or {})))
+
+    def publish(self) -> None:
+        """What tables have published becomes an epoch of the log, and views follow. Called with the lock held."""
+        self.commit()
+        self._views.propagate()
+        self.checkpoint_when_due()
+
+    def checkpoint_when_due(self) -> None:
+        """Begin a checkpoint when it is time. Called with the lock held, when tables, views and definitions are those of
+        one epoch; as long as others change a part of them it waits for the end of a later one."""
+        if self._closed or self._views.lock.kept:
+            return
+        self._settle_views()
+        kept = self.kept_views
+        due = self.folder.checkpoint_is_due(kept.bytes)
+        if due or (self.folder.is_older_than(OUTSIDE_SECONDS) and kept.moved(outside=True)):
+            self._views.catch_up()
+            self.folder.begin_checkpoint(self)
+
+    def checkpoint(self) -> bool:
+        """Make a checkpoint now; tells whether that succeeded. Called with the lock held."""
+        self._settle_views(wait=True)
+        self._views.catch_up()
+        done = self.folder.checkpoint(self)
+        self._settle_views()
+        return done
+
+    def _settle_views(self, *, wait: bool = False) -> None:
+        """Tell the views what has become of the last checkpoint."""
+        written = self.folder.outcome(wait=wait)
+        if written is not None:
+            self.kept_views.settle(self.folder.views if written else None)
 
     def check(self) -> None:
         """Raises DatabaseError E3704 when nothing can be logged any more."""
@@ -107,15 +144,18 @@ class Durable:
             self.folder.settle()
 
     def close(self) -> None:
-        """Save what there is and give the folder back. Harmless when called again. Raises DatabaseError E3704."""
+        """Save what there is and give the folder back. Called with the lock held, while views run; harmless when called
+        again. Raises DatabaseError E3704."""
         if self._closed:
             return
         self._closed = True
         try:
             self.folder.check()
             self.commit()
+            self._settle_views(wait=True)
+            self._views.catch_up()
         finally:
-            self.folder.close(self._rows)
+            self.folder.close(self, moved=self.kept_views.moved(outside=False))
 
     def abandon(self) -> None:
         """Give the folder back as it is: what was not committed is lost."""
@@ -124,7 +164,8 @@ class Durable:
 
     def backup(self, path: str) -> int:
         """Write all there is to another folder; gives the number of rows. Raises DatabaseError E3700, E3708."""
-        return self.folder.backup(path, self._rows)
+        self._views.catch_up()
+        return self.folder.backup(path, self)
 
     def follow(self, path: ObjectPath, table: MemoryTable) -> None:
         """Rows of a table begin to be kept in memory: a table that is defined has none before it is first used."""
@@ -147,16 +188,35 @@ class Durable:
                 if self._kept.get(kept.storage) is kept:
                     changes.tables.append(TableChanges(kept.storage, False, _without_before(kept.table, batches)))
             if changes:
-                self.folder.add(changes, self._rows)
+                self.folder.add(changes)
         except BaseException:
             # What was published is in memory, and perhaps not in the log.
             self.folder.stop()
             raise
 
-    def _rows(self, storage: Storage) -> list[ChangelogBatch]:
+    # --- what the folder asks for: see `Kept`
+
+    def contents(self, table: Storage) -> list[ChangelogBatch]:
         """All rows of a table after the last epoch."""
-        table = self._memory.get(ObjectPath(*storage))
-        return [] if table is None else [ChangelogBatch(b) for b in table.contents().to_batches()]
+        found = self._memory.get(ObjectPath(*table))
+        return [] if found is None else rows_of(found)
+
+    def count(self, table: Storage) -> int:
+        """How many they are."""
+        found = self._memory.get(ObjectPath(*table))
+        return 0 if found is None else found.held
+
+    def view_changes(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
+        """What has changed in views since the last checkpoint."""
+        return self.kept_views.fix(definitions)
+
+    def view_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
+        """All of the views."""
+        return self.kept_views.images(definitions)
+
+    def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
+        """Views that do not run now, as checkpoints before have them."""
+        return self.kept_views.unread(definitions)
 
 
 def _without_before(table: MemoryTable, batches: list[ChangelogBatch]) -> list[ChangelogBatch]:

@@ -113,6 +113,7 @@ class KeptCheckpoints(Checkpoints):
             job.dataflow.publish({name: committables[name] for name in names if name in committables})
             database.durable.commit({("checkpoint", self._name): Definition(str(info.id), "", "")})
             database.views.propagate()
+            database.durable.checkpoint_when_due()
         # Before sources forget what was read, and others see what was written.
         database.durable.settle()
 

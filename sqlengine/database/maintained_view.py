@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from connectors.memory import MemorySink, MemoryTable
 from runtime.core.cancellation import whole
@@ -14,6 +15,9 @@ from runtime.core.wakeup import nobody
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
+
+if TYPE_CHECKING:
+    from sqlengine.database.view_basis import ViewBasis
 
 __all__ = ["MOST_GATHERED", "MaintainedView"]
 
@@ -46,6 +50,8 @@ class MaintainedView:
     seconds: float = 0.0
     """How long its last epoch has taken."""
     on_failed: Callable[[], None] = nobody
+    basis: ViewBasis | None = None
+    """Over what it was planned, of a view that a folder keeps."""
     _stepping: bool = False
 
     @property

@@ -319,9 +319,10 @@ class Session:
         if self.harness.publish_cut is None:
             for table in tables:
                 table.publish()
-            if self.durable is not None:
-                self.durable.commit()
-            self.views.propagate()
+            if self.durable is None:
+                self.views.propagate()
+            else:
+                self.durable.publish()
             return
         for table in tables:
             for step in table.unpublished(self.harness.publish_cut):

@@ -61,6 +61,8 @@ class Views:
         """Called by the thread that follows connectors when a view of it has failed."""
         self.on_complete: Callable[[], object] = nobody
         """Called with the lock held when tables and views are those of one epoch."""
+        self.on_moved: Callable[[], object] = nobody
+        """Called after that when views have taken what their sources gave."""
         self.on_caught_up: Callable[[], object] = nobody
         """Called with the lock held when views have taken in what they had let gather."""
         self._making: dict[ObjectPath, _filling.Filling] = {}
@@ -80,7 +82,8 @@ class Views:
 
         Its first answer is complete when this returns, as far as its inputs are in memory. When that fails nothing has
         changed. Whoever holds the lock once gives it up while the answer is computed; definitions that touch the view, or
-        what it reads, wait (`making`).
+        what it reads, wait (`making`). A view that goes on from a checkpoint takes nothing before the next `propagate`, so
+        that those above it hear of all that comes.
 
         Args:
             followed: once the answer is there, what those that read the view before go on reading: they hear what
@@ -89,30 +92,36 @@ class Views:
         Returns:
             What `followed` has given.
         """
-        beside = self.lock.held_once
+        beside, goes_on = self.lock.held_once, view.job.restored is not None
         filling = _filling.ViewFilling(view, reads)
         with self.lock, self.making(filling):
-            try:
-                filling.begin()
-                if beside:
-                    with self.lock.given_up():
-                        filling.run()
-                else:
-                    filling.run()
-                filling.finish()
-                if self._stop.is_set():
-                    raise PlanningError("the environment was closed", code="E1713", hint="open another one")
-            except BaseException:
-                view.close()
-                raise
+            if not goes_on:
+                self._fill(filling, beside=beside)
             replaced = followed()
             self._put(view, replaced, beside=beside)
+            if not goes_on:
+                self.propagate()
         if view.outside:
             self._agenda.wake(view)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
                 self._thread.start()
         return replaced
+
+    def _fill(self, filling: _filling.ViewFilling, *, beside: bool) -> None:
+        try:
+            filling.begin()
+            if beside:
+                with self.lock.given_up():
+                    filling.run()
+            else:
+                filling.run()
+            filling.finish()
+            if self._stop.is_set():
+                raise PlanningError("the environment was closed", code="E1713", hint="open another one")
+        except BaseException:
+            filling.view.close()
+            raise
 
     def _put(self, view: MaintainedView, replaced: MemoryTable | None, *, beside: bool) -> None:
         """A view that is filled takes its place. `beside`: others may have the lock while what differs is found."""
@@ -147,7 +156,6 @@ class Views:
         view.gathers = view.gathers and all(list(map(SourceInputs.gather, view.job.inputs)))
         if view.contents is not None:
             view.contents.catch_up = partial(self._read, view) if view.gathers else None
-        self.propagate()
 
     # --- what goes on beside others
     # -----------------------------------------------------------------------------------------------------------
@@ -383,7 +391,9 @@ class Views:
                 elif seconds == 0:
                     moved = self._advance_beside(view)
                     self.propagate() if moved else self.on_complete()
-                    if not moved:
+                    if moved:
+                        self.on_moved()
+                    else:
                         seconds = None if view.ended else _least(view.job.idle_for())
             self._agenda.put(view, seconds)
         for error in self.new_failures() if not self._stop.is_set() else ():

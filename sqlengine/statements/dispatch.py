@@ -103,6 +103,7 @@ def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, ses
         # What a statement that fails has done by then, such as the rows of an epoch, is kept as well.
         if session.durable is not None and isinstance(statement, (*_DEFINITIONS, *_FUNCTIONS)):
             _lasting.keep_definitions(session)
+            session.durable.checkpoint_when_due()
     if defines:
         _file_catalog.save_files(session)
         session.views.wake_followers()

@@ -4,34 +4,30 @@
 
 Definitions are kept as the statements that make them (`create_text.py`), with the catalog and database that were current.
 Tables and views come back as they were declared, unchecked: what does not work any more says so when it is used. Rows of
-tables without connector come from the folder; materialized views are made again over them, under the options that were
-set when they were made. One that cannot be made is there and says why.
+tables without connector come from the folder, and so do materialized views with their state (`lasting_views.py`), under
+the options that were set when they were made. One that cannot be made is there and says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 
 from runtime.checkpoint.keys import keys_of
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CatalogError, DatabaseError, OptionError, Span, SqlEngineError
 from runtime.core.logs import Log, tell
-from runtime.core.options import Options
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
-from runtime.expr.function import AnyFunction, FunctionRegistry
 from sqlengine.api.result import Result
-from sqlengine.bind import bind_query
 from sqlengine.catalog.catalog import Catalog, Database
-from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
-from sqlengine.database.binding import Binding
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
 from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, read_backup
-from sqlengine.database.session import PYTHON_DATABASE, Session
+from sqlengine.database.folder.stored import Stored
+from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
@@ -42,22 +38,19 @@ from sqlengine.statements.create_text import catalog_text, create_text, database
 from sqlengine.statements.databases import IN_MEMORY, create_catalog
 from sqlengine.statements.dispatch import carry_out
 from sqlengine.statements.file_catalog import FILE
+from sqlengine.statements.lasting_views import current, make_views, meaning, views_go_on
+from sqlengine.statements.query_reads import kind_of, query_reads
 from sqlengine.statements.tables import declared_table
 
 __all__ = [
     "backup",
     "check_statement",
-    "current",
     "keep_definitions",
     "open_database",
     "restore",
-    "temporary_reads",
 ]
 
 _log = Log("database")
-
-_MEANS = ("table.", "optimizer.", "parallelism.", "state.", "sqlengine.batch.", "sqlengine.state.")
-"""What the options begin with on which the answer of a view depends, or how it is kept."""
 
 
 def open_database(session: Session, path: str) -> None:
@@ -69,7 +62,7 @@ def open_database(session: Session, path: str) -> None:
         keys_of(session.options),
     )
     folder = DatabaseFolder.open(path, settings)
-    durable = Durable(folder, session.memory)
+    durable = Durable(folder, session.memory, session.views)
     try:
         with session.alone(redefines=True):
             _restore(session, durable)
@@ -114,7 +107,7 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
             name = f"{quoted(catalog.name)}.{quoted(database.name)}"
             keep(("database", catalog.name, database.name), database_text(database, name=name, masked=False))
             for thing in database.objects.values():
-                kind = _kind(thing)
+                kind = kind_of(thing)
                 place = (kind, *thing.path.parts)
                 known = durable.known.get(place)
                 if known is not None and known[0] is thing:
@@ -125,7 +118,7 @@ def _definitions(session: Session, durable: Durable) -> dict[Place, Definition]:
                 if before is not None and before.text == text:
                     found[place] = before  # It was measured, no more.
                 elif isinstance(thing, MaterializedView):
-                    keep(place, text, *current, options=_meaning(session.options))
+                    keep(place, text, *current, options=meaning(session.options))
                 else:
                     keep(place, text, thing.path.catalog, thing.path.database)
                 durable.known[place] = thing, found[place]
@@ -143,35 +136,24 @@ def _is_kept(catalog: Catalog, session: Session) -> bool:
     return kind in (IN_MEMORY, FILE) or kind in session.registry.catalogs.names()
 
 
-def _kind(thing: CatalogTable | CatalogView | MaterializedView) -> str:
-    if isinstance(thing, CatalogTable):
-        return "table"
-    return "view" if isinstance(thing, CatalogView) else "materialized view"
-
-
-def _meaning(options: Options) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((k, v) for k, v in options.as_dict().items() if k.startswith(_MEANS)))
-
-
 # --- made again
 # ---------------------------------------------------------------------------------------------------------------------
 
 
 def _restore(session: Session, durable: Durable) -> None:
-    """What the folder holds."""
-    definitions = durable.definitions
-    _restore_all_but_views(session, durable, definitions, durable.folder.take_rows())
+    """What the folder holds: tables and views as they were at the checkpoint, then what has changed since."""
+    stored = durable.folder.take()
+    _restore_all_but_views(session, durable, stored)
+    left = views_go_on(session, durable, stored, own=True)
     session.database.durable = durable
+    session.views.on_moved = durable.checkpoint_when_due
     durable.begin()
-    _restore_views(session, durable, definitions)
+    make_views(session, durable, stored, left)
 
 
-def _restore_all_but_views(
-    session: Session,
-    durable: Durable,
-    definitions: Mapping[Place, Definition],
-    rows: Mapping[Storage, list[ChangelogBatch]],
-) -> None:
+def _restore_all_but_views(session: Session, durable: Durable, stored: Stored) -> None:
+    """Definitions, and tables with the rows of the checkpoint."""
+    definitions = stored.definitions
     places = {kind: [p for p in definitions if p[0] == kind] for kind in {p[0] for p in definitions}}
     for place in places.get("catalog", []):
         _restore_catalog(session, durable, place, definitions[place])
@@ -187,22 +169,13 @@ def _restore_all_but_views(
             functions.create_function(statement, session)
     for place in (*places.get("table", []), *places.get("view", [])):
         _declare(session, durable, place, definitions[place])
-    for storage, batches in rows.items():
+    for storage, rows in stored.tables.items():
+        batches = [*rows.before, *(batch for _, changes in rows.after for batch in changes)]
         if batches:
-            _fill(session, storage, batches)
-
-
-def _restore_views(session: Session, durable: Durable, definitions: Mapping[Place, Definition]) -> None:
-    waiting = {p: d for p, d in definitions.items() if p[0] == "materialized view"}
-    while waiting:
-        missing = [p for p, d in waiting.items() if not _make_view(session, durable, p, d)]
-        # A view that was given another query may read one that is younger.
-        moved = len(missing) < len(waiting)
-        waiting = {p: waiting[p] for p in missing}
-        if not moved:
-            break
-    for place, definition in waiting.items():
-        _make_view(session, durable, place, definition, last=True)
+            _check_rows(session, storage, batches)
+            table = session.memory_table(_table(session, storage))
+            table.apply(*rows.before)
+            table.publish()
 
 
 @contextmanager
@@ -240,69 +213,20 @@ def _declare(session: Session, durable: Durable, place: Place, definition: Defin
     durable.known[place] = thing, definition
 
 
-def _fill(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> None:
-    """Raises Damage for rows that are none of the table."""
+def _table(session: Session, storage: Storage) -> CatalogTable:
+    """A table without connector. Raises Damage."""
     found = session.catalogs.find(ObjectPath(*storage))
     if not isinstance(found, CatalogTable) or found.connector is not None:
         raise Damage(f"there are rows of {'.'.join(storage)}, which is no table without connector")
-    table = session.memory_table(found)
-    arrow = table.schema.arrow
+    return found
+
+
+def _check_rows(session: Session, storage: Storage, batches: list[ChangelogBatch]) -> None:
+    """Raises Damage for rows that are none of the table."""
+    arrow = session.memory_table(_table(session, storage)).schema.arrow
     for batch in batches:
         if batch.rows.schema.types != arrow.types or batch.rows.schema.names != arrow.names:
             raise Damage(f"there are rows of other columns than {'.'.join(storage)} has")
-    table.apply(*batches)
-    table.publish()
-
-
-def _make_view(session: Session, durable: Durable, place: Place, definition: Definition, *, last: bool = False) -> bool:
-    """Make a view again. What it reads may not be there so far: then it is not made (False), unless this is the last
-    attempt. Whatever else is wrong with it is told, and stands in its place."""
-    statement = parse_statement(definition.text)
-    assert isinstance(statement, st.CreateMaterializedView)
-    path = ObjectPath(*place[1:])
-    try:
-        # It is filled with the lock held: nobody may see a database that is restored by halves.
-        with session.alone(), current(session, definition), _options(session, definition):
-            views.create_materialized_view(statement, session)
-            durable.view_reads[path] = _reads(session, statement.query.query)[0]
-    except SqlEngineError as error:
-        if error.code == "E1202" and not last:
-            return False
-        unmade = MaterializedView(path, statement.query.query, statement.query.text, (), comment=statement.comment)
-        session.catalogs.replace(unmade)
-        session.views.add_unmade(path, error)
-        durable.known[place] = unmade, definition
-        _log.failure(f"the materialized view {path} could not be made again", error, path=durable.folder.place)
-        tell(f"the materialized view {path} is kept, but could not be made again: {error.code} {error.message}")
-        return True
-    made = session.catalogs.find(path)
-    assert made is not None
-    durable.known[place] = made, definition
-    return True
-
-
-@contextmanager
-def current(session: Session, definition: Definition) -> Iterator[None]:
-    """The catalog and database that were current when something was defined."""
-    catalogs = session.catalogs
-    before = catalogs.current_catalog, catalogs.current_database
-    catalogs.current_catalog, catalogs.current_database = definition.catalog, definition.database
-    try:
-        yield
-    finally:
-        catalogs.current_catalog, catalogs.current_database = before
-
-
-@contextmanager
-def _options(session: Session, definition: Definition) -> Iterator[None]:
-    """The options on which the answer of a view depends are those that were set when it was made."""
-    before = session.options
-    others = {k: v for k, v in before.as_dict().items() if not k.startswith(_MEANS)}
-    session.options = Options({**others, **dict(definition.options)})
-    try:
-        yield
-    finally:
-        session.options = before
 
 
 # --- backups
@@ -328,14 +252,15 @@ def restore(statement: st.Restore, session: Session) -> Result:
             span=statement.span,
             hint="open a new folder, and RESTORE there",
         )
-    definitions, rows = read_backup(statement.path.text, keys_of(session.options))
+    stored = read_backup(statement.path.text, keys_of(session.options))
     try:
-        _restore_all_but_views(session, durable, definitions, rows)
+        _restore_all_but_views(session, durable, stored)
     except Damage as damage:
         raise DatabaseError(
             f"the backup {statement.path.text} is damaged: {damage}", code="E3702", hint="take another one"
         ) from damage
-    _restore_views(session, durable, definitions)
+    left = views_go_on(session, durable, stored, own=False)
+    make_views(session, durable, stored, left)
     keep_definitions(session)
     return Result.ok()
 
@@ -389,7 +314,7 @@ def check_statement(statement: st.Statement, session: Session) -> None:
 def _check_query(session: Session, query: Tree, name: ddl.ObjectName) -> frozenset[ObjectPath]:
     """The views that the query of a kept view reads."""
     try:
-        reads, wrong = _reads(session, query)
+        reads, wrong = query_reads(session, query)
     except SqlEngineError:
         return frozenset()  # The statement itself says so.
     if wrong:
@@ -414,65 +339,3 @@ def _check_unread(session: Session, durable: Durable, view: CatalogView, span: S
                 span=span,
                 hint="drop the materialized view first",
             )
-
-
-def _reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[str]]:
-    """The views that a query reads, and what it reads that ends with the session."""
-    noted = _Noted()
-    registry = _NotingFunctions(session.functions.functions, noted)
-    bind_query(query, _NotingBinding(session, True, None, noted, registry))
-    wrong = list(noted.temporary)
-    for name in noted.functions:
-        if name in session.own_functions:
-            wrong.append(f"the function {name}")
-    return frozenset(noted.views), wrong
-
-
-def temporary_reads(session: Session, query: Tree) -> list[str]:
-    """What a query reads that ends with the session."""
-    return _reads(session, query)[1]
-
-
-@dataclass
-class _Noted:
-    """What was asked for while a query was bound."""
-
-    views: set[ObjectPath] = field(default_factory=set)
-    temporary: list[str] = field(default_factory=list)
-    functions: dict[str, None] = field(default_factory=dict)
-
-
-class _NotingFunctions(FunctionRegistry):
-    """Functions by name, noting which are asked for."""
-
-    def __init__(self, functions: MutableMapping[str, AnyFunction], noted: _Noted) -> None:
-        super().__init__(functions)
-        self._noted = noted
-
-    def find(self, name: str) -> AnyFunction | None:
-        self._noted.functions[name.upper()] = None
-        return super().find(name)
-
-
-@dataclass(frozen=True)
-class _NotingBinding(Binding):
-    """A binding that notes which objects are named, those of views that are read as well."""
-
-    noted: _Noted = field(default_factory=_Noted)
-    registry: FunctionRegistry = field(default_factory=FunctionRegistry)
-
-    @property
-    def functions(self) -> FunctionRegistry:
-        return self.registry
-
-    def within(self, view: CatalogView) -> Binding:
-        return replace(self, current=(view.path.catalog, view.path.database))
-
-    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
-        found = super().resolve(path, span, options)
-        thing = found if isinstance(found, CatalogView) else found.table
-        if isinstance(found, CatalogView):
-            self.noted.views.add(found.path)
-        if getattr(thing, "temporary", False) or thing.path.database == PYTHON_DATABASE:
-            self.noted.temporary.append(f'the temporary {_kind(thing)} "{thing.path.name}"')
-        return found

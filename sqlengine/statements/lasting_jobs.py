@@ -32,8 +32,9 @@ from sqlengine.options.target import TARGET
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.create_text import quoted
-from sqlengine.statements.lasting import current, temporary_reads
+from sqlengine.statements.lasting_views import current
 from sqlengine.statements.queries import insert, statement_set
+from sqlengine.statements.query_reads import temporary_reads
 
 __all__ = ["checkpoints", "forget_failed", "kept_job", "restore_jobs"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,15 @@ from sqlengine.statements.planning import Planned, object_schema, plan_view, que
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
+    import sqlengine.database.view_basis as _view_basis
     import sqlengine.database.view_traits as _view_traits
+    import sqlengine.statements.query_reads as _query_reads
     import sqlengine.verify.attach as _attach
+    from sqlengine.statements.view_goes_on import ViewGoesOn
 else:
     _filling = Room("sqlengine.database.filling")
+    _view_basis = Room("sqlengine.database.view_basis")
+    _query_reads = Room("sqlengine.statements.query_reads")
     _attach = Room("sqlengine.verify.attach")
     _view_traits = Room("sqlengine.database.view_traits")
 
@@ -63,10 +69,15 @@ def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
     )
 
 
-def create_materialized_view(statement: st.CreateMaterializedView, session: Session) -> Result:
+def create_materialized_view(
+    statement: st.CreateMaterializedView, session: Session, saved: ViewGoesOn | None = None
+) -> Result:
     """Begin to keep the answer of a query; its first answer over tables in memory is there when this returns.
 
     When that fails nothing has changed. Views and jobs that read a view which is replaced go on with the new answer.
+
+    Args:
+        saved: what the view goes on from. CheckpointError E3402 when that cannot be.
     """
     view = described_materialized_view(statement, session)
     if view is None:
@@ -74,9 +85,17 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
     path, names = view.path, tuple(c.name for c in view.columns)
     with session.filling(view) as keep:
         contents = session.memory_table(view)
-        planned = plan_view(session, view.query, contents, names)
+        if saved is not None:
+            saved.check(view)
+        with nullcontext() if saved is None else saved.planning():
+            planned = plan_view(session, view.query, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
-        job = Job(f"view {path.name}", [planned.physical], session.job_settings([planned.physical]))
+        restored = None
+        if saved is not None:
+            restored = saved.restored(planned.physical)
+            saved.fill(contents)
+        settings = session.job_settings([planned.physical])
+        job = Job(f"view {path.name}", [planned.physical], settings, savepoint=restored)
         _attach.verify(session, job, [planned])
         inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
         for filling in session.views.in_the_making:
@@ -87,20 +106,26 @@ def create_materialized_view(statement: st.CreateMaterializedView, session: Sess
             job.close()
             message = f'the view "{path.name}" would read itself'
             raise BindError(message, code="E1222", span=statement.name.span, hint="let it read tables and other views")
-        replaced = session.views.add(
-            MaintainedView(
-                path,
-                job,
-                _view_traits.reads_outside(job),
-                inputs,
-                contents=contents,
-                follows_time=_view_traits.follows_time(job),
-                calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
-                gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
-            ),
-            lambda: _followed(view, session),
-            frozenset() if session.durable is None else session.durable.view_reads.get(path, frozenset()),
+        made = MaintainedView(
+            path,
+            job,
+            _view_traits.reads_outside(job),
+            inputs,
+            contents=contents,
+            follows_time=_view_traits.follows_time(job),
+            calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
+            gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
+            basis=_basis(session, view, inputs) if saved is None else saved.saved.basis,
         )
+        if saved is not None:
+            contents.tell_time(job.dataflow.watermark, job.dataflow.idle)
+            saved.begun(made)
+            if job.resumed_finished:
+                made.close()
+        reads = (
+            frozenset[ObjectPath]() if session.durable is None else session.durable.view_reads.get(path, frozenset())
+        )
+        replaced = session.views.add(made, lambda: _followed(view, session), reads)
         columns = _with_event_time(view.columns, planned)
         if replaced is not None:
             keep(replaced)
@@ -114,6 +139,14 @@ def _typed_as_before(view: MaterializedView, session: Session) -> tuple[Physical
     before = session.catalogs.find(view.path)
     assert isinstance(before, MaterializedView)
     return tuple(replace(c, type=b.type.materialized()) for c, b in zip(view.columns, before.columns, strict=True))
+
+
+def _basis(session: Session, view: MaterializedView, inputs: frozenset[ObjectPath]) -> _view_basis.ViewBasis | None:
+    """Over what a view that is to be kept was planned."""
+    if session.durable is None:
+        return None
+    rows = {path.parts: session.memory[path].held for path in inputs}
+    return _view_basis.ViewBasis(_query_reads.fingerprints(session, view.query), rows)
 
 
 def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> tuple[PhysicalColumn, ...]:

@@ -37,7 +37,7 @@ pytestmark = [
 State = dict[str, object]
 
 QUERIES = {
-    name: f"SELECT * FROM {name}" for name in ("k", "bag", "made", "total", "shown")
+    name: f"SELECT * FROM {name}" for name in ("k", "bag", "made", "total", "shown", "pairs", "above")
 }  # fmt: skip
 
 
@@ -89,6 +89,9 @@ def _definition(rng: random.Random) -> str:
             "ALTER TABLE made RENAME n TO m",
             "CREATE OR REPLACE MATERIALIZED VIEW total AS SELECT COUNT(*) AS c, SUM(n) AS s FROM k",
             "DROP MATERIALIZED VIEW IF EXISTS total",
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS pairs AS SELECT k.id, b.n FROM k JOIN bag AS b ON k.id = b.n",
+            "CREATE OR REPLACE MATERIALIZED VIEW above AS SELECT n % 3 AS r, COUNT(*) AS c FROM pairs GROUP BY n % 3",
+            "DROP MATERIALIZED VIEW IF EXISTS above",
             "CREATE VIEW IF NOT EXISTS shown AS SELECT n, COUNT(*) AS c FROM bag GROUP BY n",
             "DROP VIEW IF EXISTS shown",
             "DROP TABLE IF EXISTS bag",
@@ -100,6 +103,8 @@ FIRST = (
     "CREATE TABLE k (id INT PRIMARY KEY NOT ENFORCED, n INT)",
     "CREATE TABLE bag (n INT)",
     "CREATE MATERIALIZED VIEW total AS SELECT COUNT(*) AS c, SUM(n) AS s FROM k",
+    "CREATE MATERIALIZED VIEW pairs AS SELECT k.id, b.n FROM k JOIN bag AS b ON k.id = b.n",
+    "CREATE MATERIALIZED VIEW above AS SELECT n % 3 AS r, COUNT(*) AS c FROM pairs GROUP BY n % 3",
 )
 
 

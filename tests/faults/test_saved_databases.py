@@ -12,6 +12,9 @@ import pytest
 from sqlengine import TableEnvironment
 from tests.faults.save_database import DATABASES, MODIFIED, come, seen, until_counted
 
+WITHOUT_VIEWS = ("0.1.0", "0.1.0-jobs")
+"""What was made when checkpoints had no views."""
+
 
 @pytest.mark.parametrize("release", sorted(DATABASES.glob("*.zip")), ids=lambda path: path.stem)
 def test_a_database_of_a_release_is_opened(release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +26,10 @@ def test_a_database_of_a_release_is_opened(release: Path, tmp_path: Path, monkey
     counted = "SELECT * FROM counted"
     expected = json.loads(Path("seen.json").read_text())
     with TableEnvironment.create(path="db") as t_env:
+        gone_on = {view.path.name for view in t_env.session.views.jobs() if view.job.restored is not None}
+        # Plans know the function of "above" by a number where this process has another one of its name.
+        views = {"m", "outside", "pairs", "minutes", "zone"}
+        assert gone_on - {"above"} == (set() if release.stem in WITHOUT_VIEWS else views)
         assert seen(t_env, expected) == expected
     # From the checkpoint that this version has made when it closed it.
     with TableEnvironment.create(path="db") as t_env:

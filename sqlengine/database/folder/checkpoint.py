@@ -1,8 +1,8 @@
-"""Checkpoints of a database: its definitions, and the rows of its tables in pieces.
+"""Checkpoints of a database: its definitions, the rows of its tables (`pieces.py`) and its views (`view_state.py`).
 
-A piece is a range of a file (`runtime/checkpoint/segments.py`): all rows of a table at some epoch, or what has changed
-since the piece before. Pieces of the checkpoint before are used again, so a checkpoint writes what has changed. The
-manifest names them; it is written last and appears at once. Nothing that the newest manifest names is ever changed.
+All of it is as it was after one epoch. Pieces of the checkpoint before are used again, so a checkpoint writes what has
+changed. The manifest names them; it is written last and appears at once. Nothing that the newest manifest names is ever
+changed.
 """
 
 from __future__ import annotations
@@ -13,45 +13,28 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
-from runtime.checkpoint.members import Members, as_integer, as_list
-from runtime.checkpoint.segments import Segment, SegmentReader, SegmentWriter
+from runtime.checkpoint.members import Members, as_list
+from runtime.checkpoint.segments import SegmentReader, SegmentWriter
 from runtime.checkpoint.storage import Damage
-from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import DatabaseError
 from runtime.core.strict_json import read_json
 from runtime.kernels.checksum import crc32
-from sqlengine.database.folder.changes import (
-    Definition,
-    Place,
-    Storage,
-    batch_of,
-    definitions_json,
-    definitions_of,
-    rows_of,
-    storage_of,
-)
+from sqlengine.database.folder.changes import Definition, Place, Storage, definitions_json, definitions_of, storage_of
+from sqlengine.database.folder.pieces import FILE, FOLDER, RowChanges, RowPiece, pieces_json, pieces_of, row_pieces
+from sqlengine.database.folder.view_state import ViewChanges, ViewState, view_json, view_of
 
-__all__ = ["FOLDER", "FORMAT", "Manifest", "Piece", "manifests", "read_manifest", "read_rows", "remove_others", "save"]
+__all__ = ["FOLDER", "FORMAT", "Manifest", "manifests", "read_manifest", "remove_others", "save"]
 
-FOLDER = "checkpoints"
-FORMAT = 2
-"""The version of manifests and of the files that they name."""
+FORMAT = 3
+"""The version of manifests and of the files that they name. Since 3 there are views."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")
-_FILE = re.compile(rf"{FOLDER}/state-[0-9a-f]+-\d+\.arrows?")
 _MOST_BYTES = 256 << 20
-_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of a table in a file; `kinds`: they are changes that may update and delete."""
-
-    segment: Segment
-    kinds: bool
+_MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views")
 
 
 @dataclass(slots=True)
@@ -62,7 +45,8 @@ class Manifest:
     epoch: int
     owner: int
     definitions: dict[Place, Definition] = field(default_factory=dict)
-    tables: dict[Storage, list[Piece]] = field(default_factory=dict)
+    tables: dict[Storage, list[RowPiece]] = field(default_factory=dict)
+    views: dict[Storage, ViewState] = field(default_factory=dict)
 
 
 def _name(epoch: int) -> str:
@@ -75,36 +59,31 @@ def manifests(storage: LocalStorage) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
-def save(storage: LocalStorage, manifest: Manifest, rows: Mapping[Storage, list[ChangelogBatch]], keys: Keys) -> None:
-    """Writes a checkpoint: `rows` become pieces behind those that the manifest has.
+def save(
+    storage: LocalStorage,
+    manifest: Manifest,
+    rows: Mapping[Storage, RowChanges],
+    views: Mapping[Storage, ViewChanges],
+    keys: Keys,
+) -> None:
+    """Writes a checkpoint: what is written of tables and views is added to the manifest.
 
     Raises:
         OSError: it cannot be written; those before it are as they were.
+        Damage: older files that were to be merged are damaged.
     """
-    writer = SegmentWriter(storage, FOLDER, os.urandom(6).hex(), digests=bool(keys))
+    writer, reader = SegmentWriter(storage, FOLDER, os.urandom(6).hex(), digests=bool(keys)), SegmentReader(storage)
     try:
-        for table, batches in rows.items():
-            pieces = manifest.tables.setdefault(table, [])
-            pieces += _pieces(writer, batches)
+        for table, changes in rows.items():
+            manifest.tables[table] = row_pieces(changes, writer, reader)
+        for view, changed in views.items():
+            manifest.views[view] = changed.write(writer, reader)
         writer.close()
         storage.publish(_name(manifest.epoch), _manifest_bytes(manifest, keys))
     except BaseException:
         with suppress(OSError):
             writer.abandon()
         raise
-
-
-def _pieces(writer: SegmentWriter, batches: list[ChangelogBatch]) -> Iterator[Piece]:
-    """Neighbours of one kind become one piece, so that order is kept."""
-    start = 0
-    while start < len(batches):
-        end = start + 1
-        while end < len(batches) and (batches[end].kinds is None) == (batches[start].kinds is None):
-            end += 1
-        rows = [rows_of(b.decoded()) for b in batches[start:end]]
-        kinds = batches[start].kinds is not None
-        yield Piece(writer.rows(rows[0].schema, rows, sum(r.nbytes for r in rows)), kinds)
-        start = end
 
 
 def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
@@ -115,16 +94,10 @@ def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
             "epoch": manifest.epoch,
             "owner": manifest.owner,
             "definitions": definitions_json(manifest.definitions),
-            "tables": [
-                [
-                    list(table),
-                    [[p.segment.file, p.segment.offset, p.segment.length, p.segment.crc, p.segment.rows,
-                      p.segment.digest, p.kinds] for p in pieces],
-                ]
-                for table, pieces in manifest.tables.items()
-            ],
+            "tables": [[list(table), pieces_json(pieces)] for table, pieces in manifest.tables.items()],
+            "views": [[list(view), view_json(state)] for view, state in manifest.views.items()],
         }
-    ).encode()  # fmt: skip
+    ).encode()
     mac = keys.sign(b"database\n" + body) if keys else "-"
     return f"{crc32(body):08x} {mac}\n".encode() + body
 
@@ -162,42 +135,27 @@ def read_manifest(storage: LocalStorage, path: str, epoch: int, keys: Keys) -> M
         raise Damage(f"{path} is under the name of another file")
     definitions = {p: d for p, d in definitions_of(members.list("definitions"), path).items() if d is not None}
     manifest = Manifest(members.text("database"), epoch, members.integer("owner", 0), definitions)
-    for table in members.list("tables"):
-        pair = as_list(table, "a table", path)
-        if len(pair) != 2:
-            raise Damage(f"{path} has a table of {len(pair)} parts")
-        manifest.tables[storage_of(pair[0], path)] = [_piece(p, path) for p in as_list(pair[1], "pieces", path)]
+    for table, pieces in _by_name(members.list("tables"), path):
+        manifest.tables[table] = pieces_of(pieces, path)
+    for view, state in _by_name(members.list("views", []), path):
+        manifest.views[view] = view_of(state, path)
     return manifest
 
 
-def _piece(value: object, where: str) -> Piece:
-    parts = as_list(value, "a piece", where)
-    if len(parts) != 7 or not isinstance(parts[0], str) or not isinstance(parts[5], str):
-        raise Damage(f"{where} has a piece of no file")
-    file, offset, length, crc, rows, digest, kinds = parts
-    if not _FILE.fullmatch(file):
-        raise Damage(f"{where} names a file that is none of a checkpoint: {file[:60]!r}")
-    at, size, checksum, count = (as_integer(n, "a number", where, 0) for n in (offset, length, crc, rows))
-    return Piece(Segment(file, at, size, checksum, count, digest), kinds is True)
-
-
-def read_rows(reader: SegmentReader, pieces: list[Piece]) -> Iterator[ChangelogBatch]:
-    """The rows of a table, piece by piece.
-
-    Raises:
-        Damage: they are not those that were written.
-        OSError: a file cannot be read.
-    """
-    for piece in pieces:
-        for rows in reader.batches(piece.segment):
-            yield batch_of(rows, kinds=piece.kinds, where=piece.segment.file)
+def _by_name(value: list[Any], where: str) -> Iterator[tuple[Storage, Any]]:
+    for entry in value:
+        pair = as_list(entry, "a table", where)
+        if len(pair) != 2:
+            raise Damage(f"{where} has a table of {len(pair)} parts")
+        yield storage_of(pair[0], where), pair[1]
 
 
 def remove_others(storage: LocalStorage, manifest: Manifest) -> None:
     """Deletes what a manifest, the newest, does not need: older ones, their files, and what a crash has left. Raises
     OSError."""
     needed = {_name(manifest.epoch)} | {p.segment.file for pieces in manifest.tables.values() for p in pieces}
+    needed |= {file for view in manifest.views.values() for file in view.files}
     others = sorted(set(storage.files(FOLDER)) - needed)
     # Manifests first: none is to name files that are gone.
-    for path in sorted(others, key=lambda path: _FILE.fullmatch(path) is not None):
+    for path in sorted(others, key=lambda path: FILE.fullmatch(path) is not None):
         storage.delete(path)

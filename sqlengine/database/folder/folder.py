@@ -6,8 +6,8 @@
     jobs/                 the checkpoints of jobs (`sqlengine/database/kept_jobs.py`)
 
 What there is is the newest checkpoint and the log behind it. A checkpoint is taken when the log has grown by so many
-bytes, in intervals, and when the database is closed. What it says is fixed while the epoch is added; another thread
-writes it.
+bytes, in intervals, and when the database is closed. What it says is fixed between two epochs, when views know all that
+tables have; another thread writes it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
@@ -41,13 +42,13 @@ from sqlengine.database.folder.lease import OWNER, Lease
 from sqlengine.database.folder.log import FOLDER as LOG_FOLDER
 from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
+from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew, read_rows
+from sqlengine.database.folder.stored import State, Stored, StoredRows
+from sqlengine.database.folder.view_state import ViewChanges, ViewState
 
-__all__ = ["JOBS", "Contents", "DatabaseFolder", "FolderSettings", "read_backup"]
+__all__ = ["JOBS", "DatabaseFolder", "FolderSettings", "Kept", "read_backup"]
 
 _log = Logger("database")
-
-_MOST_PIECES = 32
-"""A table in more pieces is written anew."""
 
 JOBS = "jobs"
 """Where the checkpoints of jobs are."""
@@ -55,8 +56,29 @@ JOBS = "jobs"
 _EMPTY_LOG_BYTES = 256
 """A file of the log with epochs is larger than one without."""
 
-Contents = Callable[[Storage], list[ChangelogBatch]]
-"""Gives all rows of a table as they are after the last epoch that was added, as insertions."""
+
+class Kept(Protocol):
+    """What the folder asks of the tables and views that it keeps, as they are after the last epoch that was added."""
+
+    def contents(self, table: Storage) -> list[ChangelogBatch]:
+        """All rows of a table, as insertions."""
+        ...
+
+    def count(self, table: Storage) -> int:
+        """How many they are."""
+        ...
+
+    def view_changes(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
+        """What has changed in views since the checkpoint before. `definitions`: those that are written with it."""
+        ...
+
+    def view_images(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
+        """All of the views. What the next checkpoint writes is as if nobody had asked."""
+        ...
+
+    def unread_views(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewState]:
+        """Views that do not run now, and can go on later from where the checkpoint before has them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,45 +92,12 @@ class FolderSettings:
     keys: Keys = field(default_factory=Keys)
 
 
-@dataclass(slots=True)
-class _State:
-    """What there is. `since`: what has changed in a table since the manifest; None where only all its rows tell."""
-
-    definitions: dict[Place, Definition]
-    rows: dict[Storage, list[ChangelogBatch]]
-    since: dict[Storage, list[ChangelogBatch] | None] = field(default_factory=dict)
-
-    def add(self, changes: EpochChanges, *, rows: bool) -> None:
-        """Take in an epoch; `rows`: the tables' rows are kept, too."""
-        for place, definition in changes.definitions.items():
-            # At the end, also when it was there: views are made in this order.
-            self.definitions.pop(place, None)
-            if definition is not None:
-                self.definitions[place] = definition
-            elif place[0] == "table":
-                self._drop((place[1], place[2], place[3]))
-        for table in changes.tables:
-            if table.anew:
-                self.since[table.storage] = None
-                if rows:
-                    self.rows[table.storage] = []
-            if rows:
-                self.rows.setdefault(table.storage, []).extend(table.batches)
-            since = self.since.setdefault(table.storage, [])
-            if since is not None:
-                since.extend(table.batches)
-
-    def _drop(self, storage: Storage) -> None:
-        self.rows.pop(storage, None)
-        self.since[storage] = None
-
-
 class DatabaseFolder:
     """A database in a folder that this process owns. `add` and `begin_checkpoint` are called one after another, in the
     order of epochs; the rest from any thread."""
 
     def __init__(
-        self, storage: LocalStorage, lease: Lease, settings: FolderSettings, manifest: Manifest, state: _State, log: Log
+        self, storage: LocalStorage, lease: Lease, settings: FolderSettings, manifest: Manifest, state: State, log: Log
     ) -> None:
         self.place = storage.place
         self._storage = storage
@@ -118,6 +107,7 @@ class DatabaseFolder:
         self._state = state
         self._log = log
         self._writer: threading.Thread | None = None
+        self._written: bool | None = None
         self._checkpointed = time.monotonic()
 
     @staticmethod
@@ -154,10 +144,16 @@ class DatabaseFolder:
         """What is defined, views in the order in which they are to be made."""
         return self._state.definitions
 
-    def take_rows(self) -> dict[Storage, list[ChangelogBatch]]:
-        """The rows that tables had when the database was opened, as changes from nothing; given once."""
+    def take(self) -> Stored:
+        """What there was when the database was opened; its rows are given once."""
         rows, self._state.rows = self._state.rows, {}
-        return rows
+        views, self._state.views = self._state.views, {}
+        return Stored(self.definitions, rows, views, self._storage)
+
+    @property
+    def views(self) -> Mapping[Storage, ViewState]:
+        """Views as the newest checkpoint has them."""
+        return self._manifest.views
 
     @property
     def keys(self) -> Keys:
@@ -177,16 +173,14 @@ class DatabaseFolder:
         """Raises DatabaseError E3704 when the log has stopped."""
         self._log.check()
 
-    def add(self, changes: EpochChanges, contents: Contents) -> None:
-        """Add an epoch to the log; `settle` waits until it is safe. A checkpoint is begun when it is time.
+    def add(self, changes: EpochChanges) -> None:
+        """Add an epoch to the log; `settle` waits until it is safe.
 
         Raises:
             DatabaseError: E3704, the log has stopped.
         """
         self._log.append(bodies_of(changes))
-        self._state.add(changes, rows=False)
-        if self._checkpoint_is_due():
-            self.begin_checkpoint(contents)
+        self._state.add(changes)
 
     def settle(self) -> None:
         """Wait until all epochs that were added are as safe as `synchronous` says. Raises DatabaseError E3704."""
@@ -213,52 +207,72 @@ class DatabaseFolder:
 
     # --- checkpoints
 
-    def _checkpoint_is_due(self) -> bool:
-        if self._writer is not None and self._writer.is_alive():
-            return False
+    def checkpoint_is_due(self, more: int) -> bool:
+        """Whether one is to be begun. `more`: bytes that are to be written beside those of the log."""
         seconds = self._settings.checkpoint_seconds
-        old = seconds > 0 and time.monotonic() - self._checkpointed >= seconds
-        return old or self._log.written >= self._settings.checkpoint_bytes
+        if self.is_behind and seconds > 0 and self.is_older_than(seconds):
+            return True
+        large = self._log.written + more >= self._settings.checkpoint_bytes
+        return large and (self.is_behind or more > 0) and not self._is_writing
 
-    def begin_checkpoint(self, contents: Contents) -> None:
-        """Fix what the next checkpoint says; it is written by a thread."""
+    def is_older_than(self, seconds: float) -> bool:
+        """Whether the newest checkpoint was begun before that, and none is being written."""
+        return time.monotonic() - self._checkpointed >= seconds and not self._is_writing
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._writer is not None and self._writer.is_alive()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are epochs that the newest checkpoint does not have."""
+        return self._log.epoch > self._manifest.epoch
+
+    def begin_checkpoint(self, kept: Kept) -> None:
+        """Fix what the next checkpoint says; it is written by a thread. `outcome` is to be asked for before."""
         self._wait()
-        write = self._fixed(contents)
+        write = self._fixed(kept)
         self._writer = threading.Thread(target=write, name="checkpoint of the database", daemon=True)
         self._writer.start()
 
-    def checkpoint(self, contents: Contents) -> bool:
+    def checkpoint(self, kept: Kept) -> bool:
         """Make one; tells whether that succeeded. What has failed is told, and loses nothing: the log goes on."""
         self._wait()
-        return self._fixed(contents)()
+        self._fixed(kept)()
+        return bool(self._written)
+
+    def outcome(self, *, wait: bool = False) -> bool | None:
+        """Whether the checkpoint that was begun last is complete, told once; None while it is written."""
+        if wait:
+            self._wait()
+        if self._is_writing:
+            return None
+        written, self._written = self._written, None
+        return written
 
     def _wait(self) -> None:
         if self._writer is not None:
             self._writer.join()
             self._writer = None
 
-    def _fixed(self, contents: Contents) -> Callable[[], bool]:
+    def _fixed(self, kept: Kept) -> Callable[[], None]:
         """What a checkpoint says as of now, to be written."""
+        self._written = None
+        if not self.is_behind:
+            # What views have read of connectors is no epoch; a checkpoint has the number of one.
+            self._log.append(bodies_of(EpochChanges()))
         first = self._log.begin_file()
         self._checkpointed = time.monotonic()
         manifest = Manifest(self._manifest.identity, first - 1, self._lease.token, dict(self._state.definitions))
         since, self._state.since = self._state.since, {}
-        tables = [(p[1], p[2], p[3]) for p in manifest.definitions if p[0] == "table"]
-        rows: dict[Storage, list[ChangelogBatch]] = {}
-        for table in tables:
-            pieces = self._manifest.tables.get(table, [])
-            changes = since.get(table, [])
-            if changes is None or _is_cheaper_anew(sum(p.segment.rows for p in pieces), len(pieces), changes):
-                rows[table] = contents(table)
-            else:
-                if pieces:
-                    manifest.tables[table] = list(pieces)
-                if changes:
-                    rows[table] = changes
+        rows = self._fixed_rows(manifest, kept, since)
+        views = kept.view_changes(manifest.definitions)
+        manifest.views.update(kept.unread_views(manifest.definitions))
 
-        def write() -> bool:
+        def write() -> None:
             try:
-                self._write(manifest, rows, first)
+                self._write(manifest, rows, views, first)
+                self._written = True
             except Exception as error:
                 # What was fixed is not there: next time these tables are written whole.
                 for table in since:
@@ -266,22 +280,39 @@ class DatabaseFolder:
                 _log.failure(f"the checkpoint after epoch {manifest.epoch:,} failed", error, path=self.place)
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
                 tell(f"the checkpoint of {self.place} failed: {reason}; the log has all, and grows")
-                return False
-            return True
+                self._written = False
 
         return write
 
-    def _write(self, manifest: Manifest, rows: dict[Storage, list[ChangelogBatch]], first: int) -> None:
+    def _fixed_rows(
+        self, manifest: Manifest, kept: Kept, since: Mapping[Storage, list[ChangelogBatch] | None]
+    ) -> dict[Storage, RowChanges]:
+        rows: dict[Storage, RowChanges] = {}
+        for table in [(p[1], p[2], p[3]) for p in manifest.definitions if p[0] == "table"]:
+            pieces = self._manifest.tables.get(table, [])
+            changes = since.get(table, [])
+            if changes is None or (changes and is_cheaper_anew(pieces, changes, kept.count(table))):
+                rows[table] = RowChanges([], kept.contents(table))
+            elif changes:
+                rows[table] = RowChanges(pieces, changes)
+            elif pieces:
+                manifest.tables[table] = list(pieces)
+        return rows
+
+    def _write(
+        self, manifest: Manifest, rows: Mapping[Storage, RowChanges], views: Mapping[Storage, ViewChanges], first: int
+    ) -> None:
         started = time.monotonic()
         self._lease.check()
-        checkpoint.save(self._storage, manifest, rows, self._settings.keys)
+        checkpoint.save(self._storage, manifest, rows, views, self._settings.keys)
         self._manifest = manifest
         _log.info(
             "the checkpoint after epoch %d is complete",
             manifest.epoch,
             path=self.place,
             epoch=manifest.epoch,
-            rows=sum(len(b) for batches in rows.values() for b in batches),
+            rows=sum(changes.rows for changes in rows.values()),
+            views=len(manifest.views),
             seconds=round(time.monotonic() - started, 3),
         )
         checkpoint.remove_others(self._storage, manifest)
@@ -295,7 +326,7 @@ class DatabaseFolder:
         self._log.abandon()
         self._lease.release()
 
-    def backup(self, path: str, contents: Contents) -> int:
+    def backup(self, path: str, kept: Kept) -> int:
         """Write all there is to another folder, which becomes a database of its own; gives the number of rows.
 
         Raises:
@@ -308,20 +339,25 @@ class DatabaseFolder:
                 f"there is something already at {place}", code="E3708", hint="give a folder that is new"
             )
         definitions = {p: d for p, d in self._state.definitions.items() if p[0] not in JOB_KINDS}
-        rows = {(p[1], p[2], p[3]): contents((p[1], p[2], p[3])) for p in definitions if p[0] == "table"}
+        tables = [(p[1], p[2], p[3]) for p in definitions if p[0] == "table"]
+        rows = {table: RowChanges([], kept.contents(table)) for table in tables}
         manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions)
         try:
             Log(storage, manifest.identity, 0, keys, "full", LogEnd(self.epoch)).close()
-            checkpoint.save(storage, manifest, {table: b for table, b in rows.items() if b}, keys)
+            filled = {table: changes for table, changes in rows.items() if changes.batches}
+            checkpoint.save(storage, manifest, filled, kept.view_images(definitions), keys)
         except OSError as error:
             raise DatabaseError(
                 f"the backup {place} cannot be written: {error.strerror or error}",
                 hint="see to the disk; what is there is no backup",
             ) from error
-        return sum(len(batch) for batches in rows.values() for batch in batches)
+        return sum(changes.rows for changes in rows.values())
 
-    def close(self, contents: Contents) -> None:
+    def close(self, kept: Kept, *, moved: bool) -> None:
         """Make a checkpoint where there is something to save, and give the folder back. Harmless when called again.
+
+        Args:
+            moved: views have, although no epoch has come.
 
         Raises:
             DatabaseError: E3704, what was added last may be lost.
@@ -329,8 +365,8 @@ class DatabaseFolder:
         try:
             self._wait()
             if self._log.failure is None:
-                if self._log.epoch > self._manifest.epoch:
-                    self.checkpoint(contents)
+                if self.is_behind or moved:
+                    self.checkpoint(kept)
                 self._log.close()
             else:
                 self._log.abandon()
@@ -338,8 +374,8 @@ class DatabaseFolder:
             self._lease.release()
 
 
-def read_backup(path: str, keys: Keys) -> tuple[dict[Place, Definition], dict[Storage, list[ChangelogBatch]]]:
-    """The definitions and rows of a database that nobody has open, such as a backup. Changes nothing.
+def read_backup(path: str, keys: Keys) -> Stored:
+    """What there is in a database that nobody has open, such as a backup. Changes nothing.
 
     Raises:
         DatabaseError: there is none (E3706), it is damaged (E3702), newer (E3703), or cannot be read (E3700).
@@ -360,13 +396,7 @@ def read_backup(path: str, keys: Keys) -> tuple[dict[Place, Definition], dict[St
         raise DatabaseError(
             f"the backup {storage.place} cannot be read: {error.strerror or error}", hint="see to the folder"
         ) from error
-    return state.definitions, state.rows
-
-
-def _is_cheaper_anew(kept: int, pieces: int, changes: list[ChangelogBatch]) -> bool:
-    """Whether all rows are fewer bytes to read at a start than the pieces with further changes behind them."""
-    undoes = any(batch.kinds is not None for batch in changes)
-    return bool(changes) and (pieces >= _MOST_PIECES or (undoes and sum(map(len, changes)) > kept))
+    return Stored(state.definitions, state.rows, state.views, storage)
 
 
 def _check_place(storage: LocalStorage) -> None:
@@ -411,15 +441,15 @@ def _made(storage: LocalStorage, lease: Lease, settings: FolderSettings) -> Data
     manifest = Manifest(os.urandom(16).hex(), 0, lease.token)
     log = Log(storage, manifest.identity, lease.token, settings.keys, settings.synchronous, LogEnd(0))
     try:
-        checkpoint.save(storage, manifest, {}, settings.keys)
+        checkpoint.save(storage, manifest, {}, {}, settings.keys)
     except BaseException:
         log.abandon()
         raise
     _log.info("%s is made", storage.place, path=storage.place)
-    return DatabaseFolder(storage, lease, settings, manifest, _State({}, {}), log)
+    return DatabaseFolder(storage, lease, settings, manifest, State({}, {}), log)
 
 
-def _newest(storage: LocalStorage, found: list[tuple[int, str]], keys: Keys) -> tuple[Manifest, _State, LogEnd]:
+def _newest(storage: LocalStorage, found: list[tuple[int, str]], keys: Keys) -> tuple[Manifest, State, LogEnd]:
     """The newest checkpoint that can be read, with the log behind it, which must go as far as any checkpoint did."""
     damage: Damage | None = None
     for epoch, path in found:
@@ -437,16 +467,20 @@ def _newest(storage: LocalStorage, found: list[tuple[int, str]], keys: Keys) -> 
     raise damage or Damage("the log ends before the newest checkpoint")
 
 
-def _read(storage: LocalStorage, manifest: Manifest, keys: Keys) -> tuple[_State, LogEnd]:
+def _read(storage: LocalStorage, manifest: Manifest, keys: Keys) -> tuple[State, LogEnd]:
     reader = SegmentReader(storage)
-    state = _State(
+    state = State(
         dict(manifest.definitions),
-        {table: list(checkpoint.read_rows(reader, pieces)) for table, pieces in manifest.tables.items()},
+        {table: StoredRows(list(read_rows(reader, pieces))) for table, pieces in manifest.tables.items()},
     )
     end = LogEnd(manifest.epoch)
     for group in read_log(storage, manifest.identity, manifest.epoch, keys, end):
         for body in group.bodies:
-            state.add(changes_of(body, f"epoch {group.epoch:,} of the log"), rows=True)
+            state.add(changes_of(body, f"epoch {group.epoch:,} of the log"), group.epoch)
     if end.file is None:
         raise Damage(f"the log behind epoch {manifest.epoch:,} is missing")
+    for view, found in manifest.views.items():
+        place = ("materialized view", *view)
+        if place in state.definitions and state.definitions[place] == manifest.definitions.get(place):
+            state.views[view] = found
     return state, end

@@ -250,6 +250,7 @@ def test_a_view_that_cannot_be_made_again_says_why_and_is_kept(tmp_path: Path, m
     )
     told: list[str] = []
     monkeypatch.setattr("sqlengine.statements.lasting.tell", told.append)
+    monkeypatch.setattr("sqlengine.statements.lasting_views.tell", told.append)
     with monkeypatch.context() as patch:
         patch.delattr("tests.unit.database.test_lasting.twice")
         for _ in range(2):
@@ -472,7 +473,7 @@ def test_what_was_interrupted_while_it_was_logged_stops_the_database(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sqlengine.database.folder.folder._State.add", interrupted)
+        patch.setattr("sqlengine.database.folder.stored.State.add", interrupted)
         with pytest.raises(KeyboardInterrupt):
             t_env.execute_sql("INSERT INTO t VALUES (2)")
     with pytest.raises(SqlEngineError) as error:

@@ -1,0 +1,75 @@
+"""What a database in a folder holds: what was there when it was opened, and what has changed since the last checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from runtime.checkpoint.local_storage import LocalStorage
+from runtime.core.changelog import ChangelogBatch
+from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
+from sqlengine.database.folder.view_state import ViewState
+
+__all__ = ["State", "Stored", "StoredRows"]
+
+
+@dataclass(slots=True)
+class StoredRows:
+    """The rows of a table when the database was opened. `anew`: they all came after the checkpoint, and stand in `before`."""
+
+    before: list[ChangelogBatch] = field(default_factory=list)
+    """Those that it had at the checkpoint, as changes from nothing."""
+    after: list[tuple[int, list[ChangelogBatch]]] = field(default_factory=list)
+    """How it has changed since, by epoch."""
+    anew: bool = False
+
+
+@dataclass(slots=True)
+class Stored:
+    """What there was when a database was opened. `views`: those that are still defined as they were at the checkpoint."""
+
+    definitions: dict[Place, Definition]
+    tables: dict[Storage, StoredRows]
+    views: dict[Storage, ViewState]
+    storage: LocalStorage
+
+
+@dataclass(slots=True)
+class State:
+    """What there is. `since`: what has changed in a table since the manifest; None where only all its rows tell."""
+
+    definitions: dict[Place, Definition]
+    rows: dict[Storage, StoredRows]
+    views: dict[Storage, ViewState] = field(default_factory=dict)
+    since: dict[Storage, list[ChangelogBatch] | None] = field(default_factory=dict)
+
+    def add(self, changes: EpochChanges, epoch: int | None = None) -> None:
+        """Take in an epoch; with its number, the tables' rows are kept, too."""
+        for place, definition in changes.definitions.items():
+            # At the end, also when it was there: views are made in this order.
+            self.definitions.pop(place, None)
+            if definition is not None:
+                self.definitions[place] = definition
+            elif place[0] == "table":
+                self._anew((place[1], place[2], place[3]), epoch)
+        for table in changes.tables:
+            if table.anew:
+                self._anew(table.storage, epoch)
+            if epoch is not None:
+                self._add_rows(table, epoch)
+            since = self.since.setdefault(table.storage, [])
+            if since is not None:
+                since.extend(table.batches)
+
+    def _anew(self, storage: Storage, epoch: int | None) -> None:
+        self.since[storage] = None
+        if epoch is not None:
+            self.rows[storage] = StoredRows(anew=True)
+
+    def _add_rows(self, table: TableChanges, epoch: int) -> None:
+        rows = self.rows.setdefault(table.storage, StoredRows())
+        if rows.anew:
+            rows.before += table.batches
+        elif rows.after and rows.after[-1][0] == epoch:
+            rows.after[-1][1].extend(table.batches)
+        else:
+            rows.after.append((epoch, list(table.batches)))

@@ -1,0 +1,113 @@
+"""What a query reads: views, functions, and what ends with the session."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runtime.core.errors import Span
+from runtime.expr.function import AnyFunction, FunctionRegistry
+from sqlengine.bind import bind_query
+from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath, OpenTable
+from sqlengine.database.binding import Binding
+from sqlengine.database.session import PYTHON_DATABASE, Session
+from sqlengine.parse.trees import Tree
+
+__all__ = ["fingerprints", "kind_of", "query_reads", "temporary_reads"]
+
+
+def query_reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[str]]:
+    """The views that a query reads, and what it reads that ends with the session."""
+    noted = _note(session, query)
+    wrong = list(noted.temporary)
+    for name in noted.functions:
+        if name in session.own_functions:
+            wrong.append(f"the function {name}")
+    return frozenset(noted.views), wrong
+
+
+def temporary_reads(session: Session, query: Tree) -> list[str]:
+    """What a query reads that ends with the session."""
+    return query_reads(session, query)[1]
+
+
+def fingerprints(session: Session, query: Tree) -> dict[str, str]:
+    """A fingerprint of each function of users that a query calls, by name: of where it is found, and of the source of its
+    module. One of a module without source has none that is ever found again."""
+    if not session.user_functions:
+        return {}
+    called = [name for name in _note(session, query).functions if name in session.user_functions]
+    return {name: _fingerprint(session.user_functions[name].path) for name in called}
+
+
+def _fingerprint(path: str) -> str:
+    module = importlib.import_module(path.rpartition(".")[0]) if path else None
+    try:
+        source = None if module is None else inspect.getsourcefile(module)
+        text = b"" if source is None else Path(source).read_bytes()
+    except (OSError, TypeError):
+        text = b""
+    return f"{path} {hashlib.sha256(text).hexdigest()}" if text else ""
+
+
+def kind_of(thing: CatalogTable | CatalogView | MaterializedView) -> str:
+    """What statements call an object."""
+    if isinstance(thing, CatalogTable):
+        return "table"
+    return "view" if isinstance(thing, CatalogView) else "materialized view"
+
+
+def _note(session: Session, query: Tree) -> _Noted:
+    noted = _Noted()
+    registry = _NotingFunctions(session.functions.functions, noted)
+    bind_query(query, _NotingBinding(session, True, None, noted, registry))
+    return noted
+
+
+@dataclass
+class _Noted:
+    """What was asked for while a query was bound."""
+
+    views: set[ObjectPath] = field(default_factory=set)
+    temporary: list[str] = field(default_factory=list)
+    functions: dict[str, None] = field(default_factory=dict)
+
+
+class _NotingFunctions(FunctionRegistry):
+    """Functions by name, noting which are asked for."""
+
+    def __init__(self, functions: MutableMapping[str, AnyFunction], noted: _Noted) -> None:
+        super().__init__(functions)
+        self._noted = noted
+
+    def find(self, name: str) -> AnyFunction | None:
+        self._noted.functions[name.upper()] = None
+        return super().find(name)
+
+
+@dataclass(frozen=True)
+class _NotingBinding(Binding):
+    """A binding that notes which objects are named, those of views that are read as well."""
+
+    noted: _Noted = field(default_factory=_Noted)
+    registry: FunctionRegistry = field(default_factory=FunctionRegistry)
+
+    @property
+    def functions(self) -> FunctionRegistry:
+        return self.registry
+
+    def within(self, view: CatalogView) -> Binding:
+        return replace(self, current=(view.path.catalog, view.path.database))
+
+    def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
+        found = super().resolve(path, span, options)
+        thing = found if isinstance(found, CatalogView) else found.table
+        if isinstance(found, CatalogView):
+            self.noted.views.add(found.path)
+        if getattr(thing, "temporary", False) or thing.path.database == PYTHON_DATABASE:
+            self.noted.temporary.append(f'the temporary {kind_of(thing)} "{thing.path.name}"')
+        return found
