@@ -13,6 +13,7 @@ from contextlib import suppress
 import pyarrow as pa
 from pyarrow import ipc
 
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.logs import Log, tell
 
 __all__ = ["ColumnFiles"]
@@ -50,6 +51,10 @@ class ColumnFiles:
         except OSError as error:
             self._stays(error)
             return rows
+
+    def changes(self, changes: ChangelogBatch) -> ChangelogBatch:
+        """The same changes, their rows in a file."""
+        return ChangelogBatch(self.keep(changes.rows), changes.kinds)
 
     def _stays(self, error: OSError) -> None:
         if self._told:

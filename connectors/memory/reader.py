@@ -19,6 +19,8 @@ __all__ = ["MemoryReader"]
 
 _STEP_COSTS = 16
 """A step of changes counts as no fewer rows in a backlog."""
+_PIECE_ROWS = 1 << 19
+"""About so many rows of contents in files are given at once."""
 _Step: TypeAlias = "ChangelogBatch | TableVersion | None"
 """Changes; the rows at the start, which are put together when they are given; or None, when only the watermark moves."""
 
@@ -55,6 +57,16 @@ class MemoryReader:
         self._steps.append((step, watermark))
         if self.gathers:
             self.backlog += _STEP_COSTS if step is None else max(_STEP_COSTS, _rows_of(step))
+
+    def in_pieces(self) -> None:
+        """Contents that are in files are given piece by piece, each as an epoch: together they need not fit into memory.
+        For whoever does not mind in how many epochs they come."""
+        if self._steps and isinstance(self._steps[0][0], TableVersion):
+            contents, watermark = self._steps.popleft()
+            assert isinstance(contents, TableVersion)
+            *pieces, last = contents.pieces(_PIECE_ROWS)
+            self._steps.appendleft((last, watermark))
+            self._steps.extendleft((piece, MIN_WATERMARK) for piece in reversed(pieces))
 
     def set_aside(self) -> None:
         """From now on steps that come are kept apart: `poll` gives none of them before `let_in`. So one thread may poll

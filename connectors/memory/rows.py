@@ -77,6 +77,23 @@ class TableVersion:
             self._read[key] = weakref.ref(known)
         return known
 
+    def pieces(self, rows: int) -> list[TableVersion]:
+        """The same rows as versions of at least so many rows, in order; itself alone when it is in memory."""
+        if self._files is None:
+            return [self]
+        found: list[TableVersion] = []
+        chunks: list[_Chunk] = []
+        count = 0
+        for chunk in self._chunks:
+            chunks.append(chunk)
+            count += len(chunk.rows) if chunk.counts is None else int(chunk.counts.sum())
+            if count >= rows:
+                found.append(TableVersion(self.schema, chunks, count, self._files))
+                chunks, count = [], 0
+        if count or not found:
+            found.append(TableVersion(self.schema, chunks, count, self._files))
+        return found
+
     def _gathered(self, columns: tuple[int, ...]) -> pa.Table:
         schema = pa.schema([self.schema.field(i) for i in columns])
         if not columns:

@@ -33,7 +33,7 @@ class StagedChanges(ABC):
 
     def filed(self, changes: ChangelogBatch) -> ChangelogBatch:
         """The same changes, kept where the table's rows are."""
-        return changes if self.files is None else ChangelogBatch(self.files.keep(changes.rows), changes.kinds)
+        return changes if self.files is None else self.files.changes(changes)
 
     def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
         """Keep changes until `apply_prepared`; gives the name under which they are kept."""

@@ -72,6 +72,8 @@ class ViewFilling(Filling):
         self._readers = [reader for reader in told if isinstance(reader, MemoryReader)]
         for reader in self._readers:
             reader.set_aside()
+            if self.view.gathers:
+                reader.in_pieces()
 
     def end_epoch(self) -> None:
         """What has changed since the last time is one epoch."""
@@ -83,6 +85,9 @@ class ViewFilling(Filling):
         """The answer over the contents, and then what has changed meanwhile, until little is left, or the changes come
         faster than the view takes them. Raises what the view raises."""
         _advance(self.view)
+        while self.view.job.waiting:
+            look()
+            _advance(self.view, waiting_only=True)
         self.view.gathers = self.view.gathers and all(list(map(SourceInputs.gather, self.view.job.inputs)))
         before = None
         while (left := len(self._epochs)) and (before is None or left < before):

@@ -29,6 +29,7 @@ from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, rea
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS
+from sqlengine.options.memory_tables import column_files
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
@@ -60,6 +61,7 @@ def open_database(session: Session, path: str) -> None:
         session.options.get(CHECKPOINT_SIZE),
         session.options.get(CHECKPOINT_INTERVAL) / 1000,
         keys_of(session.options),
+        column_files(session.options),
     )
     folder = DatabaseFolder.open(path, settings)
     durable = Durable(folder, session.memory, session.views)
@@ -252,7 +254,7 @@ def restore(statement: st.Restore, session: Session) -> Result:
             span=statement.span,
             hint="open a new folder, and RESTORE there",
         )
-    stored = read_backup(statement.path.text, keys_of(session.options))
+    stored = read_backup(statement.path.text, keys_of(session.options), column_files(session.options))
     try:
         _restore_all_but_views(session, durable, stored)
     except Damage as damage:

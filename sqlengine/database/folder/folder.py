@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from connectors.memory.column_files import ColumnFiles
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.segments import SegmentReader
@@ -84,12 +85,14 @@ class Kept(Protocol):
 @dataclass(frozen=True, slots=True)
 class FolderSettings:
     """`synchronous`: see `log.py`. `checkpoint_bytes`: how large the log grows; `checkpoint_seconds`: how old a
-    checkpoint gets while epochs come, without end when 0."""
+    checkpoint gets while epochs come, without end when 0. `files`: where rows are kept while they are read; None: in
+    memory."""
 
     synchronous: str = "full"
     checkpoint_bytes: int = 64 << 20
     checkpoint_seconds: float = 0.0
     keys: Keys = field(default_factory=Keys)
+    files: ColumnFiles | None = None
 
 
 class DatabaseFolder:
@@ -374,7 +377,7 @@ class DatabaseFolder:
             self._lease.release()
 
 
-def read_backup(path: str, keys: Keys) -> Stored:
+def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stored:
     """What there is in a database that nobody has open, such as a backup. Changes nothing.
 
     Raises:
@@ -387,7 +390,7 @@ def read_backup(path: str, keys: Keys) -> Stored:
             raise DatabaseError(
                 f"there is no database at {storage.place}", code="E3706", hint="give the path of a backup"
             )
-        _, state, _ = _newest(storage, found, keys)
+        _, state, _ = _newest(storage, found, keys, files)
     except Damage as damage:
         raise DatabaseError(
             f"the backup {storage.place} is damaged: {damage}", code="E3702", hint="take another one"
@@ -420,7 +423,7 @@ def _opened(storage: LocalStorage, lease: Lease, settings: FolderSettings) -> Da
     found = checkpoint.manifests(storage)
     if not found:
         return _made(storage, lease, settings)
-    manifest, state, end = _newest(storage, found, settings.keys)
+    manifest, state, end = _newest(storage, found, settings.keys, settings.files)
     lease.exceed(max(manifest.owner, end.owner))
     if end.dropped:
         tell(f"{storage.place}: {end.cut:,} bytes at the end of the log were never synced, and are dropped")
@@ -449,13 +452,15 @@ def _made(storage: LocalStorage, lease: Lease, settings: FolderSettings) -> Data
     return DatabaseFolder(storage, lease, settings, manifest, State({}, {}), log)
 
 
-def _newest(storage: LocalStorage, found: list[tuple[int, str]], keys: Keys) -> tuple[Manifest, State, LogEnd]:
+def _newest(
+    storage: LocalStorage, found: list[tuple[int, str]], keys: Keys, files: ColumnFiles | None
+) -> tuple[Manifest, State, LogEnd]:
     """The newest checkpoint that can be read, with the log behind it, which must go as far as any checkpoint did."""
     damage: Damage | None = None
     for epoch, path in found:
         try:
             manifest = checkpoint.read_manifest(storage, path, epoch, keys)
-            state, end = _read(storage, manifest, keys)
+            state, end = _read(storage, manifest, keys, files)
         except Damage as error:
             damage = damage or error
             continue
@@ -467,12 +472,11 @@ def _newest(storage: LocalStorage, found: list[tuple[int, str]], keys: Keys) -> 
     raise damage or Damage("the log ends before the newest checkpoint")
 
 
-def _read(storage: LocalStorage, manifest: Manifest, keys: Keys) -> tuple[State, LogEnd]:
+def _read(storage: LocalStorage, manifest: Manifest, keys: Keys, files: ColumnFiles | None) -> tuple[State, LogEnd]:
     reader = SegmentReader(storage)
-    state = State(
-        dict(manifest.definitions),
-        {table: StoredRows(list(read_rows(reader, pieces))) for table, pieces in manifest.tables.items()},
-    )
+    state = State(dict(manifest.definitions), {}, files=files)
+    for table, pieces in manifest.tables.items():
+        state.rows[table] = StoredRows(list(map(state.filed, read_rows(reader, pieces))))
     end = LogEnd(manifest.epoch)
     for group in read_log(storage, manifest.identity, manifest.epoch, keys, end):
         for body in group.bodies:

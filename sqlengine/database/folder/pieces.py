@@ -95,11 +95,17 @@ def _merge_start(rows: Sequence[int]) -> int:
 
 
 def _written(writer: SegmentWriter, batches: Sequence[ChangelogBatch]) -> Iterator[RowPiece]:
-    """Neighbours of one kind become one piece, so that order is kept."""
+    """Neighbours of one kind become one piece, so that order is kept. One that is too large to be merged ends there: whoever
+    reads it has all of it in memory."""
     start = 0
     while start < len(batches):
-        end = start + 1
-        while end < len(batches) and (batches[end].kinds is None) == (batches[start].kinds is None):
+        end, count = start + 1, len(batches[start])
+        while (
+            end < len(batches)
+            and count <= _LARGEST_CLASS
+            and (batches[end].kinds is None) == (batches[start].kinds is None)
+        ):
+            count += len(batches[end])
             end += 1
         rows = [rows_of(b.decoded()) for b in batches[start:end]]
         kinds = batches[start].kinds is not None

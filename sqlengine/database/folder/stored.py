@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from connectors.memory.column_files import ColumnFiles
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.core.changelog import ChangelogBatch
-from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage, TableChanges
+from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage
 from sqlengine.database.folder.view_state import ViewState
 
 __all__ = ["State", "Stored", "StoredRows"]
@@ -35,12 +37,18 @@ class Stored:
 
 @dataclass(slots=True)
 class State:
-    """What there is. `since`: what has changed in a table since the manifest; None where only all its rows tell."""
+    """What there is. `since`: what has changed in a table since the manifest; None where only all its rows tell. `files`:
+    where rows are kept while they are read; None: in memory."""
 
     definitions: dict[Place, Definition]
     rows: dict[Storage, StoredRows]
     views: dict[Storage, ViewState] = field(default_factory=dict)
     since: dict[Storage, list[ChangelogBatch] | None] = field(default_factory=dict)
+    files: ColumnFiles | None = None
+
+    def filed(self, changes: ChangelogBatch) -> ChangelogBatch:
+        """Rows that were read, where they are kept."""
+        return changes if self.files is None else self.files.changes(changes)
 
     def add(self, changes: EpochChanges, epoch: int | None = None) -> None:
         """Take in an epoch; with its number, the tables' rows are kept, too."""
@@ -54,22 +62,24 @@ class State:
         for table in changes.tables:
             if table.anew:
                 self._anew(table.storage, epoch)
+            batches = table.batches
             if epoch is not None:
-                self._add_rows(table, epoch)
+                batches = list(map(self.filed, batches))
+                self._add_rows(table.storage, batches, epoch)
             since = self.since.setdefault(table.storage, [])
             if since is not None:
-                since.extend(table.batches)
+                since.extend(batches)
 
     def _anew(self, storage: Storage, epoch: int | None) -> None:
         self.since[storage] = None
         if epoch is not None:
             self.rows[storage] = StoredRows(anew=True)
 
-    def _add_rows(self, table: TableChanges, epoch: int) -> None:
-        rows = self.rows.setdefault(table.storage, StoredRows())
+    def _add_rows(self, storage: Storage, batches: Sequence[ChangelogBatch], epoch: int) -> None:
+        rows = self.rows.setdefault(storage, StoredRows())
         if rows.anew:
-            rows.before += table.batches
+            rows.before += batches
         elif rows.after and rows.after[-1][0] == epoch:
-            rows.after[-1][1].extend(table.batches)
+            rows.after[-1][1].extend(batches)
         else:
-            rows.after.append((epoch, list(table.batches)))
+            rows.after.append((epoch, list(batches)))

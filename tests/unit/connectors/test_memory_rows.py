@@ -82,6 +82,10 @@ def test_versions_stay_as_they_were(files: ColumnFiles | None, steps: list[tuple
     for version, expected in versions:
         assert version.rows().column(0).to_pylist() == expected
         assert version.rows([]).num_rows == version.num_rows == len(expected)
+        pieces = version.pieces(5)
+        assert [n for piece in pieces for n in piece.rows().column(0).to_pylist()] == expected
+        assert all(piece.num_rows == piece.rows().num_rows for piece in pieces)
+        assert len(pieces) == 1 or (files and all(piece.num_rows >= 5 for piece in pieces[:-1]))
 
 
 @pytest.mark.parametrize("files", [None, ColumnFiles()])
@@ -119,7 +123,8 @@ def test_an_epoch_sees_what_it_will_leave_behind(
             assert sorted(_rows(changes.contents()), key=str) == sorted(held, key=str)
         assert sorted(_rows(table.contents()), key=str) == there
     seen = _rows(changes.contents())
-    epoch.commit({PATH: table}.get)
+    epoch.check({PATH: table}.get)
+    epoch.apply()
     assert sorted(_rows(table.contents()), key=str) == sorted(seen, key=str)
 
 
@@ -160,7 +165,8 @@ def _changed_by_both(key: tuple[str, ...], mine: ChangelogBatch, theirs: Changel
     table.publish()
     newest = _rows(table.contents())
     try:
-        epoch.commit({PATH: table}.get)
+        epoch.check({PATH: table}.get)
+        epoch.apply()
     except PlanningError as error:
         assert error.code == "E1716"
         assert _rows(table.contents()) == newest
@@ -191,7 +197,8 @@ def test_changes_of_a_table_that_was_replaced_are_refused() -> None:
     epoch = OpenEpoch()
     epoch.to_write(PATH, table).apply(_batch([(1, "a", INSERT)]))
     with pytest.raises(PlanningError, match="itself"):
-        epoch.commit({PATH: MemoryTable("t", SCHEMA)}.get)
+        epoch.check({PATH: MemoryTable("t", SCHEMA)}.get)
+        epoch.apply()
     assert isinstance(epoch.find(PATH), OpenChanges)
 
 
