@@ -16,7 +16,7 @@ from pyarrow import ipc
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.logs import Log, tell
 
-__all__ = ["ColumnFiles"]
+__all__ = ["ColumnFiles", "filed"]
 
 _log = Log("database")
 
@@ -52,10 +52,6 @@ class ColumnFiles:
             self._stays(error)
             return rows
 
-    def changes(self, changes: ChangelogBatch) -> ChangelogBatch:
-        """The same changes, their rows in a file."""
-        return ChangelogBatch(self.keep(changes.rows), changes.kinds)
-
     def _stays(self, error: OSError) -> None:
         if self._told:
             return
@@ -64,6 +60,11 @@ class ColumnFiles:
         text = f"rows of tables stay in memory, because {place} cannot take them: {error.strerror or error}"
         _log.warning("%s", text, path=place)
         tell(text)
+
+
+def filed(changes: ChangelogBatch, files: ColumnFiles | None) -> ChangelogBatch:
+    """The same changes, their rows in a file; as they are when there are no files."""
+    return changes if files is None else ChangelogBatch(files.keep(changes.rows), changes.kinds)
 
 
 def _mapped(rows: pa.RecordBatch, path: str) -> pa.RecordBatch:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.memory.column_files import filed
 from connectors.memory.open_changes import OpenChanges
 from connectors.memory.staged import StagedChanges
 from connectors.memory.table import MemoryTable
@@ -65,7 +66,7 @@ class _MemoryWriter:
 
     def write(self, batch: ChangelogBatch) -> None:
         rows = pa.RecordBatch.from_arrays(batch.columns, names=self._columns)
-        self._staged.append(self._table.filed(ChangelogBatch(rows, batch.kinds)))
+        self._staged.append(filed(ChangelogBatch(rows, batch.kinds), self._table.files))
         self._wrote = True
 
     def flush(self, epoch: int) -> None:

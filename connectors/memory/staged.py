@@ -31,10 +31,6 @@ class StagedChanges(ABC):
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order."""
 
-    def filed(self, changes: ChangelogBatch) -> ChangelogBatch:
-        """The same changes, kept where the table's rows are."""
-        return changes if self.files is None else self.files.changes(changes)
-
     def prepare(self, writer: str, batches: Sequence[ChangelogBatch]) -> str:
         """Keep changes until `apply_prepared`; gives the name under which they are kept."""
         self._prepared_so_far += 1

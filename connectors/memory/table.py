@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory.column_files import ColumnFiles
+from connectors.memory.column_files import ColumnFiles, filed
 from connectors.memory.difference import difference
 from connectors.memory.history import every_change, in_pieces, inverse
 from connectors.memory.reader import MemoryReader
@@ -215,7 +215,7 @@ class MemoryTable(StagedChanges):
             self._append(batch)
         else:
             self._apply_bag(batch)
-            self._unpublished.append(self.filed(batch))
+            self._unpublished.append(filed(batch, self.files))
         if self._rows.is_sparse:
             self._compact()
 
@@ -248,12 +248,12 @@ class MemoryTable(StagedChanges):
         self._rows.count(replaced, np.zeros(len(replaced), np.int64))
         self._index.remove(slots[~present])
         if changes is not None:
-            return self.filed(changes)
+            return filed(changes, self.files)
         kinds_before = np.where(present[~is_new], UPDATE_BEFORE, DELETE).astype(np.int8)
         kinds_after = np.where(is_new[present], INSERT, UPDATE_AFTER).astype(np.int8)
         both = ChangelogBatch.concat([ChangelogBatch(before, kinds_before), ChangelogBatch(after.rows, kinds_after)])
         place = np.concatenate([np.flatnonzero(~is_new) * 2, np.flatnonzero(present) * 2 + 1])
-        return self.filed(both.take(np.argsort(place, kind="stable")))
+        return filed(both.take(np.argsort(place, kind="stable")), self.files)
 
     def _apply_bag(self, batch: ChangelogBatch) -> None:
         if not self._indexed:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sqlengine import TableEnvironment
+from tests.faults.gates import Beside, Gate
 from tests.faults.inputs import make_inputs
 from tests.faults.processes import WarmProcess
 
@@ -46,3 +48,14 @@ def warm() -> Iterator[WarmProcess]:
     process = WarmProcess()
     yield process
     process.close()
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def beside(t_env: TableEnvironment) -> Iterator[Beside]:
+    with t_env.new_session() as session:
+        yield Beside(session)

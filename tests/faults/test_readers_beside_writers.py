@@ -18,11 +18,6 @@ _WHOLE = "SELECT SUM(v) AS total FROM (SELECT v FROM a UNION ALL SELECT v FROM b
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
 def t_env(gate: Gate) -> Iterator[TableEnvironment]:
     with TableEnvironment.create() as environment:
         environment.create_temporary_system_function("slow", udf(gate, result_type="INT"))
@@ -31,12 +26,6 @@ def t_env(gate: Gate) -> Iterator[TableEnvironment]:
             environment.execute_sql(f"INSERT INTO {table} VALUES (1, 50), (2, 50)")
         environment.execute_sql(f"CREATE MATERIALIZED VIEW whole AS {_WHOLE}")
         yield environment
-
-
-@pytest.fixture
-def beside(t_env: TableEnvironment) -> Iterator[Beside]:
-    with t_env.new_session() as session:
-        yield Beside(session)
 
 
 def _move(t_env: TableEnvironment) -> None:

@@ -18,11 +18,6 @@ from tests.faults.gates import LONG, Beside, Gate
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate()
-
-
-@pytest.fixture
 def t_env(gate: Gate) -> Iterator[TableEnvironment]:
     with TableEnvironment.create() as environment:
         _prepare(environment, gate)
@@ -35,12 +30,6 @@ def _prepare(environment: TableEnvironment, gate: Gate) -> None:
         environment.execute_sql(f"CREATE TABLE {table} (k INT PRIMARY KEY NOT ENFORCED, v INT)")
         environment.execute_sql(f"INSERT INTO {table} VALUES (1, 10), (2, 20)")
     environment.execute_sql("CREATE MATERIALIZED VIEW of_b AS SELECT SUM(v) AS s FROM b")
-
-
-@pytest.fixture
-def beside(t_env: TableEnvironment) -> Iterator[Beside]:
-    with t_env.new_session() as session:
-        yield Beside(session)
 
 
 class _Waiting:

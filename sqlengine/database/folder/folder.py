@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connectors.memory.column_files import ColumnFiles
+from connectors.memory.column_files import ColumnFiles, filed
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.segments import SegmentReader
@@ -476,7 +476,7 @@ def _read(storage: LocalStorage, manifest: Manifest, keys: Keys, files: ColumnFi
     reader = SegmentReader(storage)
     state = State(dict(manifest.definitions), {}, files=files)
     for table, pieces in manifest.tables.items():
-        state.rows[table] = StoredRows(list(map(state.filed, read_rows(reader, pieces))))
+        state.rows[table] = StoredRows([filed(batch, files) for batch in read_rows(reader, pieces)])
     end = LogEnd(manifest.epoch)
     for group in read_log(storage, manifest.identity, manifest.epoch, keys, end):
         for body in group.bodies:

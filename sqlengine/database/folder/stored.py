@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from connectors.memory.column_files import ColumnFiles
+from connectors.memory.column_files import ColumnFiles, filed
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.core.changelog import ChangelogBatch
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage
@@ -46,10 +46,6 @@ class State:
     since: dict[Storage, list[ChangelogBatch] | None] = field(default_factory=dict)
     files: ColumnFiles | None = None
 
-    def filed(self, changes: ChangelogBatch) -> ChangelogBatch:
-        """Rows that were read, where they are kept."""
-        return changes if self.files is None else self.files.changes(changes)
-
     def add(self, changes: EpochChanges, epoch: int | None = None) -> None:
         """Take in an epoch; with its number, the tables' rows are kept, too."""
         for place, definition in changes.definitions.items():
@@ -64,7 +60,7 @@ class State:
                 self._anew(table.storage, epoch)
             batches = table.batches
             if epoch is not None:
-                batches = list(map(self.filed, batches))
+                batches = [filed(batch, self.files) for batch in batches]
                 self._add_rows(table.storage, batches, epoch)
             since = self.since.setdefault(table.storage, [])
             if since is not None:
