@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -29,6 +30,8 @@ class Interrupt:
     def __init__(self) -> None:
         self.signal: int | None = None
         self.at_hand: Result | None = None
+        self.goes_on: Callable[[Job], bool] = lambda job: False
+        """Whether a job stops by itself, and goes on in a later process: nobody asks it to."""
         self._jobs: list[tuple[Job, Cancellation]] = []
         self._before: dict[int, Any] = {}
 
@@ -58,7 +61,9 @@ class Interrupt:
         if sys.stderr.isatty():
             # The terminal has shown ^C. Past the streams of Python: what was interrupted may be writing to them.
             os.write(sys.stderr.fileno(), ERASE_LINE.encode())
-        running = [cancellation for job, cancellation in self._jobs if _runs(job, cancellation)]
+        running = [
+            cancellation for job, cancellation in self._jobs if _runs(job, cancellation) and not self.goes_on(job)
+        ]
         result = self.at_hand if self.at_hand is not None and self.at_hand.is_running else None
         if not first or (self.at_hand is not None and result is None) or not (running or result):
             raise KeyboardInterrupt

@@ -85,7 +85,11 @@ Run SQL statements in order: first those of each -e, then those of each FILE.
 A SELECT over input that ends prints the final rows. Over input without an end it prints each change as it comes. An
 INSERT runs as a job. Over input that ends, the next statement waits for it. Over input without an end, it runs in the
 background until Ctrl-C, which stops it cleanly at the end of the current epoch. The first statement that fails stops
-the rest."""
+the rest.
+
+With --database, jobs in the background belong to the database. Ctrl-C ends the process, not the job: the next command
+on the database resumes it. STOP JOB ends it. Jobs from earlier starts run beside the statements and are not waited for,
+unless there are no statements, or with --wait: then the command ends with the last job, or with Ctrl-C."""
 
 _RUN_MORE = """\
 formats:
@@ -102,6 +106,8 @@ examples:
                              saves the state of INSERTs; run it again to resume them
   sqlengine run --database shop job.sql
                              works on the database in the folder shop; creates it if needed
+  sqlengine run --database shop
+                             runs the jobs of the database until Ctrl-C
   echo "SHOW FUNCTIONS" | sqlengine run - --format csv
 
 exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted by Ctrl-C"""
@@ -167,11 +173,20 @@ def build_parser() -> argparse.ArgumentParser:
     _target_argument(run)
     _database_argument(run)
     run.add_argument(
+        "--wait", action="store_true", help="after the statements, wait for the jobs that the database had before, too"
+    )
+    run.add_argument(
         "--fresh", action="store_true", help="start INSERTs anew, and remove the checkpoints of earlier runs"
     )
     run.set_defaults(
         run=lambda args, options: _run.run_command(
-            args.execute, args.files, options, args.format, fresh=args.fresh, database=args.database
+            args.execute,
+            args.files,
+            options,
+            args.format,
+            fresh=args.fresh,
+            database=args.database,
+            wait=args.wait,
         )
     )
 
@@ -349,8 +364,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not equals:
             getattr(args, "parser", parser).error(f"-D takes KEY=VALUE, not '{option}'")
         options[key.strip()] = value.strip()
-    if args.command in ("run", "explain") and not args.files and not args.execute:
+    needs_sql = args.command == "explain" or (args.command == "run" and args.database is None)
+    if needs_sql and not args.files and not args.execute:
         args.parser.error("give a FILE of SQL, - for standard input, or -e SQL")
+    if args.command == "run" and args.wait and args.database is None:
+        args.parser.error("--wait waits for the jobs of a database: give --database FOLDER, too")
     _check_log(args, parser)
     load(_COMMANDS[args.command])
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:

@@ -33,9 +33,11 @@ def run_command(
     *,
     fresh: bool = False,
     database: str | None = None,
+    wait: bool = False,
 ) -> int:
     """Run all statements, on the database in a folder if one is given; the first that fails stops the rest. Jobs without
-    an end run until Ctrl-C. Gives the exit status."""
+    an end that they start run until Ctrl-C; so do those of the database, to `wait` or when there is no statement. Gives the
+    exit status."""
     with (
         Interrupt() as interrupt,
         Progress() as progress,
@@ -46,7 +48,7 @@ def run_command(
             for source, text in scripts(texts, files):
                 if run.interrupted(source, text):
                     break
-            run.wait_for_jobs()
+            run.wait_for_jobs(earlier=wait or run.statements == 0)
         except KeyboardInterrupt:
             run.say("interrupted")
         except UnsupportedError as error:
@@ -69,7 +71,10 @@ class _Run:
         self._paint = Paint(sys.stdout)
         self._progress = progress
         self._background: list[tuple[str | None, Result]] = []
+        self.statements = 0
         environment.session.on_job = self._watch
+        # A job that the database keeps does not end with this process: it stops when the database is closed.
+        interrupt.goes_on = self._is_kept
         # Whoever waits for the jobs raises what made them fail.
         environment.session.jobs.on_ended = lambda running: None
         environment.session.views.on_failed = lambda error: self.say(f"{error.code} {error.message}")
@@ -83,6 +88,10 @@ class _Run:
         if job.restored is not None and not job.resumed_finished:
             self.say(f"{job.name} goes on after epoch {job.restored.epoch:,}, from {masked_text(job.restored.path)}")
 
+    def _is_kept(self, job: Job) -> bool:
+        running = self._environment.session.jobs.jobs.get(job.name)
+        return running is not None and running.job is job and running.kept
+
     def interrupted(self, source: str | None, text: str) -> bool:
         """Run a script; tells whether the user stopped it."""
         with named(source):
@@ -93,6 +102,7 @@ class _Run:
                     result = next(results, None)
                     if result is None:
                         break
+                    self.statements += 1
                     self._show(source, result, time.monotonic() - started)
                 self._raise_failed()
                 if self._interrupt.seen:
@@ -143,13 +153,17 @@ class _Run:
                 with named(source):
                     result.wait()
 
-    def wait_for_jobs(self) -> None:
-        """Until all jobs in the background have ended, or one has failed; a materialized view that failed is an error,
-        too."""
+    def wait_for_jobs(self, *, earlier: bool) -> None:
+        """Until all jobs in the background have ended that the statements have started, and with `earlier` those of the
+        database, or one has failed; a materialized view that failed is an error, too."""
         session = self._environment.session
         self._raise_failed()
-        session.jobs.wait_for_all()
+        interrupted = self._interrupt.seen
+        session.jobs.wait_for_all(lambda job: (earlier or not job.goes_on) and not (interrupted and job.kept))
         self._raise_failed()
+        for running in list(session.jobs.jobs.values()) if earlier else ():
+            if running.failure is not None and not running.told:
+                running.wait()
         for view in session.views.jobs():
             session.views.check(view.path)
 
@@ -161,7 +175,8 @@ class _Run:
             job = result.job
             if job is not None and job.status != "FAILED":
                 rows = sum(s.rows_written for s in job.dataflow.sinks())
-                self.say(f"{job.name} has {'ended' if job.status == 'FINISHED' else 'stopped'}: {rows:,} rows written")
+                stopped = "stopped until the database is opened again" if self._is_kept(job) else "stopped"
+                self.say(f"{job.name} has {'ended' if job.status == 'FINISHED' else stopped}: {rows:,} rows written")
         rejected = self._environment.session.rejected.counts.most_common()
         for (job_name, operator, reason), count in rejected[:SHOWN_REASONS]:
             self.say(f"{count:,} row{'' if count == 1 else 's'} rejected by {operator} of {job_name}: {reason}")

@@ -15,12 +15,23 @@ from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
 from runtime.core.types import BIGINT, STRING, timestamp_ltz
 from runtime.local.job import Job
+from sqlengine.catalog.objects import ObjectPath
 
-__all__ = ["FailedJob", "Jobs", "RunningJob"]
+__all__ = ["FailedJob", "JobUses", "Jobs", "RunningJob"]
 
 _log = Log("jobs")
 
 ENDED_JOBS_KEPT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class JobUses:
+    """What a job needs when it is made again: the tables and views that it reads, the tables to which it writes, and the
+    functions of users that it calls, by their names."""
+
+    reads: frozenset[ObjectPath] = frozenset()
+    writes: frozenset[ObjectPath] = frozenset()
+    functions: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -35,6 +46,8 @@ class RunningJob:
     locked: bool = False
     goes_on: bool = False
     """Whether it was begun before the database was opened."""
+    uses: JobUses = JobUses()
+    """Of a job that the database keeps."""
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
@@ -44,6 +57,11 @@ class RunningJob:
 
     def __post_init__(self) -> None:
         self.statement = masked_sql(self.statement)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the database keeps it: it goes on when that is opened again."""
+        return bool(self.uses.writes)
 
     def wait(self, timeout: float | None = None) -> None:
         """Until it has ended; raises what made it fail, TimeoutError when it still runs after so many seconds."""
@@ -135,9 +153,10 @@ class Jobs:
         *,
         locked: bool = False,
         goes_on: bool = False,
+        uses: JobUses | None = None,
     ) -> RunningJob:
         """Run a job on a thread of its own."""
-        running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on)
+        running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on, uses=uses or JobUses())
         self._register(running)
 
         def drain() -> None:
@@ -155,13 +174,13 @@ class Jobs:
         running.thread.start()
         return running
 
-    def wait_for_all(self) -> None:
-        """Until every job in the background that was begun since the start has ended, or one has failed of which nobody
-        was told so far."""
+    def wait_for_all(self, awaited: Callable[[RunningJob], bool] = lambda job: not job.goes_on) -> None:
+        """Until every job in the background has ended of those that are `awaited` (those begun since the start), or one has
+        failed of which nobody was told so far."""
 
         def over() -> bool:
             failed = any(j.failure is not None and not j.told for j in list(self.jobs.values()))
-            return failed or not any(j.thread and not j.goes_on for j in self.active())
+            return failed or not any(j.thread and awaited(j) for j in self.active())
 
         with self._changed:
             self._changed.wait_for(over)

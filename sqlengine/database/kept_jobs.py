@@ -31,6 +31,7 @@ from sqlengine.database.database import Database
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place
 from sqlengine.database.folder.folder import JOBS
+from sqlengine.database.jobs import JobUses
 
 __all__ = ["KeptCheckpoints", "KeptJob", "forget", "job_place"]
 
@@ -130,6 +131,7 @@ class KeptJob:
     definition: Definition
     database: Database
     durable: Durable
+    uses: JobUses
 
     def checkpoints(self, options: Options, clock: Clock, retained: int, *, stored: bool, alone: bool) -> Checkpoints:
         """Those from which it goes on. `stored`: it writes to tables of the database; `alone`: to nothing else."""

@@ -1,4 +1,4 @@
-"""Which definitions wait for a view or table that another session is making."""
+"""Which definitions wait for a view or table that another session is making, and which objects a definition is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 
-__all__ = ["in_the_way"]
+__all__ = ["defined_names", "in_the_way", "meets"]
 
 _OBJECTS = (
     ddl.CreateTable, st.CreateView, st.CreateMaterializedView, st.DropTable, st.DropView, st.DropMaterializedView,
@@ -25,11 +25,11 @@ def in_the_way(statement: st.Statement, session: Session) -> Filling | None:
     making = session.views.in_the_making
     if isinstance(statement, st.Restore):
         return next(iter(making))
-    names = _names(statement, session)
-    return next((f for f in making if any(_meets(name, path) for path in (f.path, *f.reads) for name in names)), None)
+    names = defined_names(statement, session)
+    return next((f for f in making if any(meets(name, path) for path in (f.path, *f.reads) for name in names)), None)
 
 
-def _names(statement: st.Statement, session: Session) -> list[tuple[str, ...]]:
+def defined_names(statement: st.Statement, session: Session) -> list[tuple[str, ...]]:
     """Catalog, database and name, or the first of these, of what a statement defines."""
     if isinstance(statement, _CATALOGS):
         return [(statement.name.text,)]
@@ -47,5 +47,6 @@ def _names(statement: st.Statement, session: Session) -> list[tuple[str, ...]]:
     return [path.parts for path in found]
 
 
-def _meets(name: tuple[str, ...], path: ObjectPath) -> bool:
+def meets(name: tuple[str, ...], path: ObjectPath) -> bool:
+    """Whether a path is what a name of `defined_names` says, or within it."""
     return path.parts[: len(name)] == name

@@ -42,6 +42,7 @@ from sqlengine.statements.file_catalog import FILE
 from sqlengine.statements.lasting_views import current, make_views, meaning, views_go_on
 from sqlengine.statements.query_reads import kind_of, query_reads
 from sqlengine.statements.tables import declared_table
+from sqlengine.statements.used_by_jobs import check_unused
 
 __all__ = [
     "backup",
@@ -288,11 +289,12 @@ def check_statement(statement: st.Statement, session: Session) -> None:
     Raises:
         OptionError: SET of what is read when the database is opened.
         DatabaseError: E3704, the log has stopped; E3705, a view would outlive what it reads.
-        CatalogError: E1410, a materialized view reads the view that is to be dropped or changed.
+        CatalogError: E1410, a materialized view or a job reads what is to be dropped or changed.
     """
     durable = session.durable
     assert durable is not None
     durable.check()
+    check_unused(statement, session)
     match statement:
         case st.Set(option=ddl.Option(key=key, span=span)) if key in {option.key for option in DATABASE_OPTIONS}:
             raise OptionError(

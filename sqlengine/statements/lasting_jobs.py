@@ -23,7 +23,7 @@ from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition
-from sqlengine.database.jobs import FailedJob
+from sqlengine.database.jobs import FailedJob, JobUses
 from sqlengine.database.kept_jobs import KeptJob, forget
 from sqlengine.database.recovery import CHECKPOINT_DIR, RECOVERY_PATH, SAVEPOINT_PATH
 from sqlengine.database.session import Session
@@ -34,7 +34,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.create_text import quoted
 from sqlengine.statements.lasting_views import current
 from sqlengine.statements.queries import insert, statement_set
-from sqlengine.statements.query_reads import temporary_reads
+from sqlengine.statements.query_reads import Reads, reads_of
 
 __all__ = ["checkpoints", "forget_failed", "kept_job", "restore_jobs"]
 
@@ -50,9 +50,15 @@ def kept_job(session: Session, name: str, inserts: Inserts, text: str, plans: Se
     """What keeps a job that is about to begin in the background; or why it ends with the process."""
     durable = session.durable
     assert durable is not None
-    why = _why_not(session, inserts, plans)
+    reads = [reads_of(session, statement.query.query) for statement, _ in inserts]
+    why = _why_not(session, inserts, reads, plans)
     if why is not None:
         return why
+    uses = JobUses(
+        frozenset(path for r in reads for path in r.objects),
+        frozenset(table.path for _, table in inserts),
+        frozenset(name for r in reads for name in r.functions),
+    )
     if isinstance(parse_statement(text), st.Insert | st.StatementSet):
         kept = text
     else:
@@ -70,7 +76,7 @@ def kept_job(session: Session, name: str, inserts: Inserts, text: str, plans: Se
         if known is None and before is not None and _alike(before, definition):
             # Begun again it goes on.
             name = failed.id
-    return KeptJob(name, known or definition, session.database, durable)
+    return KeptJob(name, known or definition, session.database, durable, uses)
 
 
 def _alike(first: Definition, second: Definition) -> bool:
@@ -95,18 +101,17 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     )
 
 
-def _why_not(session: Session, inserts: Inserts, plans: Sequence[PhysicalNode]) -> str | None:
+def _why_not(session: Session, inserts: Inserts, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> str | None:
     """Why a job cannot be made again."""
     if session.parameters is not None and session.parameters.keys:
         return "it has parameters"
     if session.options.text(TARGET.key) is not None:
         return f"it runs where '{TARGET.key}' says"
-    for statement, table in inserts:
+    for (_, table), read in zip(inserts, reads, strict=True):
         if table.temporary:
             return f'it writes to the temporary table "{table.path.name}"'
-        wrong = temporary_reads(session, statement.query.query)
-        if wrong:
-            return f"it reads {wrong[0]}"
+        if read.temporary:
+            return f"it reads {read.temporary[0]}"
     for node in walk_all(plans):
         if isinstance(node, SourceExec) and isinstance(node.table, MemoryTable | TableSnapshot):
             return f"it reads {node.name}, whose changes are not kept for it"

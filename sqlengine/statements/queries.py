@@ -235,8 +235,8 @@ def _begin(
     def drive() -> None:
         _drive(job, session) if locked else job.run()
 
-    run = drive if isinstance(kept, str) else kept.driven(job, drive)
-    result = _background(session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on), text)
+    run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
+    result = _background(session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on, uses=uses), text)
     if isinstance(kept, str) and kept:
         result.warnings = (*result.warnings, f"{name} ends with the process: {kept}")
     return result

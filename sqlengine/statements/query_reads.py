@@ -17,22 +17,32 @@ from sqlengine.database.binding import Binding
 from sqlengine.database.session import PYTHON_DATABASE, Session
 from sqlengine.parse.trees import Tree
 
-__all__ = ["fingerprints", "kind_of", "query_reads", "temporary_reads"]
+__all__ = ["Reads", "fingerprints", "kind_of", "query_reads", "reads_of"]
 
 
 def query_reads(session: Session, query: Tree) -> tuple[frozenset[ObjectPath], list[str]]:
     """The views that a query reads, and what it reads that ends with the session."""
+    reads = reads_of(session, query)
+    return reads.views, reads.temporary
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What a query reads, with what the views in it read. `objects`: tables and views. `functions`: names of those that
+    users have made. `temporary`: what ends with the session."""
+
+    objects: frozenset[ObjectPath]
+    views: frozenset[ObjectPath]
+    functions: frozenset[str]
+    temporary: list[str]
+
+
+def reads_of(session: Session, query: Tree) -> Reads:
+    """What a query reads."""
     noted = _note(session, query)
-    wrong = list(noted.temporary)
-    for name in noted.functions:
-        if name in session.own_functions:
-            wrong.append(f"the function {name}")
-    return frozenset(noted.views), wrong
-
-
-def temporary_reads(session: Session, query: Tree) -> list[str]:
-    """What a query reads that ends with the session."""
-    return query_reads(session, query)[1]
+    functions = frozenset(name for name in noted.functions if name in session.user_functions)
+    own = [f"the function {name}" for name in noted.functions if name in session.own_functions]
+    return Reads(frozenset(noted.objects), frozenset(noted.views), functions, [*noted.temporary, *own])
 
 
 def fingerprints(session: Session, query: Tree) -> dict[str, str]:
@@ -72,6 +82,7 @@ def _note(session: Session, query: Tree) -> _Noted:
 class _Noted:
     """What was asked for while a query was bound."""
 
+    objects: set[ObjectPath] = field(default_factory=set)
     views: set[ObjectPath] = field(default_factory=set)
     temporary: list[str] = field(default_factory=list)
     functions: dict[str, None] = field(default_factory=dict)
@@ -106,6 +117,7 @@ class _NotingBinding(Binding):
     def resolve(self, path: tuple[str, ...], span: Span | None, options: Mapping[str, str]) -> OpenTable | CatalogView:
         found = super().resolve(path, span, options)
         thing = found if isinstance(found, CatalogView) else found.table
+        self.noted.objects.add(thing.path)
         if isinstance(found, CatalogView):
             self.noted.views.add(found.path)
         if getattr(thing, "temporary", False) or thing.path.database == PYTHON_DATABASE:

@@ -127,6 +127,45 @@ def test_what_a_simple_query_needs_not_import() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_jobs_of_a_database_go_on_and_are_waited_for_when_nothing_else_is_said(tmp_path: Path) -> None:
+    shop = ("run", "--database", str(tmp_path / "shop"))
+    process = start(
+        *shop,
+        "-e",
+        TICKS.replace("TEMPORARY", "") + "CREATE TABLE p (v INT) WITH ('connector' = 'print');"
+        "INSERT INTO p SELECT v FROM ticks; SELECT 1 AS one",
+    )
+
+    def prints(process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("+I"):
+                return
+        raise AssertionError("nothing was printed")
+
+    prints(process)
+    _, err = interrupted(process)
+    assert "job-1 has stopped until the database is opened again" in err
+    # Statements end although the job never does.
+    out, err = start(*shop, "-e", "SELECT job, status FROM system.jobs WHERE job = 'job-1'").communicate(timeout=60)
+    assert "| job-1 | RUNNING |" in out, err
+    for arguments in ((), ("--wait", "-e", "SELECT 1 AS one"), ("-e", "-- nothing")):
+        process = start(*shop, *arguments)
+        prints(process)
+        interrupted(process)
+    # Whoever has stopped the last job waits for nothing.
+    for arguments in (("--wait", "-e", "STOP JOB 'job-1'"), ()):
+        process = start(*shop, *arguments)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def test_what_waits_for_jobs_needs_a_database() -> None:
+    process = start("run", "--wait", "-e", "SELECT 1")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "give --database FOLDER" in err
+
+
 def test_a_module_that_imports_the_package_keeps_ctrl_c_and_the_collector(tmp_path: Path) -> None:
     """`python -m other` begins as `python -m sqlengine` does; only that one is the command line."""
     (tmp_path / "other").mkdir()
