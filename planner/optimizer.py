@@ -109,6 +109,7 @@ class _StageRun:
         self._stage = stage
         self._local = tuple(r for r in rules if not r.whole_plan)
         self._whole = tuple(r for r in rules if r.whole_plan)
+        self._by_kind: dict[type[LogicalNode], tuple[Rule, ...]] = {}
         self._context = context
         self._trace = trace
         self._settled: set[LogicalNode] = set()
@@ -151,7 +152,8 @@ class _StageRun:
             if done is not node and self._stage.fixpoint:
                 return self._walk(done)
             node = done
-        if all(source in self._settled for source in node.inputs) and (not self._stage.fixpoint or self._quiet(node)):
+        # With a fixpoint no rule fires at the node any more: `_at` has ended with it.
+        if all(source in self._settled for source in node.inputs):
             self._settled.add(node)
         return node
 
@@ -168,15 +170,17 @@ class _StageRun:
         return node
 
     def _first(self, node: LogicalNode) -> LogicalNode | None:
-        for rule in self._local:
-            if isinstance(node, rule.matches):
-                changed = self._try(rule, node)
-                if changed is not None:
-                    return changed
+        for rule in self._matching(type(node)):
+            changed = self._try(rule, node)
+            if changed is not None:
+                return changed
         return None
 
-    def _quiet(self, node: LogicalNode) -> bool:
-        return self._first(node) is None
+    def _matching(self, kind: type[LogicalNode]) -> tuple[Rule, ...]:
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = self._by_kind[kind] = tuple(r for r in self._local if issubclass(kind, r.matches))
+        return found
 
     def _try(self, rule: Rule, node: LogicalNode) -> LogicalNode | None:
         changed = rule.apply(node, self._context)

@@ -92,11 +92,22 @@ def expression_rule(
     after: tuple[str, ...] = (),
 ) -> Rule:
     """A rule that rewrites the expressions of a node one by one, with `map_node` saying which; `change` gives the
-    same object for no change."""
+    same object for no change, and is not asked again about an object that it has not changed."""
 
     def apply(node: LogicalNode, context: RuleContext) -> LogicalNode | None:
-        changed = map_node(node, lambda e: change(e, context))
-        return None if changed is node else changed
+        unchanged: dict[int, Expr] = context.memory.setdefault(name, {})
+
+        def changed(expr: Expr) -> Expr:
+            if id(expr) in unchanged:
+                return expr
+            new = change(expr, context)
+            if new is expr:
+                # Held, so that no other expression gets its id.
+                unchanged[id(expr)] = expr
+            return new
+
+        made = map_node(node, changed)
+        return None if made is node else made
 
     apply.__doc__ = change.__doc__
     return Rule(name, matches, apply, after=after)

@@ -45,6 +45,8 @@ class Node:
     _fields: ClassVar[tuple[NodeField, ...]] = ()
     _positional: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[str, ...]] = ()
+    _behind: ClassVar[tuple[tuple[NodeField, ...], ...]] = ((),)
+    """By the number of values given by position: the fields that they leave out."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         cls = type(self)
@@ -53,10 +55,7 @@ class Node:
         put = object.__setattr__
         for name, value in zip(cls._positional, args, strict=False):
             put(self, name, value)
-        given = cls._positional[: len(args)]
-        for field in cls._fields:
-            if field.name in given:
-                continue
+        for field in cls._behind[len(args)]:
             if field.name in kwargs:
                 put(self, field.name, kwargs.pop(field.name))
             elif field.default is not REQUIRED:
@@ -139,11 +138,17 @@ def node(cls: type[_T]) -> type[_T]:
     namespace["__slots__"] = tuple(n for n in own if n not in known)
     namespace["_fields"] = ordered
     namespace["_positional"] = tuple(f.name for f in ordered if not f.keyword_only)
+    namespace["_behind"] = _behind(ordered)
     namespace["_compared"] = tuple(f.name for f in ordered if f.compare)
     namespace["__match_args__"] = namespace["_positional"]
     made: Any = type(cls)(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
     return made
+
+
+def _behind(fields: tuple[NodeField, ...]) -> tuple[tuple[NodeField, ...], ...]:
+    positional = [f.name for f in fields if not f.keyword_only]
+    return tuple(tuple(f for f in fields if f.name not in positional[:n]) for n in range(len(positional) + 1))
 
 
 def node_fields(thing: Node | type[Node]) -> tuple[NodeField, ...]:

@@ -294,9 +294,14 @@ class WindowCall(Expr):
 
 TRUE = Literal(True, BOOLEAN.not_null())
 
+_LEAVES = (ColumnRef, Literal)
+"""The commonest expressions, which have none below them."""
+
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct sub-expressions (not the plan of a subquery), in order."""
+    if isinstance(expr, _LEAVES):
+        return ()
     match expr:
         case Call(args=args):
             return args
@@ -320,6 +325,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def map_children(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to each direct sub-expression; the same object when nothing changed."""
+    if isinstance(expr, _LEAVES):
+        return expr
     match expr:
         case Call(args=args):
             new = tuple(change(a) for a in args)

@@ -114,7 +114,8 @@ class KeyCodec(Protocol):
 
 
 def codec_for(type_: pa.DataType, nullable: bool, exact: bool = False) -> KeyCodec:
-    """The codec of a column type. `exact`: -0.0 and 0.0 are two values, as in rows that must come back as they were.
+    """The codec of a column type. `exact`: -0.0 and 0.0 are two values, and so are maps with their entries in another
+    order, as in rows that must come back as they were.
 
     Raises:
         InternalError: a type that no SQL type is carried by.
@@ -335,7 +336,8 @@ class _StructCodec:
 
 
 class _ListCodec:
-    """Lists, and maps with their entries sorted by key: the words of the elements, as bytes, are interned."""
+    """Lists, and maps with their entries sorted by key unless `exact`: the words of the elements, as bytes, are
+    interned."""
 
     bits = (32,)
 
@@ -343,6 +345,7 @@ class _ListCodec:
         self._type = type_
         self._nullable = nullable
         self._is_map = pt.is_map(type_)
+        self._sorted = self._is_map and not exact
         self._codecs = [codec_for(t.value_type if pt.is_dictionary(t) else t, True, exact) for t in element_types]
         self._layout = WordLayout([b for codec in self._codecs for b in codec.bits])
         self._key_layout = WordLayout(self._codecs[0].bits)
@@ -363,7 +366,7 @@ class _ListCodec:
         pieces = [c.encode(child, intern) for c, child in zip(self._codecs, children, strict=True)]
         total = int(lengths.sum())
         words = self._layout.pack([p for group in pieces for p in group], total)
-        if self._is_map:
+        if self._sorted:
             keys = self._key_layout.pack(pieces[0], total)
             owner = np.repeat(np.arange(len(array)), lengths)
             words = words[np.lexsort((*(keys[:, i] for i in range(keys.shape[1])), owner))]
@@ -401,7 +404,7 @@ class _ListCodec:
         for codec in self._codecs:
             kept.extend(codec.retain(inner[len(kept) : len(kept) + len(codec.bits)]))
         recoded = self._layout.pack(kept, len(words))
-        if self._is_map:
+        if self._sorted:
             # New codes sort differently: put the entries of each map back in the order of their key words.
             keys = self._key_layout.pack(kept[: len(self._codecs[0].bits)], len(words))
             owner = np.repeat(np.arange(len(codes)), lengths // (8 * self._layout.width))

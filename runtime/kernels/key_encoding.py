@@ -30,7 +30,8 @@ class KeyEncoder:
     Args:
         types: the Arrow types of the key columns.
         nullable: whether each column may hold NULL (all of them when not given). NOT NULL columns need no null bit.
-        exact: -0.0 and 0.0 are two values: what rows are told apart by that must come back as they were.
+        exact: -0.0 and 0.0 are two values, and so are maps with their entries in another order: what rows are told
+            apart by that must come back as they were.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from runtime.core.node import node_fields
@@ -21,6 +22,8 @@ from runtime.plan.walk import walk_all
 
 __all__ = ["says_nothing_of_state", "short_kind", "uid", "uids"]
 
+_encode = json.JSONEncoder(sort_keys=True, default=str, separators=(",", ":")).encode
+
 _EMITTED = ("schema", "mode")
 """What is emitted: names and row kinds may change while the state stays right."""
 
@@ -28,8 +31,13 @@ _EMITTED = ("schema", "mode")
 def says_nothing_of_state(node: PhysicalNode) -> frozenset[str]:
     """The fields that may change while the state stays right: settings, times to live, what is emitted. Inputs and the
     table of a connector are compared by themselves."""
-    roles = (field.name for field in node_fields(node) if field.role)
-    return frozenset((*node.input_fields, *(("table",) if node.table_use else ()), *_EMITTED, *roles))
+    return _says_nothing(type(node))
+
+
+@cache
+def _says_nothing(kind: type[PhysicalNode]) -> frozenset[str]:
+    roles = (field.name for field in node_fields(kind) if field.role)
+    return frozenset((*kind.input_fields, *(("table",) if kind.table_use else ()), *_EMITTED, *roles))
 
 
 def short_kind(node: PhysicalNode) -> str:
@@ -69,14 +77,14 @@ def _digest(node: PhysicalNode, digests: dict[PhysicalNode, str]) -> str:
     if node.outside is not None:
         meaning["table"] = shown_facts(node.outside.describe())
         meaning["columns"] = list(node.schema.names)
-    text = json.dumps(meaning, sort_keys=True, default=str, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encode(meaning).encode(), digest_size=16).hexdigest()
 
 
 def _types(schema: Schema) -> list[Any]:
+    return [_type(f.type) for f in schema]
+
+
+@lru_cache(maxsize=1024)
+def _type(type_: DataType) -> Any:
     # Whether NULL may occur is a matter of proof, not of state.
-    return [encode_value(_plain(f.type)) for f in schema]
-
-
-def _plain(type_: DataType) -> DataType:
-    return type_.with_nullable(True)
+    return encode_value(type_.with_nullable(True))

@@ -26,7 +26,7 @@ class KeyIndex:
     Args:
         types: the Arrow types of the key columns; none at all means that every row has the same key.
         nullable: whether each may hold NULL (all may when not given).
-        exact: -0.0 and 0.0 are two values: for whole rows that must come back as they were.
+        exact: see `KeyEncoder`: for whole rows that must come back as they were.
     """
 
     def __init__(

@@ -131,8 +131,13 @@ class RocksStore:
         """How much its files take, including what is replaced but not yet reclaimed."""
         if self._folder is None:
             return 0
+        total = 0
         with os.scandir(self._folder) as entries:
-            return sum(entry.stat().st_size for entry in entries)
+            for entry in entries:
+                # RocksDB removes files beside the job.
+                with contextlib.suppress(FileNotFoundError):
+                    total += entry.stat().st_size
+        return total
 
     def close(self) -> None:
         """Deletes all files."""

@@ -17,6 +17,7 @@ from sqlengine.parse import parse_script
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.dispatch import execute
 from sqlengine.statements.explain import plan_text
+from sqlengine.statements.planning import bound_view
 from sqlengine.statements.tables import described_table
 from sqlengine.statements.views import described_materialized_view
 
@@ -63,7 +64,7 @@ def _explain(statement: st.Statement, details: tuple[str, ...], session: Session
     if isinstance(inner, ddl.CreateTable) and filled:
         made = described_table(inner, session)
     elif isinstance(inner, st.CreateMaterializedView):
-        made = described_materialized_view(inner, session)
+        made = described_materialized_view(inner, session, bound_view(session, inner.query.query))
     elif isinstance(inner, _CARRIED_OUT):
         execute(inner, session)
     if made is not None:

@@ -42,6 +42,8 @@ __all__ = [
     "Planned",
     "PlannedQuery",
     "bound_insert",
+    "bound_schema",
+    "bound_view",
     "check_declaration",
     "object_schema",
     "plan_insert",
@@ -209,10 +211,13 @@ def _without_top_sort(plan: LogicalNode) -> tuple[LogicalNode, tuple[SortKey, ..
             return plan, ()
 
 
-def plan_view(session: Session, query: Tree, contents: MemoryTable, names: Sequence[str]) -> Planned:
-    """Plan a query whose answer is kept in memory: tables in memory are followed, the answer is published epoch by
-    epoch."""
-    bound = bind_query(query, Binding(session, True))
+def bound_view(session: Session, query: Tree) -> BoundQuery:
+    """The query of a materialized view as bound: it follows tables in memory."""
+    return bind_query(query, Binding(session, True))
+
+
+def plan_view(session: Session, bound: BoundQuery, contents: MemoryTable, names: Sequence[str]) -> Planned:
+    """Plan a query whose answer is kept in memory and published epoch by epoch."""
     plan, _ = _without_top_sort(bound.plan)
     if len(plan.columns) > len(names):
         plan = Project(plan, tuple((c, c.ref()) for c in plan.columns[: len(names)]))
@@ -302,7 +307,11 @@ def lower_context(session: Session, *, batch: bool = False) -> LowerContext:
 
 def query_schema(session: Session, query: Tree) -> Schema:
     """Names and types of a query's columns."""
-    bound = _bound_query(query, Binding(session, False))
+    return bound_schema(_bound_query(query, Binding(session, False)))
+
+
+def bound_schema(bound: BoundQuery) -> Schema:
+    """Names and types of the columns of a bound query."""
     return Schema(tuple(Field(n, c.type) for n, c in zip(bound.names, bound.plan.columns, strict=True)))
 
 

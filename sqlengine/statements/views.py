@@ -14,13 +14,14 @@ from runtime.core.schema import Schema
 from runtime.core.types import TimeAttribute
 from runtime.local.job import Job
 from sqlengine.api.result import Result
+from sqlengine.bind import BoundQuery
 from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
-from sqlengine.statements.planning import Planned, object_schema, plan_view, query_schema
+from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
@@ -79,7 +80,8 @@ def create_materialized_view(
     Args:
         saved: what the view goes on from. CheckpointError E3402 when that cannot be.
     """
-    view = described_materialized_view(statement, session)
+    bound = bound_view(session, statement.query.query)
+    view = described_materialized_view(statement, session, bound)
     if view is None:
         return Result.ok()
     path, names = view.path, tuple(c.name for c in view.columns)
@@ -88,7 +90,7 @@ def create_materialized_view(
         if saved is not None:
             saved.check(view)
         with nullcontext() if saved is None else saved.planning():
-            planned = plan_view(session, view.query, contents, names)
+            planned = plan_view(session, bound, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         restored = None
         if saved is not None:
@@ -97,7 +99,8 @@ def create_materialized_view(
         settings = session.job_settings([planned.physical])
         job = Job(f"view {path.name}", [planned.physical], settings, savepoint=restored)
         _attach.verify(session, job, [planned])
-        inputs = frozenset(p for p, t in session.memory.items() if any(s.table is t for s in job.dataflow.sources))
+        read = {id(source.table) for source in job.dataflow.sources}
+        inputs = frozenset(path for path, table in session.memory.items() if id(table) in read)
         for filling in session.views.in_the_making:
             if filling.path in inputs:
                 job.close()
@@ -158,10 +161,16 @@ def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> t
     )
 
 
-def described_materialized_view(statement: st.CreateMaterializedView, session: Session) -> MaterializedView | None:
-    """The view that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing."""
+def described_materialized_view(
+    statement: st.CreateMaterializedView, session: Session, bound: BoundQuery
+) -> MaterializedView | None:
+    """The view that a statement would make, checked; None when it is there and IF NOT EXISTS. Changes nothing.
+
+    Args:
+        bound: its query.
+    """
     path, span = session.catalogs.qualify(statement.name.parts), statement.name.span
-    schema = query_schema(session, statement.query.query)
+    schema = bound_schema(bound)
     names = _column_names(statement.columns, schema)
     comments = [c.comment for c in statement.columns] or [None] * len(names)
     columns = tuple(

@@ -26,7 +26,7 @@ from runtime.plan.nodes import PhysicalNode
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
-from sqlengine.statements.planning import lower_context, plan_view, query_schema
+from sqlengine.statements.planning import bound_schema, bound_view, lower_context, plan_view
 from sqlengine.verify.rows import Row, difference, rows_of
 
 __all__ = ["KeyClaims"]
@@ -53,9 +53,10 @@ class KeyClaims:
     """
 
     def __init__(self, session: Session, name: str, query: object, *, below: bool) -> None:
-        schema = query_schema(session, query)
+        bound = bound_view(session, query)
+        schema = bound_schema(bound)
         names = [f"k{i}" for i in range(len(schema))]
-        planned = plan_view(session, query, _table(name, schema.fields), names)
+        planned = plan_view(session, bound, _table(name, schema.fields), names)
         assert isinstance(planned.optimized, Sink)
         self._traits = TraitContext(session.functions, session.options)
         self._session = session

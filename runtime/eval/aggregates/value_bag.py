@@ -36,7 +36,7 @@ class ValueBag:
         self._groups = np.zeros(0, np.int64)
         self._lists = BlockLists()
         self._ends = SortedRuns(0) if ends else None
-        self._keys = KeyEncoder(types) if retract else None
+        self._keys = KeyEncoder(types, exact=True) if retract else None
         self._index = HashIndex(1 + self._keys.width) if self._keys is not None else None
         self._equal = BlockLists()
         self._key_of = np.zeros(0, np.int64)

@@ -247,3 +247,17 @@ def test_retain_forgets_and_keeps_keys_distinct(name: str) -> None:
     everything = encoder.encode([pa.array([*domain, None], type=type_)])
     distinct = {canonical(v) for v in [*domain, None]}
     assert len(set(map(tuple, everything.tolist()))) == len(distinct)
+
+
+def test_exact_keys_tell_apart_what_is_equal_but_reads_otherwise() -> None:
+    entries = pa.array(
+        [[("a", 1), ("b", 2)], [("b", 2), ("a", 1)], [("a", 1), ("b", 2)]], pa.map_(pa.string(), pa.int32())
+    )
+    nested = pa.array([[e] for e in entries.to_pylist()], pa.list_(entries.type))
+    for column in (entries, nested, pa.array([0.0, -0.0, 0.0])):
+        assert len(np.unique(KeyEncoder([column.type]).encode([column]), axis=0)) == 1
+        encoder = KeyEncoder([column.type], exact=True)
+        first, second, third = words = encoder.encode([column])
+        assert (first == third).all()
+        assert (first != second).any()
+        assert repr(encoder.decode(encoder.retain(words))[0].to_pylist()) == repr(column.to_pylist())
