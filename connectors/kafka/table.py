@@ -97,6 +97,11 @@ class KafkaSource:
         """A message is at its offset for whoever reaches the brokers."""
         return True
 
+    @property
+    def readable_again(self) -> bool:
+        """From the start offset; where that moves with time, or with what the group has read, other messages come."""
+        return self.begin.mode not in ("latest-offset", "group-offsets")
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what it remembers of the brokers."""
         return {key: value for key, value in self.__dict__.items() if key != "_listed"}

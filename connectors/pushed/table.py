@@ -14,6 +14,7 @@ Back pressure: a push waits while the slowest reader has `capacity` rows or more
 from __future__ import annotations
 
 import gc
+import secrets
 import threading
 import weakref
 from collections import deque
@@ -183,6 +184,11 @@ class PushedTable:
             self._changed.notify_all()
             return reader
 
+    @property
+    def readers(self) -> list[PushReader]:
+        """Who reads it. With the lock held."""
+        return list(self._readers)
+
     def forget(self, reader: PushReader, failure: BaseException | None = None) -> None:
         """A reader reads no more; `failure`: because its query has failed."""
         with self._changed:
@@ -224,6 +230,10 @@ class PushedSource:
     def statistics(self) -> TableStatistics:
         return TableStatistics()
 
+    @property
+    def readable_again(self) -> bool:
+        return self._table.keep
+
     def splits(self) -> list[Split]:
         """Asked when a job is made: what is pushed from then on is for its reader, which lives as long as the split
         waits to be opened."""
@@ -263,13 +273,15 @@ def _full(table: PushedTable, why: str) -> ConnectorError:
 
 
 class PushReader:
-    """Takes the steps of a stream, each whole. A position is the number of steps taken."""
+    """Takes the steps of a stream, each whole. A position is the number of steps taken, where all are kept; else it says
+    beside which reader, of this process, they were taken."""
 
     def __init__(self, table: PushedTable, changed: threading.Condition) -> None:
         self._table = table
         self._changed = changed
         self._steps: deque[_Step] = deque()
         self._taken = 0
+        self._name = secrets.token_hex(8)
         self._watermark = MIN_WATERMARK
         self._idle = False
         self.wake: Callable[[], None] = nobody
@@ -304,14 +316,16 @@ class PushReader:
     def finished(self) -> bool:
         return self._table.bounded and not self._steps
 
-    def position(self) -> int:
-        return self._taken
+    def position(self) -> Any:
+        return self._taken if self._table.keep else {"taken": self._taken, "reader": self._name}
 
     def seek(self, position: Any) -> None:
-        """To a step, when all are kept. Raises PlanningError E1711 otherwise: a push cannot be read again."""
-        if not position:
-            return
+        """To a step, when all are kept, or to where another reader stands. Raises PlanningError E1711 otherwise: a push
+        cannot be read again."""
         if not self._table.keep:
+            taken, name = (position["taken"], position["reader"]) if isinstance(position, dict) else (position, "")
+            if self._join(name, as_count(taken)) or not taken:
+                return
             raise PlanningError(
                 f"what was pushed into {self._table.name} cannot be read again, so a job that has read some cannot go "
                 "on from there",
@@ -319,10 +333,21 @@ class PushReader:
                 hint="create the input with keep=True, or start the job anew",
             )
         with self._changed:
-            for _ in range(min(as_count(position), len(self._steps))):
+            for _ in range(min(as_count(position or 0), len(self._steps))):
                 batch, self._watermark, self._idle = self._steps.popleft()
                 self._taken += 1
                 self.rows_before -= 0 if batch is None else len(batch)
+
+    def _join(self, name: str, taken: int) -> bool:
+        """Go on beside the reader of that name, if it is there and has taken so many steps."""
+        with self._changed:
+            other = next((r for r in self._table.readers if r._name == name and r._taken == taken), None)
+            if other is None or other is self:
+                return False
+            self._steps = other._steps.copy()
+            self._taken, self.rows_before = other._taken, other.rows_before
+            self._watermark, self._idle = other._watermark, other._idle
+            return True
 
     def job_failed(self, error: BaseException) -> None:
         self._table.forget(self, error)

@@ -113,6 +113,9 @@ class Comparison:
 
     parts: tuple[RestoredPart, ...]
     state: Restored
+    matching: PlanMatching
+    changed: frozenset[PhysicalNode]
+    """Nodes that would go on, but not as if they had always been so."""
 
     def having(self, *verdicts: Verdict) -> tuple[RestoredPart, ...]:
         return tuple(part for part in self.parts if part.verdict in verdicts)
@@ -171,6 +174,8 @@ def resume(saved: Restored, roots: Sequence[PhysicalNode], options: Options, tim
     Raises:
         CheckpointError: that would not be exact, and the options do not allow it (E3410, E3411).
     """
+    if saved.fitted:
+        return saved
     compared = compare(saved, roots, time_zone)
     compared.check(options)
     return compared.state
@@ -208,6 +213,7 @@ def _compared(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) ->
     zoned: dict[PhysicalNode, bool] = {}
     goes_on: dict[PhysicalNode, bool] = {}
     parts: list[RestoredPart] = []
+    differ: set[PhysicalNode] = set()
     replaced: set[str] = set()
     for node in nodes:
         kept = node in claims
@@ -215,6 +221,8 @@ def _compared(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) ->
         zoned[node] = zone != time_zone and (any(zoned[i] for i in node.inputs) or reads_time_zone(node))
         if kept and changed is None and zoned[node]:
             changed = f"computed in the time zone {zone} until now"
+        if changed is not None:
+            differ.add(node)
         goes_on[node] = any(goes_on[i] for i in node.inputs) or (kept and isinstance(node, SourceExec | ValuesExec))
         if isinstance(node, SourceExec):
             why = None if kept else source_difference(node, list(described.values()))
@@ -232,7 +240,7 @@ def _compared(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) ->
     for name in lost:
         parts += _dropped(name, described[name], saved, replaced)
     moved = {node: match.moved for node, match in matches.items() if match.moved}
-    return Comparison(tuple(parts), _taken(saved, nodes, names, claims, moved))
+    return Comparison(tuple(parts), _taken(saved, nodes, names, claims, moved), matching, frozenset(differ))
 
 
 def _claim(node: PhysicalNode, name: str, saved: Restored) -> str | None:

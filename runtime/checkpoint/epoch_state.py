@@ -50,7 +50,7 @@ class Restored:
     a table without rows is left out.
 
     `id`: the number of the checkpoint, 0 of a savepoint; `path`: its folder; `problems`: newer checkpoints that could
-    not be used, a sentence each.
+    not be used, a sentence each; `fitted`: it was made for the very plan that goes on from it.
     """
 
     id: int
@@ -64,6 +64,7 @@ class Restored:
     path: str
     problems: list[str] = field(default_factory=list)
     counts: Mapping[str, Any] = field(default_factory=dict)
+    fitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,15 @@ class PlanMatching:
         match = self.found.get(node)
         return match is not None and match.place == self._place(self._saved[number])
 
+    def columns_of(self, node: PhysicalNode, number: int) -> tuple[int, ...] | None:
+        """Where the columns of a node stand in a saved one that gives the same rows; None when it does not have them
+        all."""
+        match = self.found.get(node)
+        base, there = self._place(self._saved[number])
+        if match is None or match.base != base or any(c is None or c not in there for c in match.columns):
+            return None
+        return tuple(there.index(column) for column in match.columns)
+
     def _match(self, node: PhysicalNode) -> Match | None:
         claim = self._claims.get(node)
         if claim is not None and claim in self._by_uid and "schema" in self._by_uid[claim].fields:

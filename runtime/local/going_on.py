@@ -62,7 +62,9 @@ class GoingOn:
                 self._checkpoints.store.refuse(own.id, error.message)
                 refused = refused or error
                 continue
-            self._unproven, self._own = restored, own is not None
+            # What is fitted was in memory all the time.
+            self._unproven = None if restored is not None and restored.fitted else restored
+            self._own = own is not None
             return
 
     def computing(self) -> AbstractContextManager[None]:

@@ -133,11 +133,12 @@ class GroupAggregateOperator(Operator):
             for batch in inputs:
                 if batch is not None and len(batch):
                     self._take_in(batch, time)
-            return self._all() if time.ends else None
+            return self.answer() if time.ends else None
         (batch,) = inputs
         return None if batch is None or not len(batch) else self._take_in(batch, time)
 
-    def _all(self) -> ChangelogBatch | None:
+    def answer(self) -> ChangelogBatch | None:
+        """All groups, as insertions."""
         slots = self._index.live_slots()
         if not len(slots):
             return None

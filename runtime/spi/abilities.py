@@ -21,6 +21,7 @@ __all__ = [
     "SupportsOverwrite",
     "SupportsPartitionDiscovery",
     "SupportsProjection",
+    "SupportsRereading",
     "SupportsRowOffsets",
     "SupportsSplitEvents",
     "SupportsStatementChanges",
@@ -129,6 +130,16 @@ class SupportsStatementChanges(Protocol):
 
     @property
     def statement_changes(self) -> bool: ...
+
+
+@runtime_checkable
+class SupportsRereading(Protocol):
+    """A source of which not everybody gets all rows."""
+
+    @property
+    def readable_again(self) -> bool:
+        """Whether another reader gets the rows that one has had, with these options."""
+        ...
 
 
 @runtime_checkable

@@ -57,11 +57,17 @@ class ViewFilling(Filling):
     since.
 
     Made, and told of the end of each epoch, with the lock held. `run` works without the lock; `finish` with it.
+
+    Args:
+        whole: it takes the place of another view, whose readers do not miss what its sources have.
     """
 
-    def __init__(self, view: MaintainedView, reads: frozenset[ObjectPath] = frozenset()) -> None:
+    def __init__(
+        self, view: MaintainedView, reads: frozenset[ObjectPath] = frozenset(), *, whole: bool = False
+    ) -> None:
         super().__init__(view.path, view.inputs | reads)
         self.view = view
+        self._whole = whole
         self._readers: list[MemoryReader] = []
         self._epochs: deque[list[tuple[MemoryReader, Sequence[Any]]]] = deque()
         """What has changed in each epoch since the beginning, by reader."""
@@ -83,8 +89,16 @@ class ViewFilling(Filling):
 
     def run(self) -> None:
         """The answer over the contents, and then what has changed meanwhile, until little is left, or the changes come
-        faster than the view takes them. Raises what the view raises."""
+        faster than the view takes them. Of sources outside what is there now, where the view takes the place of another
+        one. Raises what the view raises."""
+        if self.view.take_over is not None:
+            self.view.take_over(self.view.job)
+        if self._whole and self.view.outside:
+            self.view.job.begin_flush()
         _advance(self.view)
+        while self._whole and self.view.outside and not self.view.ended and not self.view.job.flushed:
+            look()
+            _advance(self.view)
         while self.view.job.waiting:
             look()
             _advance(self.view, waiting_only=True)

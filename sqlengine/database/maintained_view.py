@@ -51,7 +51,9 @@ class MaintainedView:
     """How long its last epoch has taken."""
     on_failed: Callable[[], None] = nobody
     basis: ViewBasis | None = None
-    """Over what it was planned, of a view that a folder keeps."""
+    """Over what it was planned."""
+    take_over: Callable[[Job], object] | None = None
+    """What its job does first: it fills what is new with what the view in whose place it comes has."""
     _stepping: bool = False
 
     @property

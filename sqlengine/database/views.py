@@ -92,8 +92,8 @@ class Views:
         Returns:
             What `followed` has given.
         """
-        beside, goes_on = self.lock.held_once, view.job.restored is not None
-        filling = _filling.ViewFilling(view, reads)
+        beside, goes_on = self.lock.held_once, view.job.restored is not None and view.take_over is None
+        filling = _filling.ViewFilling(view, reads, whole=view.path in self._views)
         with self.lock, self.making(filling):
             if not goes_on:
                 self._fill(filling, beside=beside)
@@ -289,6 +289,16 @@ class Views:
         for view in list(self._views.values()):
             self._follow(view)
         self._end_epoch()
+
+    def settled(self, path: ObjectPath) -> MaintainedView | None:
+        """A view, up to date with what statements have changed. Called with the lock held."""
+        view = self._views.get(path)
+        if view is not None:
+            for source in map(self._views.get, view.inputs):
+                if source is not None:
+                    self._read(source)
+            self._follow(view)
+        return view
 
     def stale(self) -> frozenset[MemoryTable]:
         """The contents of views that have let changes gather, or read such a view. Called with the lock held."""

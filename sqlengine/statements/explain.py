@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from planner.explain import explain_text
 from runtime.core.errors import UnsupportedError
+from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import STRING
 from sqlengine.api.result import Result
@@ -25,7 +27,12 @@ from sqlengine.statements.planning import (
 )
 from sqlengine.statements.tables import get_table
 
-__all__ = ["explain", "explained", "plan_text"]
+if TYPE_CHECKING:
+    import sqlengine.statements.views as _views
+else:
+    _views = Room("sqlengine.statements.views")
+
+__all__ = ["explain", "explained", "plan_text", "replaces"]
 
 RESTORE = "RESTORE"
 
@@ -44,6 +51,11 @@ def plan_text(statement: st.Statement, session: Session, details: tuple[str, ...
     only about saved state, and nothing runs for ANALYZE."""
     plans = planned(statement, session)
     details = tuple(detail for detail in details if detail != ANALYZE)
+    if replaces(statement):
+        assert isinstance(statement, st.CreateMaterializedView)
+        becomes = _views.explained_replacement(statement, session)
+        if becomes is not None:
+            return f"{_sections(plans, session, details)}\n\n== Replacement ==\n{becomes}"
     if RESTORE in details:
         restore = restore_text([p.physical for p in plans], session)
         rest = tuple(detail for detail in details if detail != RESTORE)
@@ -59,7 +71,15 @@ def _sections(plans: Sequence[Planned], session: Session, details: tuple[str, ..
 
 def explained(statement: st.Statement, session: Session, details: tuple[str, ...]) -> str:
     """The same for a statement that is not carried out: nobody waits for it."""
+    if replaces(statement):
+        with session.alone():
+            return plan_text(statement, session, details)
     return session.at_a_version(lambda: plan_text(statement, session, details))
+
+
+def replaces(statement: st.Statement) -> bool:
+    """Whether a statement may give a materialized view another query: then EXPLAIN looks at the view that is there."""
+    return isinstance(statement, st.CreateMaterializedView) and statement.or_replace
 
 
 def planned(statement: st.Statement, session: Session) -> list[Planned]:

@@ -16,9 +16,24 @@ from sqlengine.catalog.objects import MaterializedView, ObjectPath
 from sqlengine.database.folder.view_state import SavedView
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
+from sqlengine.database.view_basis import ViewBasis
 from sqlengine.statements.query_reads import fingerprints
 
-__all__ = ["ViewGoesOn", "does_not_fit"]
+__all__ = ["ViewGoesOn", "does_not_fit", "planned_over", "whole"]
+
+
+@contextmanager
+def planned_over(session: Session, basis: ViewBasis) -> Iterator[None]:
+    """While a view is planned, tables have the numbers of rows that they had when it was planned first."""
+    found = [(session.memory.get(ObjectPath(*path)), rows) for path, rows in basis.reads.items()]
+    tables = [(table, rows) for table, rows in found if table is not None]
+    for table, rows in tables:
+        table.stated_rows = rows
+    try:
+        yield
+    finally:
+        for table, _ in tables:
+            table.stated_rows = None
 
 
 @dataclass(frozen=True)
@@ -40,26 +55,13 @@ class ViewGoesOn:
         if changed:
             raise does_not_fit(f"the function {min(changed)} may compute something else now")
 
-    @contextmanager
-    def planning(self) -> Iterator[None]:
-        """While it is planned, tables have the numbers of rows that they had when it was planned first."""
-        found = [(self.session.memory.get(ObjectPath(*path)), rows) for path, rows in self.saved.basis.reads.items()]
-        tables = [(table, rows) for table, rows in found if table is not None]
-        for table, rows in tables:
-            table.stated_rows = rows
-        try:
-            yield
-        finally:
-            for table, _ in tables:
-                table.stated_rows = None
-
     def restored(self, root: PhysicalNode) -> Restored:
         """Its state under its plan. Raises CheckpointError when it is planned otherwise than it was."""
         names, saved = uids([root]), self.saved.restored
         if set(names.values()) != set(saved.operators):
             raise does_not_fit("it is planned in another way now")
         given = [n for n in names if isinstance(n, SourceExec) and isinstance(n.table, MemoryTable)]
-        sources = {**saved.sources, **{names[node]: _here(node.table) for node in given}}
+        sources = {**saved.sources, **{names[node]: whole(node.table) for node in given}}
         missing = [n.name for n in names if isinstance(n, SourceExec) and names[n] not in sources]
         if missing:
             raise does_not_fit(f"it is not known where it stands in {missing[0]}")
@@ -76,7 +78,7 @@ class ViewGoesOn:
             contents.publish()
 
 
-def _here(table: object) -> object:
+def whole(table: object) -> object:
     """The position of who has all that a table has now."""
     assert isinstance(table, MemoryTable)
     return SplitProgress().json(Reached(0, (("all", table.token),), ()))

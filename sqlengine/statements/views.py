@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
+from sqlengine.statements.view_goes_on import planned_over
+from sqlengine.statements.view_replacement import Replacement, replacement, replacement_text
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
@@ -45,6 +47,7 @@ __all__ = [
     "described_materialized_view",
     "drop_materialized_view",
     "drop_view",
+    "explained_replacement",
 ]
 
 
@@ -89,13 +92,23 @@ def create_materialized_view(
         contents = session.memory_table(view)
         if saved is not None:
             saved.check(view)
-        with nullcontext() if saved is None else saved.planning():
-            planned = plan_view(session, bound, contents, names)
+        taken = replacement(session, view, bound, contents) if saved is None else None
+        if taken is not None and _same_columns(view, session) and taken.succession.same_answer:
+            _name_again(view, taken, session, keep)
+            return Result.ok()
+        if taken is not None:
+            taken.check(session, statement.name.span)
+            planned = taken.planned
+        else:
+            with nullcontext() if saved is None else planned_over(session, saved.saved.basis):
+                planned = plan_view(session, bound, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         restored = None
         if saved is not None:
             restored = saved.restored(planned.physical)
             saved.fill(contents)
+        elif taken is not None:
+            restored = taken.succession.restored
         settings = session.job_settings([planned.physical])
         job = Job(f"view {path.name}", [planned.physical], settings, savepoint=restored)
         _attach.verify(session, job, [planned])
@@ -118,7 +131,8 @@ def create_materialized_view(
             follows_time=_view_traits.follows_time(job),
             calls_out=_view_traits.calls_out(job, session.functions, session.user_functions),
             gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
-            basis=_basis(session, view, inputs) if saved is None else saved.saved.basis,
+            basis=_basis(session, view, inputs, taken) if saved is None else saved.saved.basis,
+            take_over=None if taken is None else taken.fill(session),
         )
         if saved is not None:
             contents.tell_time(job.dataflow.watermark, job.dataflow.idle)
@@ -144,12 +158,44 @@ def _typed_as_before(view: MaterializedView, session: Session) -> tuple[Physical
     return tuple(replace(c, type=b.type.materialized()) for c, b in zip(view.columns, before.columns, strict=True))
 
 
-def _basis(session: Session, view: MaterializedView, inputs: frozenset[ObjectPath]) -> _view_basis.ViewBasis | None:
-    """Over what a view that is to be kept was planned."""
-    if session.durable is None:
+def explained_replacement(statement: st.CreateMaterializedView, session: Session) -> str | None:
+    """What a statement would make of the state of the view that is there; None when there is none. Changes nothing."""
+    if not isinstance(session.catalogs.find(session.catalogs.qualify(statement.name.parts)), MaterializedView):
         return None
+    view = described_materialized_view(statement, session)
+    assert view is not None
+    noted = len(session.notes)
+    found = replacement(session, view, session.database.new_table(view, session.options))
+    del session.notes[noted:]
+    return replacement_text(found)
+
+
+def _same_columns(view: MaterializedView, session: Session) -> bool:
+    """Whether a view of that name has columns of the same names and types."""
+    before = session.catalogs.find(view.path)
+    return isinstance(before, MaterializedView) and [(c.name, c.type.materialized()) for c in before.columns] == [
+        (c.name, c.type.materialized()) for c in view.columns
+    ]
+
+
+def _name_again(
+    view: MaterializedView, taken: Replacement, session: Session, keep: Callable[[MemoryTable], object]
+) -> None:
+    """A view has the answer of its new query, under the same names: it goes on as it is."""
+    assert taken.before.contents is not None
+    keep(taken.before.contents)
+    session.catalogs.replace(replace(view, columns=_typed_as_before(view, session)))
+
+
+def _basis(
+    session: Session, view: MaterializedView, inputs: frozenset[ObjectPath], taken: Replacement | None
+) -> _view_basis.ViewBasis:
+    """Over what a view was planned."""
     rows = {path.parts: session.memory[path].held for path in inputs}
-    return _view_basis.ViewBasis(_query_reads.fingerprints(session, view.query), rows)
+    known = {} if taken is None else taken.counted
+    return _view_basis.ViewBasis(
+        _query_reads.fingerprints(session, view.query), {path: known.get(path, n) for path, n in rows.items()}
+    )
 
 
 def _with_event_time(columns: tuple[PhysicalColumn, ...], planned: Planned) -> tuple[PhysicalColumn, ...]:

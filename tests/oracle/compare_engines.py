@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -119,20 +120,31 @@ class Engine:
         definitions: Sequence[Definition],
         disabled: Sequence[str] = (),
         life: Life = LIVES[0],
+        path: Path | None = None,
     ) -> None:
-        config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
-        self.environment = TableEnvironment.create(config)
-        self.session = self.environment.session
-        self.session.harness.checked = True
-        self.session.harness.restarts = life.restarts
-        self.session.harness.job_options.update(life.options)
+        self._config = {"optimizer.disabled_rules": ",".join(disabled)} if disabled else {}
+        self._life, self._path = life, path
         self._tables = tables
+        self._open()
         for table in tables:
             self.environment.execute_sql(table.ddl())
             if table.sends in ("after-images", "key-only deletes"):
                 self._send_by_key(table)
         for definition in definitions:
             self.environment.execute_sql(f"CREATE {definition.how} {definition.name} AS {definition.query.sql.ours}")
+
+    def _open(self) -> None:
+        path = None if self._path is None else str(self._path)
+        self.environment = TableEnvironment.create(self._config, path=path)
+        self.session = self.environment.session
+        self.session.harness.checked = True
+        self.session.harness.restarts = self._life.restarts
+        self.session.harness.job_options.update(self._life.options)
+
+    def restart(self) -> None:
+        """Close the database, which is in a folder, and open it again."""
+        self.environment.close()
+        self._open()
 
     def _send_by_key(self, table: Table) -> None:
         """Put a table that gives its followers no old images in place of the one just made."""

@@ -17,7 +17,7 @@ from tests.oracle.generate_tables import Table, draw_row, draw_tables
 from tests.oracle.generate_text import EXACT, ORDERED, Column, Expr, Kind, Query, Text, joined, same, text
 from tests.oracle.generate_values import DOMAINS, literal, null_of
 
-__all__ = ["DmlCase", "Step", "dml_cases", "draw_dml_case"]
+__all__ = ["DmlCase", "Statements", "Step", "dml_cases", "draw_dml_case"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def draw_dml_case(choose: Choices) -> DmlCase:
         query = queries.query(choose.weighted([(3, 0), (1, 1)]))
         definitions.append(Definition(how, name, query))
         queries.sources.append((name, query.columns))
-    statements = _Statements(choose, queries, tables)
+    statements = Statements(choose, queries, tables)
     steps = [
         Step(tuple(statements.values(t, choose.count(1, 6)) for t in tables), "END EPOCH" if choose.chance(50) else "")
     ]
@@ -80,7 +80,7 @@ def dml_cases(draw: Draw) -> DmlCase:
     return draw_dml_case(Choices(draw))
 
 
-class _Statements:
+class Statements:
     """Draws statements that change tables."""
 
     def __init__(self, choose: Choices, queries: Queries, tables: Sequence[Table]) -> None:
