@@ -114,6 +114,9 @@ class Durable:
             return
         self._settle_views()
         kept = self.kept_views
+        if kept.has_heirs:
+            self.checkpoint()
+            return
         due = self.folder.checkpoint_is_due(kept.bytes)
         if due or (self.folder.is_older_than(OUTSIDE_SECONDS) and kept.moved(outside=True)):
             self._views.catch_up()

@@ -145,9 +145,22 @@ class KeptViews:
         """Whether views have taken anything since the last checkpoint. `outside`: those over connectors."""
         return any(self._has_moved(view) for view in self._views.jobs() if view.outside or not outside)
 
-    def _has_moved(self, view: MaintainedView) -> bool:
+    @property
+    def has_heirs(self) -> bool:
+        """Whether a view over connectors has what another one has read, and no checkpoint has it: the view would read its
+        sources from the start."""
+        return any(
+            view.outside and view.take_over is not None and self._is_new(view)
+            for view in self._views.jobs()
+            if view.failure is None
+        )
+
+    def _is_new(self, view: MaintainedView) -> bool:
         kept = self._kept.get(view.path.parts)
-        return view.failure is None and (kept is None or kept.view is not view or kept.moved)
+        return kept is None or kept.view is not view
+
+    def _has_moved(self, view: MaintainedView) -> bool:
+        return view.failure is None and (self._is_new(view) or self._kept[view.path.parts].moved)
 
     def fix(self, definitions: Mapping[Place, Definition]) -> dict[Storage, ViewChanges]:
         """What a checkpoint writes of the views that are defined and up to date."""

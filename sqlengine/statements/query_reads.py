@@ -55,11 +55,11 @@ def fingerprints(session: Session, query: Tree) -> dict[str, str]:
 
 
 def _fingerprint(path: str) -> str:
-    module = importlib.import_module(path.rpartition(".")[0]) if path else None
     try:
+        module = importlib.import_module(path.rpartition(".")[0]) if path else None
         source = None if module is None else inspect.getsourcefile(module)
         text = b"" if source is None else Path(source).read_bytes()
-    except (OSError, TypeError):
+    except (ImportError, OSError, TypeError):
         text = b""
     return f"{path} {hashlib.sha256(text).hexdigest()}" if text else ""
 

@@ -98,7 +98,7 @@ def replacement(session: Session, view: MaterializedView, bound: BoundQuery, con
     if before.job.dataflow.elsewhere is not None or session.options.get(VERIFY):
         return None
     functions = fingerprints(session, view.query)
-    if any(not mark or before.basis.functions.get(name, mark) != mark for name, mark in functions.items()):
+    if before.basis.calls_others(functions, {name: session.user_functions[name] for name in functions}):
         return None
     names = tuple(c.name for c in view.columns)
     planned: Planned | None = None

@@ -22,17 +22,20 @@ from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
-from sqlengine.statements.view_goes_on import planned_over
-from sqlengine.statements.view_replacement import Replacement, replacement, replacement_text
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.database.view_basis as _view_basis
     import sqlengine.database.view_traits as _view_traits
     import sqlengine.statements.query_reads as _query_reads
+    import sqlengine.statements.view_goes_on as _view_goes_on
+    import sqlengine.statements.view_replacement as _view_replacement
     import sqlengine.verify.attach as _attach
     from sqlengine.statements.view_goes_on import ViewGoesOn
+    from sqlengine.statements.view_replacement import Replacement
 else:
+    _view_goes_on = Room("sqlengine.statements.view_goes_on")
+    _view_replacement = Room("sqlengine.statements.view_replacement")
     _filling = Room("sqlengine.database.filling")
     _view_basis = Room("sqlengine.database.view_basis")
     _query_reads = Room("sqlengine.statements.query_reads")
@@ -92,7 +95,8 @@ def create_materialized_view(
         contents = session.memory_table(view)
         if saved is not None:
             saved.check(view)
-        taken = replacement(session, view, bound, contents) if saved is None else None
+        replaces = saved is None and statement.or_replace
+        taken = _view_replacement.replacement(session, view, bound, contents) if replaces else None
         if taken is not None and _same_columns(view, session) and taken.succession.same_answer:
             _name_again(view, taken, session, keep)
             return Result.ok()
@@ -100,7 +104,7 @@ def create_materialized_view(
             taken.check(session, statement.name.span)
             planned = taken.planned
         else:
-            with nullcontext() if saved is None else planned_over(session, saved.saved.basis):
+            with nullcontext() if saved is None else _view_goes_on.planned_over(session, saved.saved.basis):
                 planned = plan_view(session, bound, contents, names)
         contents.append_only = planned.physical.mode.is_append_only
         restored = None
@@ -162,12 +166,13 @@ def explained_replacement(statement: st.CreateMaterializedView, session: Session
     """What a statement would make of the state of the view that is there; None when there is none. Changes nothing."""
     if not isinstance(session.catalogs.find(session.catalogs.qualify(statement.name.parts)), MaterializedView):
         return None
-    view = described_materialized_view(statement, session)
+    bound = bound_view(session, statement.query.query)
+    view = described_materialized_view(statement, session, bound)
     assert view is not None
     noted = len(session.notes)
-    found = replacement(session, view, session.database.new_table(view, session.options))
+    found = _view_replacement.replacement(session, view, bound, session.database.new_table(view, session.options))
     del session.notes[noted:]
-    return replacement_text(found)
+    return _view_replacement.replacement_text(found)
 
 
 def _same_columns(view: MaterializedView, session: Session) -> bool:
@@ -193,8 +198,11 @@ def _basis(
     """Over what a view was planned."""
     rows = {path.parts: session.memory[path].held for path in inputs}
     known = {} if taken is None else taken.counted
+    functions = _query_reads.fingerprints(session, view.query)
     return _view_basis.ViewBasis(
-        _query_reads.fingerprints(session, view.query), {path: known.get(path, n) for path, n in rows.items()}
+        functions,
+        {path: known.get(path, n) for path, n in rows.items()},
+        {name: session.user_functions[name] for name in functions},
     )
 
 
