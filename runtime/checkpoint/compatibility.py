@@ -146,13 +146,6 @@ class Comparison:
         if not refused:
             return
         hint = "EXPLAIN RESTORE shows it all; run the query as it was, begin anew (--fresh, no savepoint), or "
-        added = [p.table for p in self.having(Verdict.INCOMPLETE) if p.operator.startswith("Sink[")]
-        if added and not self.having(Verdict.CHANGED, Verdict.DROPPED):
-            one = len(added) == 1
-            hint = (
-                f"run the INSERT into {_listed(added)} in a file or set of {'its' if one else 'their'} own (no savepoint), where "
-                f"{'it reads its' if one else 'they read their'} sources from the start; EXPLAIN RESTORE shows it all; or "
-            )
         hint += " and ".join(f"SET '{key}' = 'true'" for key in refused)
         where = _where(self.state)
         if ALLOW_INCOMPLETE.key in refused:
@@ -174,8 +167,6 @@ def resume(saved: Restored, roots: Sequence[PhysicalNode], options: Options, tim
     Raises:
         CheckpointError: that would not be exact, and the options do not allow it (E3410, E3411).
     """
-    if saved.fitted:
-        return saved
     compared = compare(saved, roots, time_zone)
     compared.check(options)
     return compared.state

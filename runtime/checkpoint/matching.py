@@ -218,6 +218,8 @@ class PlanMatching:
                 continue
             if _table(saved.table) != _table(shown_facts(node.table.describe())):
                 continue
+            if saved.fields.get("reading", 0) != node.reading:
+                continue
             before = {f.name: (i, f.type) for i, f in enumerate(saved.schema)}
             columns = tuple(before[f.name][0] if f.name in before else None for f in node.schema)
             pairs = [(f.type, before[f.name][1]) for f in node.schema if f.name in before]

@@ -36,10 +36,12 @@ from runtime.local.job_log import facts_of
 
 if TYPE_CHECKING:
     import runtime.checkpoint.compatibility as compatibility
+    import runtime.checkpoint.readings as readings
     import runtime.checkpoint.store as store
     from runtime.checkpoint.store import CheckpointStore
 else:
     compatibility = Room("runtime.checkpoint.compatibility")
+    readings = Room("runtime.checkpoint.readings")
     store = Room("runtime.checkpoint.store")
 
 __all__ = [
@@ -50,7 +52,7 @@ __all__ = [
     "TOLERABLE_FAILURES",
     "Checkpointed",
     "Checkpoints",
-    "compatibility",
+    "readings",
     "store",
 ]
 

@@ -23,7 +23,7 @@ from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
 from runtime.local.allocator import keep_freed_memory
-from runtime.local.checkpoints import Checkpoints, compatibility, store
+from runtime.local.checkpoints import Checkpoints, readings, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
 from runtime.local.idling import Idling
@@ -121,7 +121,7 @@ class Job:
         """Make the dataflow and the readers, from a state (a checkpoint of its `own`); CheckpointError when that cannot be."""
         settings = self._settings
         if restored is not None:
-            restored = compatibility.resume(restored, self._roots, settings.options, settings.time_zone)
+            restored, self._roots = readings.resume(restored, self._roots, settings.options, settings.time_zone)
         self.restored = restored
         self.resumed_finished = restored is not None and restored.finished
         counts: Mapping[str, Any] = {} if restored is None else restored.counts

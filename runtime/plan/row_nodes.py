@@ -51,7 +51,8 @@ class SourceExec(PhysicalNode):
 
     `idle_timeout`: milliseconds without rows after which a split no longer holds back the watermark; 0 never.
     `alignment`: with which other sources it keeps together. `splits_in_order`: its splits are in order of time, so that
-    one which is not begun does not hold back the watermark.
+    one which is not begun does not hold back the watermark. `reading`: tells those apart that read the same table from
+    positions of their own.
     """
 
     table: SourceTable = field(compare=True)
@@ -61,6 +62,7 @@ class SourceExec(PhysicalNode):
     idle_timeout: int = field(default=0, metadata=SETTING)
     alignment: Alignment | None = field(default=None, metadata=SETTING)
     splits_in_order: bool = field(default=False, metadata=SETTING)
+    reading: int = 0
 
     table_use = "source"
 

@@ -93,12 +93,13 @@ class ViewFilling(Filling):
         one. Raises what the view raises."""
         if self.view.take_over is not None:
             self.view.take_over(self.view.job)
-        if self._whole and self.view.outside:
+        flushes = self._whole and self.view.outside
+        if flushes:
             self.view.job.begin_flush()
-        _advance(self.view)
-        while self._whole and self.view.outside and not self.view.ended and not self.view.job.flushed:
+        moved = _advance(self.view)
+        while flushes and moved and not self.view.ended and not self.view.job.flushed:
             look()
-            _advance(self.view)
+            moved = _advance(self.view)
         while self.view.job.waiting:
             look()
             _advance(self.view, waiting_only=True)
@@ -136,7 +137,8 @@ class ViewFilling(Filling):
                     _advance(self.view, waiting_only=True)
 
 
-def _advance(view: MaintainedView, *, waiting_only: bool = False) -> None:
-    view.advance(waiting_only=waiting_only)
+def _advance(view: MaintainedView, *, waiting_only: bool = False) -> bool:
+    moved = view.advance(waiting_only=waiting_only)
     if view.failure is not None:
         raise view.failure
+    return moved

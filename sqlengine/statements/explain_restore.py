@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runtime.checkpoint.compatibility import Comparison, compare
 from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.readings import with_readings
 from runtime.core.errors import CheckpointError, UnsupportedError
 from runtime.core.secrets import masked_text
 from runtime.plan.nodes import PhysicalNode, SinkExec
@@ -34,6 +35,7 @@ def restore_text(roots: Sequence[PhysicalNode], session: Session) -> str:
     saved = state_to_restore(session, roots)
     if saved is None:
         return "There is no checkpoint or savepoint to go on from: all begins anew."
+    roots = with_readings(saved, roots, session.job_settings().time_zone)
     compared = compare(saved, roots, session.job_settings().time_zone)
     return f"from {_origin(saved)}\n\n{_table(compared)}\n\n{_outcome(compared, session)}"
 

@@ -107,10 +107,11 @@ class _Sides:
             raise Broken(f"the view differs {where}:\n{found}")
         if self._case.followed:
             contents = self.engine.memory(_NAME)
-            if self._follower is None:
-                self._follower = _Follower(contents)
-            elif self._follower.table is not contents:
+            before = None if self._follower is None else self._follower.table
+            if before is not None and before is not contents and not before.append_only:
                 raise Broken(f"who follows the view is left alone {where}")
+            if self._follower is None or before is not contents:
+                self._follower = _Follower(contents)
             self._follower.check(ours, where)
 
 
