@@ -15,6 +15,7 @@ from runtime.checkpoint.compatibility import ALLOW_INCOMPLETE
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import CheckpointError, PlanningError, Span
 from runtime.local.answers import passes_on
+from runtime.local.dataflow import Dataflow
 from runtime.local.job import Job
 from runtime.local.succession import AtHand, SourceFacts, Succession, state_of, take_over
 from runtime.operators.operator import OperatorContext
@@ -118,6 +119,8 @@ def replacement(session: Session, view: MaterializedView, bound: BoundQuery, con
     except CheckpointError:
         return None
     assert planned is not None and found is not None
+    if session.job_settings([planned.physical]).dataflow is not Dataflow:
+        return None
     return Replacement(before, planned, found, {} if basis is None else before.basis.reads)
 
 
