@@ -90,7 +90,9 @@ class _Told:
         """Nothing."""
 
 
-def replacement(session: Session, view: MaterializedView, bound: BoundQuery, contents: MemoryTable) -> Replacement | None:
+def replacement(
+    session: Session, view: MaterializedView, bound: BoundQuery, contents: MemoryTable
+) -> Replacement | None:
     """What becomes of a view of the same name; None when there is none that goes on. Called with the lock held, while
     `contents` are filled. Changes nothing, but for bringing that view up to date."""
     before = session.views.settled(view.path)
