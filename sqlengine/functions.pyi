@@ -238,6 +238,12 @@ def convert_tz(character: Operand, character2: Operand, character3: Operand, /) 
     SQL: CONVERT_TZ(<CHARACTER>, <CHARACTER>, <CHARACTER>)
     """
 
+def corr(double: Operand, double2: Operand, /) -> Expression:
+    """The correlation of y and x, from -1 to 1; NULL when one of them does not vary. Pairs with a NULL are left out.
+
+    SQL: CORR(<DOUBLE>, <DOUBLE>)
+    """
+
 def cos(double: Operand, /) -> Expression:
     """The cosine.
 
@@ -260,6 +266,18 @@ def count(any: Operand, /, *more: Operand) -> Expression:
     """The number of rows, or of rows in which no argument is NULL.
 
     SQL: COUNT(); COUNT(<ANY>, ...)
+    """
+
+def covar_pop(double: Operand, double2: Operand, /) -> Expression:
+    """The population covariance of y and x. Pairs with a NULL are left out.
+
+    SQL: COVAR_POP(<DOUBLE>, <DOUBLE>)
+    """
+
+def covar_samp(double: Operand, double2: Operand, /) -> Expression:
+    """The sample covariance of y and x; NULL for fewer than two pairs. Pairs with a NULL are left out.
+
+    SQL: COVAR_SAMP(<DOUBLE>, <DOUBLE>)
     """
 
 def cume_dist() -> Expression:
@@ -854,6 +872,60 @@ def regexp_substr(character: Operand, character2: Operand, /) -> Expression:
     """The first match.
 
     SQL: REGEXP_SUBSTR(<CHARACTER>, <CHARACTER>)
+    """
+
+def regr_avgx(double: Operand, double2: Operand, /) -> Expression:
+    """The average of x. Pairs with a NULL are left out.
+
+    SQL: REGR_AVGX(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_avgy(double: Operand, double2: Operand, /) -> Expression:
+    """The average of y. Pairs with a NULL are left out.
+
+    SQL: REGR_AVGY(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_count(double: Operand, double2: Operand, /) -> Expression:
+    """The number of pairs without a NULL.
+
+    SQL: REGR_COUNT(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_intercept(double: Operand, double2: Operand, /) -> Expression:
+    """The intercept of that line; NULL when x does not vary. Pairs with a NULL are left out.
+
+    SQL: REGR_INTERCEPT(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_r2(double: Operand, double2: Operand, /) -> Expression:
+    """How much of the variation of y the line explains, from 0 to 1; NULL when x does not vary. Pairs with a NULL are left out.
+
+    SQL: REGR_R2(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_slope(double: Operand, double2: Operand, /) -> Expression:
+    """The slope of the line y = a + b * x with the least squared error; NULL when x does not vary. Pairs with a NULL are left out.
+
+    SQL: REGR_SLOPE(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_sxx(double: Operand, double2: Operand, /) -> Expression:
+    """The sum of the squared distances of x from its average. Pairs with a NULL are left out.
+
+    SQL: REGR_SXX(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_sxy(double: Operand, double2: Operand, /) -> Expression:
+    """The sum of the products of the distances of x and y from their averages. Pairs with a NULL are left out.
+
+    SQL: REGR_SXY(<DOUBLE>, <DOUBLE>)
+    """
+
+def regr_syy(double: Operand, double2: Operand, /) -> Expression:
+    """The sum of the squared distances of y from its average. Pairs with a NULL are left out.
+
+    SQL: REGR_SYY(<DOUBLE>, <DOUBLE>)
     """
 
 def repeat(character: Operand, integer: Operand, /) -> Expression:

@@ -33,6 +33,18 @@ ADDITIVE = frozenset(
         "STDDEV_POP",
         "STDDEV_SAMP",
         "STDDEV",
+        "CORR",
+        "COVAR_POP",
+        "COVAR_SAMP",
+        "REGR_AVGX",
+        "REGR_AVGY",
+        "REGR_COUNT",
+        "REGR_INTERCEPT",
+        "REGR_R2",
+        "REGR_SLOPE",
+        "REGR_SXX",
+        "REGR_SXY",
+        "REGR_SYY",
     }
 )
 """Functions whose state is a sum."""

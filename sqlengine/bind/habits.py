@@ -12,7 +12,6 @@ _PARSE = "write TO_TIMESTAMP(text, 'yyyy-MM-dd HH:mm:ss') or TO_DATE(text, 'yyyy
 _FILTER = "write COUNT(*) FILTER (WHERE condition)"
 _DIFFERENCE = "write TIMESTAMPDIFF(DAY, a, b)"
 _UNNEST = "write FROM t CROSS JOIN UNNEST(array) AS u (x)"
-_COVARIANCE = "AVG(x * y) - AVG(x) * AVG(y)"
 _ABSENT = "there is no such aggregate here"
 _WINDOW = "windows come from TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE))"
 
@@ -39,15 +38,10 @@ FUNCTIONS = {
     "MEDIAN": "write PERCENTILE(x, 0.5)", "QUANTILE": "write PERCENTILE(x, 0.5)", "MD5_HEX": "write MD5(x)",
     "SIZE": "write CARDINALITY(array)", "ARRAY_LENGTH": "write CARDINALITY(array)", "ARRAY_SIZE": "write CARDINALITY(array)",
     "LAST": "write LAST_VALUE(x)", "FIRST": "write FIRST_VALUE(x)", "UCASE": "write UPPER(x)", "LCASE": "write LOWER(x)",
-    "CORR": f"{_ABSENT}; of DOUBLE columns: ({_COVARIANCE}) / (STDDEV_POP(x) * STDDEV_POP(y))",
-    "COVAR_POP": f"{_ABSENT}; of DOUBLE columns: {_COVARIANCE}",
-    "COVAR_SAMP": f"{_ABSENT}; of DOUBLE columns: ({_COVARIANCE}) * COUNT(*) / (COUNT(*) - 1)",
     "BOOL_OR": "write COUNT(*) FILTER (WHERE x) > 0", "BOOL_AND": "write COUNT(*) FILTER (WHERE NOT x) = 0",
     "LOGICAL_OR": "write COUNT(*) FILTER (WHERE x) > 0", "LOGICAL_AND": "write COUNT(*) FILTER (WHERE NOT x) = 0",
     "EVERY": "write COUNT(*) FILTER (WHERE NOT x) = 0", "MODE": f"{_ABSENT}; count by value, and keep the first by ROW_NUMBER()",
     "PERCENTILE_CONT": "write PERCENTILE(x, 0.5)", "PERCENTILE_DISC": "write PERCENTILE(x, 0.5), which interpolates",
-    **{f"REGR_{name}": f"{_ABSENT}; compute it from SUM, AVG and COUNT"
-       for name in ("SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY")},
     "SKEWNESS": _ABSENT, "KURTOSIS": _ABSENT, "BIT_AND": _ABSENT, "BIT_OR": _ABSENT, "BIT_XOR": _ABSENT,
     "ARG_MAX": "number the rows with ROW_NUMBER() OVER (ORDER BY .. DESC), and keep the first",
     "ARG_MIN": "number the rows with ROW_NUMBER() OVER (ORDER BY ..), and keep the first",

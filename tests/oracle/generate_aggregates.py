@@ -33,6 +33,7 @@ _NAMES = (
     (3, "MAX"),
     (2, "AVG"),
     (1, "MOMENT"),
+    (1, "PAIRS"),
     (2, "LISTAGG"),
     (2, "ARRAY_AGG"),
     (1, "COLLECT"),
@@ -119,6 +120,10 @@ class Aggregates:
             case "MOMENT":
                 function = choose.pick(("STDDEV_POP", "STDDEV_SAMP", "VAR_POP", "VAR_SAMP"))
                 return Expr(text(f"{function}({distinct}{{}}){{}}", scope.value(Kind.DOUBLE, 1), rest), Kind.APPROX)
+            case "PAIRS":
+                function = choose.pick(("COVAR_POP", "COVAR_SAMP", "REGR_SXX", "REGR_SXY", "REGR_AVGX", "REGR_AVGY"))
+                y, x = scope.value(Kind.DOUBLE, 1), scope.value(Kind.DOUBLE, 1)
+                return Expr(text(f"{function}({{}}, {{}}){{}}", y, x, rest), Kind.APPROX)
             case "PERCENTILE":
                 value = self._argument([k for k in NUMBERS if k is not Kind.DECIMAL], None)
                 share = choose.pick(("0.5", "0.0", "0.25"))

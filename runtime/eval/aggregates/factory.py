@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
+from runtime.eval.aggregates import covariance
 from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.collecting import ArrayAgg, Collect, JsonArray, JsonObject, ListAgg, Percentile
 from runtime.eval.aggregates.ends import EndValue, RetractableEnd, SingleValue
@@ -59,6 +60,8 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
             return Percentile(types, spec.type, retract)
         case _ if name in _MOMENTS:
             return Variance(name, types[0], spec.type)
+        case _ if name in covariance.FUNCTIONS:
+            return covariance.Covariance(name)
         case _:
             made = made_by_program(name)
             if isinstance(made, AggregateFunction) and made.accumulator is not None:

@@ -5,8 +5,9 @@ integer type (and wraps), AVG of integers is an integer, SUM of DECIMAL(p, s) is
 of it DECIMAL(38, max(6, s)).
 
 Result nullability: COUNT, COLLECT and JSON results are never NULL; what has a result as soon as there is a value (SUM,
-MIN, LISTAGG, ...) has one where there is a row and the argument is NOT NULL; all others may be NULL. Names with a suffix
-carry a clause of the call, as in Flink's plans: `ARRAY_AGG_IGNORE_NULLS`, `JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
+MIN, LISTAGG, ...) has one where there is a row and the argument is NOT NULL; all others may be NULL. The
+functions of pairs (CORR, REGR_SLOPE, ...) are SQL's, not Flink's. Names with a suffix carry a clause of the call, as in
+Flink's plans: `ARRAY_AGG_IGNORE_NULLS`, `JSON_OBJECTAGG_ABSENT_ON_NULL`, ...
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ _INTEGER = _argument("INTEGER", lambda t: t.is_integer, BIGINT)
 _CHARACTER = _argument("CHARACTER", lambda t: t.is_character, varchar(2147483647))
 _COMPARABLE = _argument("COMPARABLE", lambda t: not t.is_nested)
 _ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
+_DOUBLE = ArgumentType(
+    "DOUBLE", lambda t: t.root is TypeRoot.DOUBLE, lambda t: None if t.root is TypeRoot.ARRAY else _to_double(t)
+)
 _FRACTION = ArgumentType("FRACTION", _is_double, _to_double)
 
 
@@ -93,6 +97,11 @@ def _percentile_type(types: Sequence[DataType]) -> DataType:
 
 def _moment(name: str, document: str) -> AggregateFunction:
     return AggregateFunction(name=name, signatures=(Signature((_NUMERIC,), _average_type),), document=document)
+
+
+def _pairs(name: str, document: str) -> AggregateFunction:
+    signatures = (Signature((_DOUBLE, _DOUBLE), DOUBLE),)
+    return AggregateFunction(name=name, signatures=signatures, document=f"{document} Pairs with a NULL are left out.")
 
 
 def _json_array(name: str, document: str) -> AggregateFunction:
@@ -179,6 +188,26 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
     _moment("VAR_POP", "The population variance."),
     _moment("VAR_SAMP", "The sample variance; NULL for fewer than two values."),
     _moment("VARIANCE", "The same as VAR_SAMP."),
+    _pairs("CORR", "The correlation of y and x, from -1 to 1; NULL when one of them does not vary."),
+    _pairs("COVAR_POP", "The population covariance of y and x."),
+    _pairs("COVAR_SAMP", "The sample covariance of y and x; NULL for fewer than two pairs."),
+    _pairs(
+        "REGR_SLOPE", "The slope of the line y = a + b * x with the least squared error; NULL when x does not vary."
+    ),
+    _pairs("REGR_INTERCEPT", "The intercept of that line; NULL when x does not vary."),
+    _pairs("REGR_R2", "How much of the variation of y the line explains, from 0 to 1; NULL when x does not vary."),
+    _pairs("REGR_AVGX", "The average of x."),
+    _pairs("REGR_AVGY", "The average of y."),
+    _pairs("REGR_SXX", "The sum of the squared distances of x from its average."),
+    _pairs("REGR_SYY", "The sum of the squared distances of y from its average."),
+    _pairs("REGR_SXY", "The sum of the products of the distances of x and y from their averages."),
+    AggregateFunction(
+        name="REGR_COUNT",
+        signatures=(Signature((_DOUBLE, _DOUBLE), BIGINT),),
+        nulls=Nulls.NEVER,
+        empty=0,
+        document="The number of pairs without a NULL.",
+    ),
     AggregateFunction(
         name="FIRST_VALUE",
         signatures=(Signature((_ANY,), _first),),

@@ -19,7 +19,8 @@ ROWS = [
     for k, i in [(1, 1), (1, 2), (1, 3), (2, 4), (3, 5)]
 ]
 AGGREGATES = sorted(f.name for f in builtin_functions() if isinstance(f, AggregateFunction) and f.name.isidentifier())
-NUMBERS = {"SUM", "SUM0", "AVG", "PERCENTILE", "STDDEV", "STDDEV_POP", "STDDEV_SAMP", "VARIANCE", "VAR_POP", "VAR_SAMP"}
+PAIRS = {name for name in AGGREGATES if name.startswith(("CORR", "COVAR_", "REGR_"))}
+NUMBERS = PAIRS | {name for name in AGGREGATES if name.startswith(("SUM", "AVG", "PERCENTILE", "STDDEV", "VAR"))}
 WRITTEN = {
     "JSON_OBJECTAGG": "JSON_OBJECTAGG(KEY s VALUE {0})",
     "JSON_OBJECTAGG_NULL_ON_NULL": "JSON_OBJECTAGG(KEY s VALUE {0} NULL ON NULL)",
@@ -28,6 +29,7 @@ WRITTEN = {
     "JSON_ARRAYAGG_ABSENT_ON_NULL": "JSON_ARRAYAGG({0} ABSENT ON NULL)",
     "ARRAY_AGG_IGNORE_NULLS": "ARRAY_AGG({0}) IGNORE NULLS",
     "PERCENTILE": "PERCENTILE({0}, 0.5)",
+    **{name: f"{name}({{0}}, i)" for name in PAIRS},
 }
 ROWS_BEFORE = "OVER (PARTITION BY k ORDER BY t ROWS BETWEEN {} PRECEDING AND {})"
 PLACES = {
