@@ -115,8 +115,10 @@ class Covariance(AdditiveAccumulator):
                 return self._shared(slots, rows) / np.maximum(rows - 1, 1), never
             case "CORR":
                 x, y = self._spread(slots, rows, "x"), self._spread(slots, rows, "y")
-                value = self._shared(slots, rows) / (np.sqrt(x) * np.sqrt(y))
-                return np.clip(value, -1.0, 1.0), (x == 0) | (y == 0)
+                both = x * y
+                # The product of two roots is less exact, but no number is too large or too small for it.
+                root = np.where((both > 0) & (both < np.inf), np.sqrt(both), np.sqrt(x) * np.sqrt(y))
+                return np.clip(self._shared(slots, rows) / root, -1.0, 1.0), (x == 0) | (y == 0)
             case "REGR_SLOPE":
                 x = self._spread(slots, rows, "x")
                 return self._shared(slots, rows) / x, x == 0
