@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.fitting import taking
-from runtime.checkpoint.matching import PlanMatching, SavedNode, saved_nodes, source_difference
+from runtime.checkpoint.matching import PlanMatching, SavedNode, saved_nodes, saved_plan, source_difference
 from runtime.checkpoint.settings import changed_setting, reads_time_zone
 from runtime.core.errors import CheckpointError
 from runtime.core.options import Options, bool_option
-from runtime.core.strict_json import read_json
 from runtime.core.types import DataType
 from runtime.plan.identity import uids
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec, ValuesExec
@@ -69,8 +68,6 @@ RESTORE_OPTIONS = (IGNORE_UNCLAIMED, IGNORE_UNCLAIMED_OLD, ALLOW_INCOMPLETE, TAK
 WATERMARK = "watermark"
 """The table of an operator of watermarks: how far they have come, which is no row."""
 
-_DEPTH = 2000
-"""Of a plan's JSON: an expression stands in another for each operand of a long sum."""
 _SHOWN = 4
 """Parts that an error names."""
 
@@ -185,7 +182,7 @@ def compare(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) -> C
 def _compared(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str) -> Comparison:
     names = uids(roots)
     nodes = walk_all(roots)
-    plan = read_json(saved.plan, depth=_DEPTH)
+    plan = saved_plan(saved)
     described = {was.uid: was for was in saved_nodes(plan)}
     claims = {node: claim for node in nodes if (claim := _claim(node, names[node], saved)) is not None}
 

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.checkpoint.epoch_state import Restored
 from runtime.core.errors import SqlEngineError
 from runtime.core.node import Node, node_fields
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
+from runtime.core.strict_json import read_json
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.nodes import Call, Case, Cast, Expr, InList, InputRef, Literal
 from runtime.plan.base import INPUT_FIELDS
@@ -36,7 +38,7 @@ from runtime.plan.windows import AttachedWindow
 from runtime.spi.abilities import SupportsTypeWidening
 from runtime.spi.source import SourceTable
 
-__all__ = ["Match", "PlanMatching", "SavedNode", "saved_nodes", "source_difference", "widens"]
+__all__ = ["Match", "PlanMatching", "SavedNode", "saved_nodes", "saved_plan", "source_difference", "widens"]
 
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot.BIGINT: 19}
@@ -44,6 +46,9 @@ _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "IS NULL", "IS NOT NU
 """Functions whose value is the same when an argument has a wider type."""
 _PASSED_ON = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LAG", "LEAD"})
 """Functions that give one of their values, of its type."""
+
+_DEPTH = 2000
+"""Of a plan's JSON: an expression stands in another for each operand of a long sum."""
 
 Columns = tuple[int | None, ...]
 
@@ -85,6 +90,12 @@ class Match:
     @property
     def place(self) -> tuple[int, Columns]:
         return self.base, self.columns
+
+
+def saved_plan(saved: Restored) -> dict[str, Any]:
+    """The plan that saved state belongs to, as JSON."""
+    plan: dict[str, Any] = read_json(saved.plan, depth=_DEPTH)
+    return plan
 
 
 def saved_nodes(plan: Mapping[str, Any]) -> list[SavedNode]:

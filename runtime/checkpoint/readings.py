@@ -13,16 +13,14 @@ from runtime.checkpoint import compatibility
 from runtime.checkpoint.compatibility import Verdict, compare
 from runtime.checkpoint.epoch_state import Restored
 from runtime.checkpoint.fitting import taking
-from runtime.checkpoint.matching import SavedNode, saved_nodes
+from runtime.checkpoint.matching import SavedNode, saved_nodes, saved_plan
 from runtime.core.options import Options
-from runtime.core.strict_json import read_json
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import map_inputs, walk
 from runtime.spi.abilities import SupportsRereading
 
-__all__ = ["resume", "with_readings"]
+__all__ = ["readable_again", "resume", "with_readings"]
 
-_DEPTH = 2000
 _WRONG = (Verdict.INCOMPLETE, Verdict.CHANGED)
 
 
@@ -43,7 +41,7 @@ def with_readings(saved: Restored, roots: Sequence[PhysicalNode], time_zone: str
     if not compare(saved, roots, time_zone).having(*_WRONG):
         return roots
     with taking(f"the plan of {saved.path}"):
-        before = saved_nodes(read_json(saved.plan, depth=_DEPTH))
+        before = saved_nodes(saved_plan(saved))
     return tuple(_fitting(saved, root, before, time_zone) for root in roots)
 
 
@@ -69,7 +67,7 @@ def _reading(root: PhysicalNode, reading: int) -> PhysicalNode:
     sources = [node for node in walk(root) if isinstance(node, SourceExec)]
     if all(node.reading == reading for node in sources):
         return root
-    if reading and not all(map(_readable_again, sources)):
+    if reading and not all(map(readable_again, sources)):
         return root
     done: dict[PhysicalNode, PhysicalNode] = {}
     for node in walk(root):
@@ -78,5 +76,6 @@ def _reading(root: PhysicalNode, reading: int) -> PhysicalNode:
     return done[root]
 
 
-def _readable_again(node: SourceExec) -> bool:
+def readable_again(node: SourceExec) -> bool:
+    """Whether whoever reads a source from the start gets all rows that others have had."""
     return not isinstance(node.table, SupportsRereading) or node.table.readable_again

@@ -16,10 +16,9 @@ import numpy as np
 
 from runtime.checkpoint.compatibility import compare
 from runtime.checkpoint.epoch_state import Restored
-from runtime.checkpoint.matching import PlanMatching, saved_nodes
+from runtime.checkpoint.matching import PlanMatching, saved_nodes, saved_plan
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MIN_WATERMARK
-from runtime.core.strict_json import read_json
 from runtime.expr.function import FunctionRegistry
 from runtime.local.answers import IN_TIME, answer, answers, passes_on, row_answer
 from runtime.local.job import Job
@@ -32,7 +31,6 @@ from runtime.state.snapshot import SavedState
 
 __all__ = ["AtHand", "Succession", "SourceFacts", "state_of", "take_over"]
 
-_DEPTH = 2000
 _NOTHING = SavedState(MIN_WATERMARK, MIN_WATERMARK, ({},))
 """Of an operator that goes on and keeps nothing."""
 
@@ -105,26 +103,21 @@ class Succession:
         self._names = uids([self.root])
         self._state = compared.state
         self._matching: PlanMatching = compared.matching
-        (self._written,) = (
-            n.inputs[0] for n in saved_nodes(read_json(self.saved.plan, depth=_DEPTH)) if n.kind == "Sink"
-        )
+        before = saved_nodes(saved_plan(self.saved))
+        (self._written,) = (n.inputs[0] for n in before if n.kind == "Sink")
+        width = next(len(n.schema) for n in before if n.number == self._written)
         self._facts = {n: self.facts(n) for n in self._nodes if isinstance(n, SourceExec)}
         found = {n for n in self._nodes if n in self._matching.found and not isinstance(n, SinkExec)}
         found -= compared.changed | {n for n, facts in self._facts.items() if not facts.same}
         below = self.root.input
         self.kept = self._closed(found)
         whole = self._matching.columns_of(below, self._written) if below in self.kept else None
-        self.same_answer = whole == tuple(range(len(below.schema))) and len(below.schema) == self._width
+        self.same_answer = whole == tuple(range(len(below.schema))) and len(below.schema) == width
         if self.ended and not self.same_answer:
             self.kept = frozenset()
         self._settle()
         new = [n for n in self._nodes if n not in self.kept]
         self.handed = tuple(dict.fromkeys(i for n in new for i in n.inputs if i in self.kept))
-
-    @property
-    def _width(self) -> int:
-        plan = saved_nodes(read_json(self.saved.plan, depth=_DEPTH))
-        return len(next(n for n in plan if n.number == self._written).schema)
 
     def _closed(self, nodes: Collection[PhysicalNode]) -> frozenset[PhysicalNode]:
         """Those of the nodes below which all are among them."""

@@ -19,20 +19,10 @@ __all__ = [
     "values_table",
 ]
 
-ADDITIVE = frozenset(
+MOMENTS = frozenset({"VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV"})
+"""Variances and standard deviations."""
+PAIRS = frozenset(
     {
-        "COUNT",
-        "APPROX_COUNT_DISTINCT",
-        "SUM",
-        "SUM0",
-        "$SUM0",
-        "AVG",
-        "VAR_POP",
-        "VAR_SAMP",
-        "VARIANCE",
-        "STDDEV_POP",
-        "STDDEV_SAMP",
-        "STDDEV",
         "CORR",
         "COVAR_POP",
         "COVAR_SAMP",
@@ -45,6 +35,19 @@ ADDITIVE = frozenset(
         "REGR_SXX",
         "REGR_SXY",
         "REGR_SYY",
+    }
+)
+"""Functions of pairs (y, x)."""
+ADDITIVE = frozenset(
+    {
+        "COUNT",
+        "APPROX_COUNT_DISTINCT",
+        "SUM",
+        "SUM0",
+        "$SUM0",
+        "AVG",
+        *MOMENTS,
+        *PAIRS,
     }
 )
 """Functions whose state is a sum."""

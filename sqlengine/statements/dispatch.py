@@ -17,6 +17,7 @@ from sqlengine.parse import statement_nodes as st
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
     import sqlengine.statements.databases as _databases
+    import sqlengine.statements.explain as _explain
     import sqlengine.statements.file_catalog as _file_catalog
     import sqlengine.statements.in_the_making as _in_the_making
     import sqlengine.statements.jobs as _jobs
@@ -26,6 +27,7 @@ else:
     _filling = Room("sqlengine.database.filling")
     _in_the_making = Room("sqlengine.statements.in_the_making")
     _databases = Room("sqlengine.statements.databases")
+    _explain = Room("sqlengine.statements.explain")
     _jobs = Room("sqlengine.statements.jobs")
     _prepared = Room("sqlengine.statements.prepared")
     _file_catalog = Room("sqlengine.statements.file_catalog")
@@ -69,13 +71,8 @@ def execute(statement: st.Statement, session: Session) -> Result:
 
 def _reads_a_version(statement: st.Statement) -> bool:
     if isinstance(statement, st.Explain):
-        return "ANALYZE" not in statement.details and not _replaces(statement.statement)
+        return "ANALYZE" not in statement.details and not _explain.replaces(statement.statement)
     return isinstance(statement, _AT_A_VERSION)
-
-
-def _replaces(statement: st.Statement) -> bool:
-    """EXPLAIN of one that gives a view another query shows what becomes of the state of the view."""
-    return isinstance(statement, st.CreateMaterializedView) and statement.or_replace
 
 
 def _checked(run: Callable[[Any, Session], Result], statement: st.Statement, session: Session) -> Result:

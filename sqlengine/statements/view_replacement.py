@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from connectors.memory import MemoryTable
 from runtime.checkpoint.compatibility import ALLOW_INCOMPLETE
+from runtime.checkpoint.epoch_state import Restored
+from runtime.checkpoint.readings import readable_again
 from runtime.core.changelog import ChangelogBatch
-from runtime.core.errors import CheckpointError, PlanningError, Span
+from runtime.core.errors import PlanningError, Span
 from runtime.local.answers import passes_on
 from runtime.local.dataflow import Dataflow
 from runtime.local.job import Job
 from runtime.local.succession import AtHand, SourceFacts, Succession, state_of, take_over
 from runtime.operators.operator import OperatorContext
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
-from runtime.spi.abilities import SupportsRereading
 from sqlengine.bind import BoundQuery
 from sqlengine.catalog.objects import MaterializedView
 from sqlengine.database.maintained_view import MaintainedView
@@ -51,7 +52,7 @@ class Replacement:
         """Sources whose rows so far the view has, and the new query would not get."""
         read = {source.node.name for source in self.before.job.inputs}
         new = [n for n in self.succession.nodes if isinstance(n, SourceExec) and self.succession.is_new(n)]
-        return [n for n in new if n.name in read and not _readable_again(n)]
+        return [n for n in new if n.name in read and not readable_again(n)]
 
     def check(self, session: Session, span: Span) -> None:
         """Raises PlanningError E1717 when rows would be lost, and no option allows it."""
@@ -74,11 +75,6 @@ class Replacement:
             return OperatorContext(name, settings.options, settings.functions, settings.time_zone, _Told())
 
         return lambda job: take_over(job, self.succession, context, settings.clock.now())
-
-
-def _readable_again(node: SourceExec) -> bool:
-    table = node.table
-    return not isinstance(table, SupportsRereading) or table.readable_again
 
 
 class _Told:
@@ -107,26 +103,24 @@ def replacement(
     planned: Planned | None = None
     found: Succession | None = None
     basis: ViewBasis | None = before.basis
-    try:
-        # Over the numbers of rows at that time joins stand in the order in which they stood.
-        for basis in (before.basis, None):
-            noted = len(session.notes)
-            with nullcontext() if basis is None else planned_over(session, basis):
-                planned = plan_view(session, bound, contents, names)
-            found = _succession(session, before, planned.physical)
-            if any(node.state() for node in found.kept):
-                break
-            if basis is not None:
-                del session.notes[noted:]
-    except CheckpointError:
-        return None
+    saved = state_of(before.job)
+    # Over the numbers of rows at that time joins stand in the order in which they stood.
+    for basis in (before.basis, None):
+        noted = len(session.notes)
+        with nullcontext() if basis is None else planned_over(session, basis):
+            planned = plan_view(session, bound, contents, names)
+        found = _succession(session, before, saved, planned.physical)
+        if any(node.state() for node in found.kept):
+            break
+        if basis is not None:
+            del session.notes[noted:]
     assert planned is not None and found is not None
     if session.job_settings([planned.physical]).dataflow is not Dataflow:
         return None
     return Replacement(before, planned, found, {} if basis is None else before.basis.reads)
 
 
-def _succession(session: Session, before: MaintainedView, root: PhysicalNode) -> Succession:
+def _succession(session: Session, before: MaintainedView, saved: Restored, root: PhysicalNode) -> Succession:
     assert isinstance(root, SinkExec) and before.contents is not None
     read = {id(source.node.table) for source in before.job.inputs}
 
@@ -138,7 +132,7 @@ def _succession(session: Session, before: MaintainedView, root: PhysicalNode) ->
 
     return Succession(
         root,
-        state_of(before.job),
+        saved,
         _rows_of(before.contents, "the rows of the view"),
         facts,
         session.functions,

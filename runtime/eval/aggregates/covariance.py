@@ -17,30 +17,13 @@ from runtime.eval.aggregates.saved_sums import FLOAT_SUM, float_sums, restore_fl
 from runtime.eval.aggregates.sums import AdditiveAccumulator, Parts, RowCounts, parts_of, sums_of
 from runtime.kernels.arrow_buffers import fixed_array, fixed_values
 
-__all__ = ["FUNCTIONS", "Covariance"]
-
-FUNCTIONS = frozenset(
-    {
-        "CORR",
-        "COVAR_POP",
-        "COVAR_SAMP",
-        "REGR_AVGX",
-        "REGR_AVGY",
-        "REGR_COUNT",
-        "REGR_INTERCEPT",
-        "REGR_R2",
-        "REGR_SLOPE",
-        "REGR_SXX",
-        "REGR_SXY",
-        "REGR_SYY",
-    }
-)
+__all__ = ["Covariance"]
 
 _SUMS = ("y", "x", "yy", "xx", "xy")
 
 
 class Covariance(AdditiveAccumulator):
-    """One of `FUNCTIONS` over the pairs in which neither side is NULL; DOUBLE, of REGR_COUNT BIGINT.
+    """A function of `PAIRS` over the pairs in which neither side is NULL; DOUBLE, of REGR_COUNT BIGINT.
 
     NULL for no pair; of COVAR_SAMP also for one, of CORR and REGR_R2, REGR_SLOPE, REGR_INTERCEPT when what they
     divide by is 0.

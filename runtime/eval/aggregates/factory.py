@@ -6,19 +6,18 @@ from collections.abc import Sequence
 
 from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
-from runtime.eval.aggregates import covariance
 from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.collecting import ArrayAgg, Collect, JsonArray, JsonObject, ListAgg, Percentile
+from runtime.eval.aggregates.covariance import Covariance
 from runtime.eval.aggregates.ends import EndValue, RetractableEnd, SingleValue
 from runtime.eval.aggregates.extremes import extreme_accumulator
 from runtime.eval.aggregates.moments import Variance
 from runtime.eval.aggregates.sums import Counter, sum_accumulator
 from runtime.expr.function import AggregateFunction, made_by_program
 from runtime.plan.nodes import AggregateSpec
+from runtime.plan.over_state import MOMENTS, PAIRS
 
 __all__ = ["make_accumulator"]
-
-_MOMENTS = frozenset({"VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV"})
 
 
 def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) -> Accumulator:
@@ -58,10 +57,10 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
             return JsonObject(types, spec.type, retract, "ABSENT" not in name)
         case "PERCENTILE":
             return Percentile(types, spec.type, retract)
-        case _ if name in _MOMENTS:
+        case _ if name in MOMENTS:
             return Variance(name, types[0], spec.type)
-        case _ if name in covariance.FUNCTIONS:
-            return covariance.Covariance(name)
+        case _ if name in PAIRS:
+            return Covariance(name)
         case _:
             made = made_by_program(name)
             if isinstance(made, AggregateFunction) and made.accumulator is not None:
