@@ -28,6 +28,7 @@ from runtime.plan.nodes import (
     TopNExec,
     ValuesExec,
 )
+from runtime.plan.parts import JoinKind
 from runtime.plan.walk import expressions_of
 from runtime.state.snapshot import SavedState
 
@@ -49,8 +50,8 @@ def answers(node: PhysicalNode) -> bool:
         return False
     match node:
         case HashJoinExec():
-            # Rows with NULL in a key match nothing, and are not kept.
-            lone = node.kind.keeps_left or node.kind.left_only, node.kind.keeps_right
+            # Rows with NULL in a key match nothing, and are not kept: who gives rows without a match misses them.
+            lone = node.kind.keeps_left or node.kind is JoinKind.ANTI, node.kind.keeps_right
             sides = ((node.left.schema, node.left_keys), (node.right.schema, node.right_keys))
             return not any(
                 kept and not safe and schema[keys[number]].type.nullable

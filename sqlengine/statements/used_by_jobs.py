@@ -3,10 +3,10 @@ from its statement when the database is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 
 from runtime.core.errors import CatalogError, Span
-from sqlengine.catalog.objects import CatalogTable, CatalogView, ObjectPath
+from sqlengine.catalog.objects import CatalogTable, CatalogView
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.session import Session
 from sqlengine.parse import ddl_nodes as ddl
@@ -26,7 +26,7 @@ def check_unused(statement: st.Statement, session: Session) -> None:
         if name not in session.own_functions:
             _refuse_function(name, running, statement.name.span)
     elif _changes(statement, session):
-        _refuse(list(_touched(statement, session)), running, statement)
+        _refuse(defined_names(statement, session), running, statement)
 
 
 def _changes(statement: st.Statement, session: Session) -> bool:
@@ -34,8 +34,6 @@ def _changes(statement: st.Statement, session: Session) -> bool:
     match statement:
         case ddl.CreateTable():
             return statement.replace
-        case st.CreateMaterializedView():
-            return statement.or_replace or statement.alters
         case st.DropDatabase():
             return statement.cascade
         case st.DropCatalog():
@@ -47,31 +45,22 @@ def _changes(statement: st.Statement, session: Session) -> bool:
             return False
 
 
-def _touched(statement: st.Statement, session: Session) -> Iterator[Callable[[ObjectPath], bool]]:
-    for name in defined_names(statement, session):
-        yield lambda path, name=name: meets(name, path)
-        if isinstance(statement, st.CreateMaterializedView):
-            # The views above one that is replaced are made again.
-            above = session.views.above(ObjectPath(*name))
-            yield lambda path, above=above: path in above
-
-
-def _refuse(touched: list[Callable[[ObjectPath], bool]], running: list[RunningJob], statement: st.Statement) -> None:
-    name = getattr(statement, "name", None)
+def _refuse(names: Sequence[tuple[str, ...]], running: Sequence[RunningJob], statement: st.Statement) -> None:
+    written = getattr(statement, "name", None)
     for job in running:
         for verb, paths in (("read", job.uses.reads), ("written", job.uses.writes)):
             for path in sorted(paths, key=str):
-                if any(touches(path) for touches in touched):
+                if any(meets(name, path) for name in names):
                     raise CatalogError(
                         f'"{path.name}" is {verb} by the job "{job.id}", which is made again from its statement when the '
                         "database is opened",
                         code="E1410",
-                        span=getattr(name, "span", None),
+                        span=getattr(written, "span", None),
                         hint=f"end the job first: STOP JOB '{job.id}'",
                     )
 
 
-def _refuse_function(name: str, running: list[RunningJob], span: Span) -> None:
+def _refuse_function(name: str, running: Sequence[RunningJob], span: Span) -> None:
     for job in running:
         if name in job.uses.functions:
             raise CatalogError(

@@ -3,19 +3,17 @@ query within an open epoch sees what the statements before it have done."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import duckdb
 
-from runtime.core.errors import InternalError, SqlEngineError, UnsupportedError
 from sqlengine.verify.rows import Row
 from tests.oracle.compare_engines import Engine, Oracle
 from tests.oracle.compare_rows import differing, null_where_none_may_be
-from tests.oracle.differences import REFUSALS
 from tests.oracle.generate_dml import DmlCase
 from tests.oracle.generate_tables import Contents
 from tests.oracle.generate_text import Column, Query
-from tests.oracle.outcomes import Broken, Refused, Skipped
+from tests.oracle.outcomes import Broken, Skipped, told
 
 __all__ = ["Sides", "check_dml_case"]
 
@@ -98,22 +96,5 @@ class Sides:
 
 def check_dml_case(case: DmlCase) -> None:
     """Raises Broken where the tables differ or the engine fails, Skipped for a case that says nothing."""
-    sides = Sides(case)
-    try:
+    with closing(Sides(case)) as sides, told("E1714"):
         sides.run()
-    except InternalError as error:
-        raise Broken(f"{error}\n{error.hint or ''}") from error
-    except UnsupportedError as error:
-        raise Refused(f"refused: {error}") from error
-    except SqlEngineError as error:
-        if error.code == "E1714":
-            raise Refused(f"refused: {error}") from error
-        if any(r in str(error) for r in REFUSALS):
-            raise Skipped(f"refused: {error}") from error
-        raise Broken(f"refused: {error}") from error
-    except (Broken, Skipped):
-        raise
-    except Exception as error:
-        raise Broken(f"{type(error).__name__}: {error}") from error
-    finally:
-        sides.close()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-__all__ = ["CASES", "OUTCOME", "SEED", "Broken", "Refused", "Skipped", "nature", "share", "try_cases"]
+from runtime.core.errors import InternalError, SqlEngineError, UnsupportedError
+from tests.oracle.differences import REFUSALS
+
+__all__ = ["CASES", "OUTCOME", "SEED", "Broken", "Refused", "Skipped", "nature", "share", "told", "try_cases"]
 
 OUTCOME = "outcome of a generated case"
 CASES = int(os.environ.get("FUZZ_CASES", "300"))
@@ -43,6 +47,26 @@ def nature(why: str) -> str:
 def share(percent: float, among: int, least: int) -> int:
     """How many cases each of so many parts gets that have a share of all together."""
     return max(least, round(CASES * percent / 100 / among))
+
+
+@contextmanager
+def told(refusal: str) -> Iterator[None]:
+    """What fails within tells of a case: Broken where the engine is wrong, Refused and Skipped where it says no, as it does
+    with the code `refusal`."""
+    try:
+        yield
+    except (Broken, Skipped):
+        raise
+    except InternalError as error:
+        raise Broken(f"{error}\n{error.hint or ''}") from error
+    except SqlEngineError as error:
+        if isinstance(error, UnsupportedError) or error.code == refusal:
+            raise Refused(f"refused: {error}") from error
+        if any(r in str(error) for r in REFUSALS):
+            raise Skipped(f"refused: {error}") from error
+        raise Broken(f"refused: {error}") from error
+    except Exception as error:
+        raise Broken(f"{type(error).__name__}: {error}") from error
 
 
 def try_cases(

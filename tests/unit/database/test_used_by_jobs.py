@@ -69,6 +69,15 @@ def test_it_stays_after_the_database_was_opened_again(t_env: TableEnvironment) -
             refused(again, change)
 
 
+def test_a_catalog_in_which_a_job_writes_stays(t_env: TableEnvironment) -> None:
+    t_env.execute_sql("CREATE CATALOG c WITH ('type' = 'generic_in_memory')")
+    t_env.execute_sql("CREATE TABLE c.`default`.s (n BIGINT)")
+    t_env.execute_sql("INSERT INTO c.`default`.s SELECT n FROM g")
+    refused(t_env, "DROP CATALOG c")
+    t_env.execute_sql("STOP JOB 'job-1'")
+    t_env.execute_sql("DROP CATALOG c")
+
+
 def test_a_function_that_a_job_calls_stays(t_env: TableEnvironment, tmp_path: Path) -> None:
     (tmp_path / "halves.py").write_text(MODULE)
     t_env.execute_sql("CREATE FUNCTION half AS 'halves.half' LANGUAGE PYTHON")
