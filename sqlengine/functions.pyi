@@ -712,6 +712,12 @@ def minute(datetime: Operand, /) -> Expression:
     SQL: MINUTE(<DATETIME>)
     """
 
+def mode(comparable: Operand, /) -> Expression:
+    """The most frequent value that is not NULL; of several the first in order. Also MODE() WITHIN GROUP (ORDER BY x).
+
+    SQL: MODE(<COMPARABLE>)
+    """
+
 def month(datetime: Operand, /) -> Expression:
     """The month, 1 to 12.
 
@@ -770,6 +776,12 @@ def percentile(numeric: Operand, fraction: Operand, integer: Operand = ..., /) -
     """The value below which a fraction of the values lies, interpolated; the third argument counts a value several times.
 
     SQL: PERCENTILE(<NUMERIC>, <FRACTION>[, <INTEGER>])
+    """
+
+def percentile_disc(comparable: Operand, fraction: Operand, /) -> Expression:
+    """The first value, in order, at or before which a fraction of the values lies: PERCENTILE_DISC(fraction) WITHIN GROUP (ORDER BY x).
+
+    SQL: PERCENTILE_DISC(<COMPARABLE>, <FRACTION>)
     """
 
 def pi() -> Expression:

@@ -19,7 +19,7 @@ from planner.traits.context import TraitContext
 from planner.traits.keys import unique_keys
 from runtime.expr.nodes import ColumnRef, Expr
 from runtime.plan.estimates.distinct import distinct_of
-from runtime.plan.estimates.rows import ELEMENTS, rows_of_join, windows_of_a_row
+from runtime.plan.estimates.rows import ELEMENTS, combined, rows_of_join, windows_of_a_row
 from runtime.plan.estimates.selectivity import Known, selectivity
 
 __all__ = ["DEFAULT_ROWS", "Estimate", "distinct_values", "estimate", "has_statistics", "total_cost"]
@@ -98,12 +98,7 @@ def _distinct_expr(source: LogicalNode, expr: Expr, context: TraitContext) -> fl
 def _groups(plan: LogicalNode, columns: Iterable[int], context: TraitContext) -> float:
     """How many combinations of values the columns have."""
     rows = max(estimate(plan, context).rows, 1.0)
-    product = 1.0
-    for column in columns:
-        product *= distinct_values(plan, column, context)
-        if product >= rows:
-            return rows
-    return product
+    return combined([distinct_values(plan, column, context) for column in set(columns)], rows)
 
 
 def _derive(plan: LogicalNode, context: TraitContext) -> Estimate:

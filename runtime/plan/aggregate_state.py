@@ -38,7 +38,9 @@ _KEEPS_ROWS = frozenset(
         "JSON_OBJECTAGG_ABSENT_ON_NULL",
         "JSON_OBJECTAGG_NULL_ON_NULL",
         "LISTAGG",
+        "MODE",
         "PERCENTILE",
+        "PERCENTILE_DISC",
         "SINGLE_VALUE",
     }
 )
@@ -106,7 +108,7 @@ def _keeps_rows(call: AggregateSpec) -> bool:
 def _figures(call: AggregateSpec, name: str) -> list[StateSpec]:
     """What all groups share: arguments that are the same for every row."""
     match call.function.upper():
-        case "PERCENTILE":
+        case "PERCENTILE" | "PERCENTILE_DISC":
             return [figure(f"fractions of {name}")]
         case "LISTAGG" if len(call.args) > 1:
             return [figure(f"separator of {name}")]
@@ -131,7 +133,8 @@ def value_specs(calls: Sequence[AggregateSpec], schema: Schema, owner: str, boun
 def _name(call: AggregateSpec) -> str:
     distinct = "DISTINCT " if call.distinct else ""
     where = "" if call.filter is None else f" FILTER #{call.filter}"
-    return f"{call.function}({distinct}{_arguments(call)}){where}"
+    order = ", ".join(f"#{o.index}{' DESC' if o.descending else ''}" for o in call.order_by)
+    return f"{call.function}({distinct}{_arguments(call)}{order and f' ORDER BY {order}'}){where}"
 
 
 def _arguments(call: AggregateSpec) -> str:

@@ -131,6 +131,7 @@ class Grouped:
             over_columns = expr.with_(
                 args=tuple(below.argument(a) for a in expr.args),
                 filter=None if expr.filter is None else below.column(expr.filter),
+                order_by=tuple(key.with_(expr=below.column(key.expr)) for key in expr.order_by),
             )
             column = fresh_column(f"agg{len(calls)}", expr.type)
             calls[expr] = (column, over_columns)
@@ -157,7 +158,11 @@ class Grouped:
         for _, call in calls.values():
             read += [
                 a
-                for a in (*call.args, *((call.filter,) if call.filter is not None else ()))
+                for a in (
+                    *call.args,
+                    *((call.filter,) if call.filter is not None else ()),
+                    *(key.expr for key in call.order_by),
+                )
                 if isinstance(a, ColumnRef)
             ]
         passed = list(dict.fromkeys(read))

@@ -6,13 +6,14 @@ from sqlglot import exp
 
 from runtime.core.errors import Span
 from runtime.expr.function import AggregateFunction, FunctionRegistry
+from sqlengine.bind.functions import meant
 from sqlengine.parse import parse_expression
 from sqlengine.parse.nodes import FunctionCall
 from sqlengine.parse.spans import span_of
 
 __all__ = ["aggregate_calls"]
 
-_CLAUSES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+_CLAUSES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 
 
 def aggregate_calls(text: str, functions: FunctionRegistry) -> list[Span]:
@@ -30,10 +31,18 @@ def aggregate_calls(text: str, functions: FunctionRegistry) -> list[Span]:
         call = tree
         while isinstance(call, _CLAUSES):
             call = call.this
-        if isinstance(call, FunctionCall) and isinstance(functions.find(call.name), AggregateFunction):
+        if isinstance(call, FunctionCall) and _is_aggregate(call, functions):
             span = span_of(tree)
             assert span is not None
             found.append(span)
             continue
         waiting.extend(tree.iter_expressions())
     return sorted(found, key=lambda span: span.start)
+
+
+def _is_aggregate(call: FunctionCall, functions: FunctionRegistry) -> bool:
+    meaning = meant(call, functions)
+    if not isinstance(meaning, FunctionCall):
+        return False
+    name = meaning.name.upper()
+    return name == "PERCENTILE_CONT" or isinstance(functions.find(name), AggregateFunction)

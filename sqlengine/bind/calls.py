@@ -7,7 +7,6 @@ CASE where the library has no such function.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
@@ -17,129 +16,40 @@ from runtime.core.types import (
     BIGINT,
     BOOLEAN,
     STRING,
-    DataType,
     TimeAttribute,
     TypeRoot,
     char,
     timestamp,
     timestamp_ltz,
 )
-from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction, WindowFunction, shown_name
+from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction, shown_name
 from runtime.expr.nodes import AggregateCall, Call, Case, Expr, Literal
 from runtime.expr.nullability import aggregate_type
-from runtime.expr.typing import resolve_call
-from sqlengine.bind.coerce import as_boolean, cast_to, unify
+from sqlengine.bind.aggregate_parts import aggregate_parts, argument, input_order, resolved_arguments
+from sqlengine.bind.coerce import as_boolean, unify
 from sqlengine.bind.construct import row_of
-from sqlengine.bind.habits import FUNCTIONS
+from sqlengine.bind.functions import find_function, meant
 from sqlengine.bind.operators import comparison, conjunction, scalar_call
 from sqlengine.bind.session import Clause, ExpressionRules
-from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, JsonFunction, ModelArg, NamedArg, TableArg
+from sqlengine.parse.nodes import FunctionCall, JsonFunction
 from sqlengine.parse.spans import span_of
 
 __all__ = [
     "CALLS",
     "GROUPING_FUNCTIONS",
     "WINDOW_PROPERTIES",
-    "AggregateParts",
-    "aggregate_parts",
-    "find_function",
-    "resolved_arguments",
 ]
 
 GROUPING_FUNCTIONS = frozenset({"GROUPING", "GROUPING_ID", "GROUP_ID"})
 WINDOW_PROPERTIES = frozenset(
     f"{w}_{p}" for w in ("TUMBLE", "HOP", "SESSION") for p in ("START", "END", "ROWTIME", "PROCTIME")
 )
-_SKIPS_NULLS = frozenset({"FIRST_VALUE", "LAST_VALUE", "LISTAGG", "COLLECT", "SUM", "AVG", "MIN", "MAX", "COUNT"})
-
-
-def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyFunction:
-    """The function of a name; E1203 with near names when there is none."""
-    try:
-        return binder.env.context.functions.get(name)
-    except BindError as error:
-        error.span = error.span or span
-        if name.upper() in FUNCTIONS:
-            error.hint = FUNCTIONS[name.upper()]
-        elif not (error.hint or "").startswith("did you mean"):
-            known = difflib.get_close_matches(name.upper(), FUNCTIONS, n=1, cutoff=0.8)
-            error.hint = FUNCTIONS[known[0]] if known else error.hint
-        raise
 
 
 _AGGREGATE_HINTS = {
     "WHERE": "filter groups with HAVING",
     "GROUP BY": "group by columns; HAVING filters groups, ORDER BY sorts them",
 }
-
-
-class AggregateParts:
-    """The pieces of a written aggregate: the call itself, FILTER, null treatment and DISTINCT, unwrapped from around
-    it.
-    """
-
-    __slots__ = ("call", "distinct", "filter", "name", "nulls", "span")
-
-    def __init__(self, tree: exp.Expr) -> None:
-        self.span = span_of(tree)
-        self.filter: exp.Expr | None = None
-        self.nulls: str | None = None
-        while not isinstance(tree, FunctionCall):
-            match tree:
-                case exp.Filter():
-                    self.filter = tree.expression.this
-                case exp.IgnoreNulls():
-                    self.nulls = "IGNORE"
-                case exp.RespectNulls():
-                    self.nulls = "RESPECT"
-                case exp.WithinGroup():
-                    raise UnsupportedError(
-                        "WITHIN GROUP is not supported",
-                        span=span_of(tree),
-                        hint="number the rows in a subquery, and choose among them",
-                    )
-                case _:
-                    raise BindError(
-                        "FILTER, IGNORE NULLS and OVER follow a call of a function",
-                        code="E1211",
-                        span=span_of(tree),
-                        hint="for example SUM(x) FILTER (WHERE x > 0)",
-                    )
-            tree = tree.this
-        self.call = tree
-        arguments = tree.expressions
-        self.distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
-        self.name = tree.name.upper()
-
-    @property
-    def arguments(self) -> list[exp.Expr]:
-        written = self.call.expressions
-        return list(written[0].expressions) if self.distinct else list(written)
-
-
-def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateParts, AnyFunction]:
-    """A call with its clauses, and the function it means: the form of the library that the clauses ask for."""
-    parts = AggregateParts(tree)
-    name = parts.name
-    if isinstance(parts.call, JsonFunction) and parts.call.args.get("on_null"):
-        name = f"{name}_{parts.call.args['on_null']}_ON_NULL"
-    function = find_function(binder, name, parts.span)
-    if parts.nulls == "IGNORE" and name not in _SKIPS_NULLS:
-        variant = binder.env.context.functions.find(f"{name}_IGNORE_NULLS")
-        if variant is None:
-            raise UnsupportedError(
-                f"{name} takes no IGNORE NULLS",
-                span=parts.span,
-                hint="leave out NULLs with FILTER (WHERE x IS NOT NULL)",
-            )
-        function = variant
-    elif parts.nulls == "RESPECT" and name in _SKIPS_NULLS:
-        raise UnsupportedError(
-            f"{name} leaves out NULLs and takes no RESPECT NULLS",
-            span=parts.span,
-            hint="put a value in their place with COALESCE",
-        )
-    return parts, function
 
 
 def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
@@ -150,7 +60,10 @@ def _call(binder: ExpressionRules, tree: FunctionCall) -> Expr:
         return _window_property(binder, name, tree, span)
     special = _SPECIAL.get(name)
     if special is not None and (name in _ALWAYS_SPECIAL or binder.env.context.functions.find(name) is None):
-        return special(binder, [_argument(binder, a) for a in tree.expressions], span)
+        return special(binder, [argument(binder, a) for a in tree.expressions], span)
+    meaning = meant(tree, binder.env.context.functions)
+    if meaning is not tree:
+        return binder.bind(meaning)
     function = find_function(binder, name, span)
     if isinstance(function, ScalarFunction):
         return _scalar(binder, function, tree, span)
@@ -170,13 +83,20 @@ def _scalar(binder: ExpressionRules, function: ScalarFunction, tree: FunctionCal
         raise BindError(
             f"{function.name} is no aggregate and takes no DISTINCT", code="E1211", span=span, hint="leave DISTINCT out"
         )
+    if tree.args.get("order") is not None:
+        raise BindError(
+            f"{function.name} is no aggregate and takes no ORDER BY",
+            code="E1211",
+            span=span_of(tree.args["order"]),
+            hint="leave ORDER BY out",
+        )
     if function.name == "JSON":
         raise UnsupportedError(
             "JSON(..) stands only inside JSON_OBJECT and JSON_ARRAY",
             span=span,
             hint="write it as an argument of JSON_OBJECT or JSON_ARRAY",
         )
-    bind_one = _json_part if function.name in _MADE_OF_VALUES else _argument
+    bind_one = _json_part if function.name in _MADE_OF_VALUES else argument
     args = [bind_one(binder, a) for a in written]
     if isinstance(tree, JsonFunction):
         return _json(binder, function, tree, args, span)
@@ -224,52 +144,12 @@ _JSON_TEXTS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON"})
 def _json_part(binder: ExpressionRules, tree: exp.Expr) -> Expr:
     """A value inside JSON_OBJECT or JSON_ARRAY, the only places of JSON(text)."""
     if isinstance(tree, FunctionCall) and tree.name.upper() == "JSON":
-        return scalar_call(binder, "JSON", [_argument(binder, a) for a in tree.expressions], span_of(tree))
-    return _argument(binder, tree)
+        return scalar_call(binder, "JSON", [argument(binder, a) for a in tree.expressions], span_of(tree))
+    return argument(binder, tree)
 
 
 def _text(text: str) -> Expr:
     return Literal(text, char(len(text)).not_null())
-
-
-def _argument(binder: ExpressionRules, tree: exp.Expr) -> Expr:
-    match tree:
-        case exp.Star():
-            raise BindError("* stands only in COUNT(*)", code="E1206", span=span_of(tree), hint="name the columns")
-        case NamedArg() | DefaultArg() | Descriptor() | TableArg() | ModelArg():
-            raise UnsupportedError(
-                "this function takes plain arguments", span=span_of(tree), hint="write them in order, without names"
-            )
-        case _:
-            return binder.bind(tree)
-
-
-def resolved_arguments(
-    binder: ExpressionRules, parts: AggregateParts, function: AnyFunction, inner: Clause
-) -> tuple[tuple[Expr, ...], DataType]:
-    """The arguments of an aggregate or window function, bound where `inner` says and cast, and the result's type."""
-    scope = binder.within(inner)
-    written = parts.arguments
-    star = len(written) == 1 and isinstance(written[0], exp.Star)
-    if star and function.name != "COUNT":
-        raise BindError(f"{function.name}(*) means nothing", code="E1206", span=parts.span, hint="name a column")
-    args = [] if star else [_argument(scope, a) for a in written]
-    if function.name == "COUNT" and not args and not star:
-        raise TypeMismatchError("COUNT takes *, or what to count", code="E1301", span=parts.span, hint="write COUNT(*)")
-    if function.name == "COUNT" and parts.distinct and len(args) > 1:
-        raise UnsupportedError(
-            "COUNT(DISTINCT ..) counts one column", span=parts.span, hint="count a row: COUNT(DISTINCT ROW(a, b))"
-        )
-    if function.name == "LISTAGG" and len(args) > 1 and not isinstance(args[1], Literal):
-        raise TypeMismatchError(
-            "the separator of LISTAGG must be a literal",
-            code="E1309",
-            span=span_of(written[1]),
-            hint="for example LISTAGG(x, ', ')",
-        )
-    literals = [a if isinstance(a, Literal) else None for a in args]
-    wanted, result = resolve_call(function, [a.type for a in args], literals, span=parts.span)
-    return tuple(cast_to(a, t) for a, t in zip(args, wanted, strict=True)), result.materialized()
 
 
 def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
@@ -298,13 +178,14 @@ def _aggregate(binder: ExpressionRules, tree: exp.Expr) -> Expr:
         )
     inner = Clause(f"the arguments of {parts.name}")
     args, result = resolved_arguments(binder, parts, function, inner)
+    order_by = input_order(binder.within(inner), parts, function, args)
     condition = None
     if parts.filter is not None:
         condition = as_boolean(binder.within(Clause("FILTER")).bind(parts.filter), "FILTER", span_of(parts.filter))
     assert isinstance(function, AggregateFunction)
     of_some_row = clause.never_empty and condition is None
     result = aggregate_type(function, [a.type for a in args], result, of_some_row=of_some_row)
-    return AggregateCall(function.name.upper(), args, result, parts.distinct, condition, span=parts.span)
+    return AggregateCall(function.name.upper(), args, result, parts.distinct, condition, order_by, span=parts.span)
 
 
 def _needs_group(binder: ExpressionRules, name: str, tree: FunctionCall, span: Span | None) -> Expr:

@@ -10,9 +10,9 @@ from planner.logical.nodes import Limit, LogicalNode, Project, Sort
 from runtime.core.errors import BindError, Span, TypeMismatchError
 from runtime.expr.nodes import Call, Column, ColumnRef, Expr, Literal, SortKey, fresh_column
 from sqlengine.bind.expression import ExpressionBinder
-from sqlengine.bind.over import check_order, sort_key
 from sqlengine.bind.scope import Scope, Source
 from sqlengine.bind.session import BoundQuery, Clause, QueryEnv, parameters_of
+from sqlengine.bind.sort_keys import check_order, sort_key
 from sqlengine.parse.nodes import ParameterMark
 from sqlengine.parse.spans import span_of
 

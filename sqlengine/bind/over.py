@@ -9,48 +9,20 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean, with_article
-from runtime.core.types import DataType, TypeRoot
+from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError, did_you_mean
+from runtime.core.types import TypeRoot
 from runtime.expr.function import AggregateFunction, ScalarFunction, WindowFunction
 from runtime.expr.nodes import Expr, Frame, FrameBound, Literal, SortKey, WindowCall
 from runtime.expr.nullability import aggregate_type
-from sqlengine.bind.calls import aggregate_parts, resolved_arguments
+from sqlengine.bind.aggregate_parts import aggregate_parts, resolved_arguments
 from sqlengine.bind.coerce import as_boolean
 from sqlengine.bind.session import Clause, ExpressionRules
+from sqlengine.bind.sort_keys import sort_key
 from sqlengine.parse.spans import span_of
 
-__all__ = ["OVER", "check_order", "sort_key"]
+__all__ = ["OVER"]
 
 _NOT_OVER = ("JSON_OBJECTAGG", "JSON_ARRAYAGG")
-
-
-def _unordered(type_: DataType) -> DataType | None:
-    """The type, or the one inside a ROW, whose values have no order."""
-    if type_.root.value in ("ARRAY", "MAP", "MULTISET"):
-        return type_
-    return next((t for f in type_.fields if (t := _unordered(f.type)) is not None), None)
-
-
-def check_order(value: Expr, item: exp.Ordered) -> None:
-    """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: arrays, maps, multisets."""
-    unordered = _unordered(value.type)
-    if unordered is not None:
-        raise TypeMismatchError(
-            f"rows cannot be ordered by {with_article(unordered.root.value)}",
-            code="E1302",
-            span=span_of(item),
-            hint="order by what it holds: a[1] of an ARRAY, m['key'] of a MAP, CARDINALITY(m)",
-        )
-
-
-def sort_key(expr: Expr, item: exp.Ordered) -> SortKey:
-    """An item of ORDER BY: NULLs are the smallest values unless it says otherwise."""
-    check_order(expr, item)
-    descending = bool(item.args.get("desc"))
-    nulls_first = item.args.get("nulls_first")
-    if nulls_first is None:
-        nulls_first = not descending
-    return SortKey(expr, descending, nulls_last=not nulls_first)
 
 
 def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
@@ -68,6 +40,13 @@ def _over(binder: ExpressionRules, tree: exp.Window) -> Expr:
     if isinstance(function, ScalarFunction):
         raise BindError(
             f"{function.name} is no aggregate and takes no OVER", code="E1211", span=span, hint="leave OVER out"
+        )
+    if parts.order is not None:
+        raise BindError(
+            f"{parts.name} with OVER takes its rows in the order of the window",
+            code="E1211",
+            span=span_of(parts.order),
+            hint=f"write {parts.name}(..) OVER (ORDER BY ..)",
         )
     if parts.name in _NOT_OVER:
         raise BindError(

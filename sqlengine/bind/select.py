@@ -26,11 +26,11 @@ from sqlengine.bind.expression import ExpressionBinder
 from sqlengine.bind.grouping import bind_group_by
 from sqlengine.bind.hints import check_hint_names, state_ttl
 from sqlengine.bind.output import bounds, check_sortable, limited, ordinal, output_items, output_names, select_columns
-from sqlengine.bind.over import sort_key
 from sqlengine.bind.relation import RelationBinder
 from sqlengine.bind.scope import Scope
 from sqlengine.bind.select_shorthands import left_out, spelled_out
 from sqlengine.bind.session import BoundQuery, BoundRelation, Clause, QueryEnv
+from sqlengine.bind.sort_keys import sort_key
 from sqlengine.bind.window import extract_windows
 from sqlengine.parse.spans import span_of
 

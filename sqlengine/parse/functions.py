@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from runtime.core.errors import UnsupportedError
 from sqlengine.parse.lexer import WORD, Token
 from sqlengine.parse.literals import TIME_UNITS, LiteralGrammar
 from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, JsonFunction, ModelArg, NamedArg, TableArg
@@ -56,7 +55,7 @@ class FunctionGrammar(LiteralGrammar):
         """A call whose name is read and whose parenthesis stands here, with FILTER, OVER and the like after it."""
         special = None if name.args["quoted"] or qualifier else _SPECIAL.get(name.name.upper())
         self.expect("(")
-        tree = special(self, name.name) if special else FunctionCall(this=name.name, expressions=self._arguments())
+        tree = special(self, name.name) if special else self._plain_call(name.name)
         nulls = self.match_any("IGNORE", "RESPECT")
         if nulls:
             self.expect("NULLS")
@@ -105,6 +104,13 @@ class FunctionGrammar(LiteralGrammar):
             found.append(read())
         return found
 
+    def _plain_call(self, name: str) -> FunctionCall:
+        tree = FunctionCall(this=name, expressions=self._arguments())
+        order = self.order_by() if tree.expressions else None
+        if order is not None:
+            tree.set("order", order)
+        return tree
+
     def _arguments(self) -> list[exp.Expr]:
         if self.at(")"):
             return []
@@ -113,13 +119,6 @@ class FunctionGrammar(LiteralGrammar):
         if not distinct:
             self.match("ALL")
         arguments = self.comma_separated(self.argument)
-        if self.at("ORDER", "BY"):
-            raise UnsupportedError(
-                "ORDER BY between the parentheses of an aggregate is not supported",
-                span=self.token.span,
-                text=self.text,
-                hint="Flink does not order the input of aggregates",
-            )
         return [self.place(exp.Distinct(expressions=arguments), start)] if distinct else arguments
 
     # Relations as arguments

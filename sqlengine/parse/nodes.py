@@ -150,9 +150,10 @@ __all__ = [
 
 
 class FunctionCall(exp.Anonymous):
-    """A call of any function: `this` is the name as written, `expressions` the arguments in order."""
+    """A call of any function: `this` is the name as written, `expressions` the arguments in order, `order` the Order
+    behind them (of an aggregate)."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "qualifier": False}
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "qualifier": False, "order": False}
 
     @property
     def name(self) -> str:

@@ -183,7 +183,7 @@ def _arguments(generator: Generator, tree: nodes.FunctionCall) -> str:
         return f"{values[0]} {values[1]} FROM {values[2]}"
     if name in ("FLOOR", "CEIL", "CEILING") and len(values) == 2 and isinstance(tree.expressions[1], exp.Var):
         return f"{values[0]} TO {values[1]}"
-    return ", ".join(values)
+    return f"{', '.join(values)}{generator.sql(tree, 'order')}"
 
 
 def _call(generator: Generator, tree: nodes.FunctionCall, arguments: str) -> str:

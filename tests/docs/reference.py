@@ -15,6 +15,7 @@ from connectors.catalogue import standard_registry
 from runtime.core.options import Option, parse_duration
 from runtime.expr import library
 from runtime.expr.function import AnyFunction, ScalarFunction
+from sqlengine.bind import other_names
 from sqlengine.options.watermarks import WATERMARK_OPTIONS
 from sqlengine.text.functions import is_called_by_name, signature_texts
 from tests.docs.pages import ROOT
@@ -58,8 +59,14 @@ A function of NULL is NULL unless its description says otherwise. Arguments are 
 INT to a BIGINT, a DATE to a TIMESTAMP). Otherwise the call is an error, which names the types that the function takes.
 """
 _AGGREGATES = """
-Aggregates take `DISTINCT` and `FILTER (WHERE ...)`. They are allowed in SELECT with GROUP BY or windows, and most of
-them in OVER. All of them support input that updates or deletes rows.
+Aggregates take `DISTINCT` and `FILTER (WHERE ...)`; `ARRAY_AGG` and `LISTAGG` also `ORDER BY` between the parentheses
+(`ARRAY_AGG(x ORDER BY y DESC)`), or `WITHIN GROUP (ORDER BY y)`. Flink has no such order. They are allowed in SELECT
+with GROUP BY or windows, and most of them in OVER. All of them support input that updates or deletes rows.
+"""
+_OTHER_NAMES = """\
+PostgreSQL, DuckDB, Spark, MySQL and SQL Server call some functions by other names. These are taken where they can mean
+one thing only; functions of your own with such a name come first. `MEDIAN`, `PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY
+x)` and the other aggregates keep their results right when rows are updated or deleted, as all aggregates do.
 """
 _LONGEST_EXAMPLE = 80
 _ARGUMENT = re.compile(r"<((?:[^<>]|<[^<>]*>)+)>")
@@ -82,7 +89,22 @@ def functions_page() -> str:
         lines += ["| function | result | example |", "|---|---|---|"]
         lines += _rows([f for module in modules for f in _functions_of(module)], examples)
         lines.append("")
+    lines += _other_names()
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _other_names() -> Iterable[str]:
+    """The names of other systems, and what each stands for."""
+    meanings = {f"{name}(...)": f"{same}(...)" for name, same in other_names.SAME_ARGUMENTS.items()}
+    for (name, count), text in other_names.AS_EXPRESSIONS.items():
+        marks = ", ".join(f"${number + 1}" for number in range(count))
+        meanings[f"{name}({marks})"] = text
+    yield "## Names of other systems\n"
+    yield _OTHER_NAMES
+    rows = {name: _code(text) for name, text in meanings.items()}
+    rows |= {name: _cell(" ".join((rule.__doc__ or "").split())) for name, rule in other_names.BY_RULE.items()}
+    yield "| name | stands for |\n|---|---|"
+    yield from (f"| {_code(name)} | {text} |" for name, text in sorted(rows.items()))
 
 
 def documented_functions() -> set[str]:

@@ -40,8 +40,12 @@ _NAMES = (
     (1, "JSON_ARRAYAGG"),
     (1, "APPROX_COUNT_DISTINCT"),
     (1, "PERCENTILE"),
+    (2, "SORTED"),
+    (1, "CHOSEN"),
 )
-_OVER_NAMES = tuple((w, n) for w, n in _NAMES if n not in ("JSON_ARRAYAGG", "PERCENTILE", "APPROX_COUNT_DISTINCT"))
+_OVER_NAMES = tuple(
+    (w, n) for w, n in _NAMES if n not in ("JSON_ARRAYAGG", "PERCENTILE", "APPROX_COUNT_DISTINCT", "SORTED", "CHOSEN")
+)
 
 
 class Aggregates:
@@ -130,6 +134,16 @@ class Aggregates:
                 ours = text("PERCENTILE({}, {}){}", value.sql, share, rest).ours
                 duck = text("quantile_cont(CAST({} AS DOUBLE), {}){}", value.sql, share, rest).duck
                 return Expr(Text(ours, duck), Kind.APPROX)
+            case "SORTED":
+                return self._sorted(distinct, rest)
+            case "CHOSEN":
+                value = self._argument(ORDERED, None)
+                share, way = choose.pick(("0.5", "0", "0.3", "1")), choose.pick(("", " DESC"))
+                ours = f"PERCENTILE_DISC({share}) WITHIN GROUP (ORDER BY {value.sql.ours}{way}){rest.ours}"
+                duck = (
+                    f"quantile_disc({value.sql.duck}, {share}{way and ' ORDER BY ' + value.sql.duck + way}){rest.duck}"
+                )
+                return Expr(Text(ours, duck), value.kind)
             case "LISTAGG":
                 value = self._argument((Kind.STRING, Kind.VARCHAR), None).sql
                 given = choose.pick(("", ", ','", ", '😀,'"))
@@ -154,6 +168,27 @@ class Aggregates:
         if value.kind in INTEGERS:
             return Expr(average_of_integers(distinct, value.sql, rest), value.kind)
         return Expr(text(call, value.sql, rest), Kind.APPROX)
+
+    def _sorted(self, distinct: str, rest: Text) -> Expr:
+        """ARRAY_AGG or STRING_AGG with ORDER BY, so that no two results are right."""
+        choose = self._choose
+        way, nulls = choose.pick(
+            (("", "NULLS FIRST"), (" DESC", "NULLS LAST"), (" DESC NULLS FIRST", ""), (" NULLS LAST", ""))
+        )
+        if choose.chance(40):
+            value = self._argument((Kind.STRING, Kind.VARCHAR), None).sql
+            ours = f"STRING_AGG({distinct}{value.ours}, ';' ORDER BY {value.ours}{way}){rest.ours}"
+            return Expr(
+                Text(ours, f"string_agg({distinct}{value.duck}, ';' ORDER BY {value.duck}{way} {nulls}){rest.duck}"),
+                Kind.STRING,
+            )
+        value = self._scope.value(Kind.INT, 1)
+        first = value if distinct or choose.chance(50) else self._scope.value(Kind.INT, 1)
+        ours = f"ARRAY_AGG({distinct}{value.ours} ORDER BY {first.ours}{way}{'' if first is value else f', {value.ours}'}){rest.ours}"
+        second = "" if first is value else f", {value.duck} NULLS FIRST"
+        return Expr(
+            Text(ours, f"list({distinct}{value.duck} ORDER BY {first.duck}{way} {nulls}{second}){rest.duck}"), Kind.INTS
+        )
 
     def json_object(self, key: Expr, value: Expr) -> Expr:
         """JSON_OBJECTAGG; no two rows may have one key, which is a text."""

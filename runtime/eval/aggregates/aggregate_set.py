@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from runtime.core.cancellation import look
-from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator
 from runtime.eval.aggregates.distinct import DistinctValues
@@ -34,10 +33,6 @@ class AggregateSet:
         self._calls = list(calls)
         self._states: dict[AggregateSpec, Accumulator] = {}
         for call in calls:
-            if is_distinct(call) and call.order_by:
-                raise UnsupportedError(
-                    f"{call.function} with DISTINCT and ORDER BY together", hint="leave one of them out"
-                )
             if call not in self._states:
                 self._states[call] = make_accumulator(call, [types[o.index] for o in call.order_by])
         self._plain = [call for call in self._states if not is_distinct(call)]
@@ -168,8 +163,10 @@ class AggregateSet:
         for call, (rows, signs) in zip(sharing, values.change(slots, columns, seqs, weights), strict=True):
             if len(rows):
                 take = pa.array(rows)
+                # With DISTINCT the keys of ORDER BY are among the arguments.
+                inputs = [*columns, *(columns[call.args.index(o.index)] for o in call.order_by)]
                 self._states[call].update(
-                    slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in columns], seqs[rows]
+                    slots[rows], None if (signs > 0).all() else signs, [c.take(take) for c in inputs], seqs[rows]
                 )
 
 

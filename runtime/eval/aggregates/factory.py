@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from runtime.core.errors import UnsupportedError
 from runtime.core.types import DataType
 from runtime.eval.aggregates.accumulator import Accumulator
+from runtime.eval.aggregates.chosen import DiscretePercentile, Mode
 from runtime.eval.aggregates.collecting import ArrayAgg, Collect, JsonArray, JsonObject, ListAgg, Percentile
 from runtime.eval.aggregates.covariance import Covariance
 from runtime.eval.aggregates.ends import EndValue, RetractableEnd, SingleValue
@@ -57,6 +58,10 @@ def make_accumulator(spec: AggregateSpec, order_types: Sequence[DataType] = ()) 
             return JsonObject(types, spec.type, retract, "ABSENT" not in name)
         case "PERCENTILE":
             return Percentile(types, spec.type, retract)
+        case "PERCENTILE_DISC":
+            return DiscretePercentile(types, spec.type, retract, spec.order_by)
+        case "MODE":
+            return Mode(types, spec.type, retract, spec.order_by)
         case _ if name in MOMENTS:
             return Variance(name, types[0], spec.type)
         case _ if name in PAIRS:

@@ -57,6 +57,7 @@ _ANY = ArgumentType("ANY", lambda t: True, lambda t: t)
 _DOUBLE = ArgumentType(
     "DOUBLE", lambda t: t.root is TypeRoot.DOUBLE, lambda t: None if t.root is TypeRoot.ARRAY else _to_double(t)
 )
+_SINGLE_FRACTION = ArgumentType("FRACTION", lambda t: t.root is TypeRoot.DOUBLE, _to_double)
 _FRACTION = ArgumentType("FRACTION", _is_double, _to_double)
 
 
@@ -275,6 +276,21 @@ FUNCTIONS: tuple[AggregateFunction, ...] = (
         signatures=(Signature((_NUMERIC, _FRACTION, optional(_INTEGER)), _percentile_type),),
         retractable=False,
         document="The value below which a fraction of the values lies, interpolated; the third argument counts a value several times.",
+    ),
+    AggregateFunction(
+        name="PERCENTILE_DISC",
+        signatures=(Signature((_COMPARABLE, _SINGLE_FRACTION), _first),),
+        retractable=False,
+        document="The first value, in order, at or before which a fraction of the values lies: "
+        "PERCENTILE_DISC(fraction) WITHIN GROUP (ORDER BY x).",
+    ),
+    AggregateFunction(
+        name="MODE",
+        signatures=(Signature((_COMPARABLE,), _first),),
+        nulls=Nulls.STRICT,
+        retractable=False,
+        document="The most frequent value that is not NULL; of several the first in order. "
+        "Also MODE() WITHIN GROUP (ORDER BY x).",
     ),
     _json_object(
         "JSON_OBJECTAGG", "A JSON object of the keys and values; NULL values become null; a key twice is an error."

@@ -31,6 +31,7 @@ __all__ = [
     "column_of",
     "combinations",
     "combinations_within",
+    "combined",
     "filtered",
     "grouped",
     "is_text",
@@ -93,9 +94,14 @@ FEW_ROWS = RowFacts(10.0, 10.0, (), True)
 def combinations(facts: RowFacts, columns: Sequence[int], rows: float | None = None) -> float:
     """How many combinations of values the columns have among the rows, or among so many of them."""
     rows = facts.rows if rows is None else min(rows, facts.rows)
-    if not columns:
+    return combined([_left(facts.columns[c].distinct, facts.rows, rows) for c in set(columns)], rows)
+
+
+def combined(distinct: Sequence[float], rows: float) -> float:
+    """How many combinations of values columns have among so many rows. `distinct`: the values of each column."""
+    if not distinct:
         return min(1.0, rows)
-    each = [min(_left(facts.columns[c].distinct, facts.rows, rows), rows) for c in set(columns)]
+    each = [min(values, rows) for values in distinct]
     most = min(rows, math.prod(each))
     least = max(each)
     return max(min(1.0, rows), min(rows, least * max(most / max(least, 1.0), 1.0) ** _DEPENDENCE))

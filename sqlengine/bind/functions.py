@@ -1,0 +1,46 @@
+"""The function that a call names."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from runtime.core.errors import BindError, Span
+from runtime.core.rooms import Room
+from runtime.expr.function import AnyFunction, FunctionRegistry
+from sqlengine.bind.habits import FUNCTIONS
+from sqlengine.bind.session import ExpressionRules
+from sqlengine.parse.nodes import FunctionCall
+
+if TYPE_CHECKING:
+    import sqlengine.bind.other_names as _other_names
+else:
+    _other_names = Room("sqlengine.bind.other_names")
+
+__all__ = ["find_function", "meant"]
+
+
+def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyFunction:
+    """The function of a name; E1203 with near names when there is none."""
+    try:
+        return binder.env.context.functions.get(name)
+    except BindError as error:
+        error.span = error.span or span
+        if name.upper() in FUNCTIONS:
+            error.hint = FUNCTIONS[name.upper()]
+        elif not (error.hint or "").startswith("did you mean"):
+            taken = _other_names.other_names()
+            known = difflib.get_close_matches(name.upper(), (*FUNCTIONS, *taken), n=1, cutoff=0.8)
+            if known:
+                error.hint = f'did you mean "{known[0]}"?' if known[0] in taken else FUNCTIONS[known[0]]
+        raise
+
+
+def meant(call: FunctionCall, functions: FunctionRegistry) -> exp.Expr:
+    """The call in functions that are here, where its name is another system's (`other_names`); else the call itself.
+    Functions of the program and of the library come first. Raises what `by_another_name` raises."""
+    if call.qualifier or functions.find(call.name.upper()) is not None:
+        return call
+    return _other_names.by_another_name(call)

@@ -1,0 +1,41 @@
+"""Items of ORDER BY: of a query, of a window, of the rows that an aggregate takes in."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from runtime.core.errors import TypeMismatchError, with_article
+from runtime.core.types import DataType
+from runtime.expr.nodes import Expr, SortKey
+from sqlengine.parse.spans import span_of
+
+__all__ = ["check_order", "sort_key"]
+
+
+def _unordered(type_: DataType) -> DataType | None:
+    """The type, or the one inside a ROW, whose values have no order."""
+    if type_.root.value in ("ARRAY", "MAP", "MULTISET"):
+        return type_
+    return next((t for f in type_.fields if (t := _unordered(f.type)) is not None), None)
+
+
+def check_order(value: Expr, item: exp.Ordered) -> None:
+    """Raise TypeMismatchError E1302 for a key of ORDER BY whose values have no order: arrays, maps, multisets."""
+    unordered = _unordered(value.type)
+    if unordered is not None:
+        raise TypeMismatchError(
+            f"rows cannot be ordered by {with_article(unordered.root.value)}",
+            code="E1302",
+            span=span_of(item),
+            hint="order by what it holds: a[1] of an ARRAY, m['key'] of a MAP, CARDINALITY(m)",
+        )
+
+
+def sort_key(expr: Expr, item: exp.Ordered) -> SortKey:
+    """An item of ORDER BY: NULLs are the smallest values unless it says otherwise."""
+    check_order(expr, item)
+    descending = bool(item.args.get("desc"))
+    nulls_first = item.args.get("nulls_first")
+    if nulls_first is None:
+        nulls_first = not descending
+    return SortKey(expr, descending, nulls_last=not nulls_first)
