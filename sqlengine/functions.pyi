@@ -430,6 +430,12 @@ def from_unixtime(bigint: Operand, character: Operand = ..., /) -> Expression:
     SQL: FROM_UNIXTIME(<BIGINT>[, <CHARACTER>])
     """
 
+def generate_series(integer_or_timestamp: Operand, integer_or_timestamp2: Operand, integer_or_interval: Operand = ..., /) -> Expression:
+    """Table function: the values from a first to a last by steps of 1, or of a third argument, a number or a day-time interval: FROM GENERATE_SERIES(1, 5) AS s (n).
+
+    SQL: GENERATE_SERIES(<INTEGER or TIMESTAMP>, <INTEGER or TIMESTAMP>[, <INTEGER or INTERVAL>])
+    """
+
 def greatest(any: Operand, any2: Operand = ..., /) -> Expression:
     """The greatest argument; NULL when one is NULL, NaN when the first is.
 

@@ -189,9 +189,20 @@ def as_rows(rules: RelationRules, tree: exp.Expr) -> exp.Expr:
     function = rules.env.context.functions.find(tree.call.name)
     if not isinstance(function, ScalarFunction) or not function.gives_rows:
         return tree
-    unnest = exp.Unnest(expressions=[tree.call.copy()], offset=False, alias=tree.args.get("alias"))
+    alias = tree.args.get("alias")
+    if function.name == "GENERATE_SERIES":
+        alias = _named_like(alias, function.name.lower())
+    unnest = exp.Unnest(expressions=[tree.call.copy()], offset=False, alias=alias)
     unnest.meta.update(tree.meta)
     return unnest
+
+
+def _named_like(alias: exp.TableAlias | None, name: str) -> exp.TableAlias:
+    """The alias of a series, whose only column is called as the whole, as in PostgreSQL."""
+    if alias is not None and alias.args.get("columns"):
+        return alias
+    called = exp.to_identifier(name) if alias is None or alias.this is None else alias.this
+    return exp.TableAlias(this=called.copy(), columns=[called.copy()])
 
 
 def bind_unnest(rules: RelationRules, left: BoundRelation, tree: exp.Unnest, *, outer_join: bool) -> BoundRelation:

@@ -38,7 +38,7 @@ _SECTIONS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
         ),
     ),
     ("Types", (library.conversion,)),
-    ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps)),
+    ("Arrays, maps and rows", (library.construct, library.collection, library.collection_maps, library.series)),
     ("JSON", (library.json_query, library.json_values)),
     ("Others", (library.auxiliary,)),
     ("Aggregates", (library.aggregate,)),

@@ -316,6 +316,7 @@ class Family:
         monotonic: bool = False,
         syntax: str | None = None,
         overflows: Overflows | None = None,
+        gives_rows: bool = False,
     ) -> Declare:
         """Decorator for a function whose types follow a rule of its own; `form` names the argument families in
         messages."""
@@ -337,6 +338,7 @@ class Family:
                         monotonic=monotonic,
                         syntax=syntax,
                         overflows=overflows,
+                        gives_rows=gives_rows,
                     )
                 )
             return evaluate
