@@ -7,10 +7,45 @@ is numbered, logged and shown when all is done, with the lock held.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from runtime.core.cancellation import at_hand
+from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.session import Session
 
-__all__ = ["commit"]
+__all__ = ["commit", "together"]
+
+T = TypeVar("T")
+
+
+def together(session: Session, run: Callable[[], T], storage: ObjectPath) -> T:
+    """What a short call gives or raises that changes one table, if anything, as an epoch of its own.
+
+    The calls of many threads that wait for the lock are carried out by one of them, and synced together. By itself is one
+    carried out in a database that keeps nothing, on the main thread, which Ctrl-C may interrupt while it works for others,
+    and where the views above the table may take long.
+    """
+    durable, views = session.durable, session.views
+    if durable is None or views.lock.held or threading.current_thread() is threading.main_thread():
+        return run()
+    chain = at_hand.chain
+
+    def governed() -> tuple[T] | None:
+        if views.may_take_long({storage}, 1):
+            return None
+        before, at_hand.chain = at_hand.chain, chain
+        try:
+            made = run()
+        finally:
+            at_hand.chain = before
+        session.logged = durable.folder.epoch
+        return (made,)
+
+    done = views.lock.together(governed, lambda: views.touched({storage}), durable.settle)
+    return run() if done is None else done[0]
 
 
 def commit(session: Session, epoch: OpenEpoch) -> None:

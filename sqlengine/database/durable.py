@@ -141,10 +141,10 @@ class Durable:
         if not self._closed:
             self.folder.check()
 
-    def settle(self) -> None:
-        """Wait until all that was committed is safe. Raises DatabaseError E3704."""
+    def settle(self, epoch: int | None = None) -> None:
+        """Wait until an epoch and those before it, or all that was committed, are safe. Raises DatabaseError E3704."""
         if not self._closed:
-            self.folder.settle()
+            self.folder.settle(epoch)
 
     def close(self) -> None:
         """Save what there is and give the folder back. Called with the lock held, while views run; harmless when called

@@ -154,6 +154,8 @@ class Session:
         self.noted_options: dict[str, str] = {}
         """Options of Flink that were set and change nothing here, with what is to say of them; "" once that was said."""
         self.target = JobTarget()
+        self.logged: int | None = None
+        """The epoch of the log that has all that the statement at hand has changed; None when nothing tells."""
         self.parameters: Parameters | None = None
         """The values of the statement at hand."""
         self.prepared: dict[str, Prepared] = {}

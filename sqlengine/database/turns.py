@@ -7,8 +7,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 __all__ = ["Part", "TurnLock"]
+
+T = TypeVar("T")
+_MOST_SERVED = 64
+"""The most calls that one thread carries out for others before it goes on."""
 
 Part = Callable[[], Collection[Hashable]]
 """What somebody needs of what a lock guards, by name. Asked while nobody changes what is guarded."""
@@ -16,11 +21,21 @@ Part = Callable[[], Collection[Hashable]]
 
 @dataclass(eq=False)
 class _Turn:
-    """Somebody who waits. `part`: what is needed, None for all."""
+    """Somebody who waits. `part`: what is needed, None for all. `call`: what whoever has the lock may carry out instead
+    of giving it; then `result` or `error` is what came of it."""
 
     thread: int
     part: Part | None
-    given: threading.Event = field(default_factory=threading.Event)
+    call: Callable[[], object] | None = None
+    given: bool = False
+    served: bool = False
+    result: object = None
+    error: BaseException | None = None
+    woken: threading.Lock = field(default_factory=threading.Lock)
+    """Held until it is given the lock, or was served."""
+
+    def __post_init__(self) -> None:
+        self.woken.acquire()
 
 
 class TurnLock:
@@ -31,6 +46,10 @@ class TurnLock:
 
     One thread has the lock at a time. It may keep a part of what the lock guards and give up the rest (`keeping`): then
     others have the lock who need nothing of that part, and whoever needs all waits.
+
+    Short calls may be carried out by whoever has the lock for one of them (`together`), so that many threads do not hand
+    it from one to the next: each would have to wake, and to wait for the interpreter. (Hendler et al., "Flat Combining and
+    the Synchronization-Parallelism Tradeoff", 2010.)
     """
 
     def __init__(self) -> None:
@@ -84,10 +103,10 @@ class TurnLock:
 
     def _wait(self, turn: _Turn, before: list[Part | None]) -> None:
         try:
-            turn.given.wait()
+            turn.woken.acquire()
         except BaseException:  # Ctrl-C while waiting: the turn is given up, or passed on if it has come meanwhile
             with self._guard:
-                if turn.given.is_set():
+                if turn.given:
                     self._pass_on()
                 else:
                     self._waiting.remove(turn)
@@ -105,6 +124,61 @@ class TurnLock:
             self._parts.pop()
             if not self._parts:
                 self._pass_on()
+
+    def together(self, call: Callable[[], T], part: Part | None, afterwards: Callable[[], object]) -> T:
+        """What a short call gives or raises that is carried out with the lock, here or by another thread that has the lock
+        for such a call.
+
+        Args:
+            part: what the call needs of what the lock guards; None: all.
+            afterwards: called by whoever has carried out calls, without the lock, before any of them is told as done.
+        """
+        me = threading.get_ident()
+        turn: _Turn | None = None
+        if self._owner == me:
+            return call()  # Whoever has taken it does the rest.
+        with self._guard:
+            if self._owner is None and self._is_free(part, me):
+                self._owner = me
+                self._parts.append(part)
+            else:
+                turn = _Turn(me, part, call)
+                self._waiting.append(turn)
+        if turn is not None:
+            turn.woken.acquire()
+            if turn.error is not None:
+                raise turn.error
+            if turn.served:
+                return cast(T, turn.result)
+        served: list[_Turn] = []
+        try:
+            try:
+                return call()
+            finally:
+                self._serve(served)
+                self.release()
+                afterwards()
+        finally:
+            for other in served:
+                other.woken.release()
+
+    def _serve(self, served: list[_Turn]) -> None:
+        """Carry out the calls of those who wait longest."""
+        me = threading.get_ident()
+        while len(served) < _MOST_SERVED:
+            with self._guard:
+                if not self._waiting:
+                    return
+                turn = self._waiting[0]
+                if turn.call is None or not self._is_free(turn.part, me):
+                    return
+                self._waiting.popleft()
+            served.append(turn)
+            turn.served = True
+            try:
+                turn.result = turn.call()
+            except BaseException as error:
+                turn.error = error
 
     @contextmanager
     def only(self, part: Part | None) -> Iterator[None]:
@@ -177,7 +251,8 @@ class TurnLock:
             if self._is_free(turn.part, turn.thread):
                 self._waiting.remove(turn)
                 self._owner, self._parts = turn.thread, [turn.part]
-                turn.given.set()
+                turn.given = True
+                turn.woken.release()
                 return
 
     def __enter__(self) -> TurnLock:

@@ -57,6 +57,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
             hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
     run = _with_others.get(type(statement), _named(name))
+    session.logged = None
     with session.turn:
         if _reads_a_version(statement):
             result = session.at_a_version(lambda: _checked(run, statement, session))
@@ -65,7 +66,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
         failures = (f"{failed.message}; {failed.hint}" for failed in session.views.new_failures())
         result.warnings = (*result.warnings, *failures)
     if session.durable is not None:
-        session.durable.settle()
+        session.durable.settle(session.logged)
     return result
 
 
@@ -178,9 +179,9 @@ _RUN: dict[type[st.Statement], str] = {
     st.QueryStatement: "queries:run_query",
     st.Insert: "queries:insert",
     st.StatementSet: "queries:statement_set",
-    st.Update: "queries:update",
-    st.Delete: "queries:delete",
-    st.Truncate: "queries:truncate",
+    st.Update: "row_changes:update",
+    st.Delete: "row_changes:delete",
+    st.Truncate: "row_changes:truncate",
     st.AnalyzeTable: "analyze:analyze_table",
     st.BeginEpoch: "epochs:begin_epoch",
     st.EndEpoch: "epochs:end_epoch",

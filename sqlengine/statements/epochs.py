@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from runtime.core.errors import PlanningError
 from runtime.core.rooms import Room
 from sqlengine.api.result import Result
+from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.open_epoch import OpenEpoch, RowConflict
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     _commits = Room("sqlengine.database.commits")
 
-__all__ = ["begin_epoch", "end_epoch", "in_epoch", "rollback_epoch"]
+__all__ = ["begin_epoch", "end_epoch", "in_epoch", "rollback_epoch", "together"]
 
 T = TypeVar("T")
 
@@ -77,6 +78,11 @@ def in_epoch(session: Session, run: Callable[[], T], *, blind: bool = False) -> 
             return _at_once(session, run, OpenEpoch(implicit=True, blind=blind))
     with session.alone():
         return _at_once(session, run, OpenEpoch(implicit=True, alone=True, blind=blind))
+
+
+def together(session: Session, run: Callable[[], T], storage: ObjectPath) -> T:
+    """Carry out a statement that adds a few rows to one table, or nothing, with those of others that wait."""
+    return run() if session.epoch is not None else _commits.together(session, run, storage)
 
 
 def _at_once(session: Session, run: Callable[[], T], epoch: OpenEpoch) -> T:

@@ -1,4 +1,4 @@
-"""Queries and changes of rows: SELECT, INSERT, UPDATE, DELETE, FLUSH, SUBSCRIBE."""
+"""Queries and what is filled by them: SELECT, INSERT, statement sets, FLUSH."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from connectors.memory import MemoryTable, OpenChanges
+from connectors.memory import MemoryTable
 from runtime.core.cancellation import Stopped
-from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import (
     BindError,
     ExpressionError,
-    PlanningError,
     Span,
-    TypeMismatchError,
     UnsupportedError,
-    did_you_mean,
     without_traceback,
 )
 from runtime.core.memory import admit
@@ -31,36 +27,32 @@ from runtime.core.types import BIGINT, STRING
 from runtime.local.job import Job
 from runtime.plan.nodes import SourceExec
 from runtime.plan.walk import walk_all
-from sqlengine.api.result import Result, fold
-from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
+from sqlengine.api.result import Result
+from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import Session
 from sqlengine.parse import statement_nodes as st
-from sqlengine.parse.trees import Tree, delete_query, update_query
-from sqlengine.statements.constant_rows import constant_rows
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
+from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
     import sqlengine.statements.lasting_jobs as _lasting_jobs
-    import sqlengine.statements.parameter_rows as _parameter_rows
+    import sqlengine.statements.row_changes as _row_changes
     import sqlengine.verify.attach as _attach
 else:
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
-    _parameter_rows = Room("sqlengine.statements.parameter_rows")
+    _row_changes = Room("sqlengine.statements.row_changes")
 
 __all__ = [
     "DML_SYNC",
-    "delete",
     "flush",
     "insert",
     "insert_query",
     "run_query",
     "statement_set",
-    "truncate",
-    "update",
 ]
 
 DML_SYNC = bool_option("table.dml-sync", False, "wait for the end of an INSERT also when its input is unbounded")
@@ -111,23 +103,8 @@ def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result
     table = _target(session, statement)
     if again:
         return _run_inserts([(statement, table)], statement.text, session, again)
-    parameters = session.parameters
-    if parameters is None or not parameters.keys:
-        rows = constant_rows(session, statement, table)
-    else:
-        rows = _parameter_rows.parameter_rows(session, statement, table, parameters)
-    if rows is not None:
-        # Rows that stand in the statement are a change of the table as UPDATE and DELETE are: nothing has to run. It is
-        # counted among the jobs all the same, so that their names do not depend on what an INSERT reads.
-        session.jobs.next_id()
-        return in_epoch(
-            session,
-            lambda: _change(
-                session, session.to_write(table), ChangelogBatch(rows), f"written to {table.path.name}", str(table.path)
-            ),
-            blind=True,
-        )
-    return _run_inserts([(statement, table)], statement.text, session)
+    known = _row_changes.insert_known(statement, session, table)
+    return _run_inserts([(statement, table)], statement.text, session) if known is None else known
 
 
 def statement_set(statement: st.StatementSet, session: Session, *, again: str = "") -> Result:
@@ -323,7 +300,7 @@ def _written(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Result:
             Schema.of(*((n, BIGINT.not_null()) for n in names)), [[0] for _ in rows], job=job, summary=summary
         )
     summary = ", ".join(
-        f"{_counted(n)} written to {table.path.name}" for n, (_, table) in zip(rows, inserts, strict=True)
+        f"{counted_rows(n)} written to {table.path.name}" for n, (_, table) in zip(rows, inserts, strict=True)
     )
     return Result.table(
         Schema.of(*((n, BIGINT.not_null()) for n in names)), [[r] for r in rows], job=job, summary=summary
@@ -342,7 +319,7 @@ def _stopped(job: Job, inserts: list[tuple[st.Insert, CatalogTable]]) -> Unsuppo
         what = "the epoch at hand was given up, and what was not published before is dropped"
     else:
         rows = zip(job.dataflow.sinks(), inserts, strict=True)
-        what = ", ".join(f"{_counted(s.rows_written)} written to {table.path.name}" for s, (_, table) in rows)
+        what = ", ".join(f"{counted_rows(s.rows_written)} written to {table.path.name}" for s, (_, table) in rows)
     return UnsupportedError(f"the INSERT was stopped before its end: {what}", code="E1633", hint=hint)
 
 
@@ -355,141 +332,9 @@ def _stopped_before_writing(inserts: list[tuple[st.Insert, CatalogTable]]) -> Un
     )
 
 
-def _counted(rows: int) -> str:
-    return f"{rows:,} row{'' if rows == 1 else 's'}"
-
-
 def _shortened(text: str) -> str:
     line = masked_sql(" ".join(text.split()))
     return line if len(line) <= 80 else line[:77] + "..."
-
-
-# --- UPDATE, DELETE, TRUNCATE
-# -------------------------------------------------------------------------------------------------
-
-
-def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable | OpenChanges]:
-    found = session.catalogs.get(name.parts, name.span)
-    if not isinstance(found, CatalogTable) or found.connector is not None:
-        view = "a materialized view" if isinstance(found, MaterializedView) else "a view"
-        what = "not one" if isinstance(found, CatalogTable) else view
-        raise UnsupportedError(
-            f'{verb} works on tables in memory; "{found.path.name}" is {what}',
-            code="E1607",
-            span=name.span,
-            hint="a table without the option 'connector' lives in memory"
-            if isinstance(found, CatalogTable)
-            else f"{verb} the rows of the tables that it reads",
-        )
-    if session.memory_table(found).append_only:
-        raise PlanningError(
-            f'"{found.path.name}" is append-only: its rows cannot be updated or deleted',
-            code="E1710",
-            span=name.span,
-            hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
-        )
-    return found, session.to_write(found)
-
-
-def update(statement: st.Update, session: Session) -> Result:
-    """Change rows of a table in memory, as one epoch."""
-    return in_epoch(session, lambda: _update(statement, session))
-
-
-def _update(statement: st.Update, session: Session) -> Result:
-    table, contents = _memory_target(session, statement.table, "UPDATE")
-    names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
-    for name, _ in statement.assignments:
-        if name.text not in names:
-            raise BindError(
-                f'unknown column "{name.text}"', code="E1201", span=name.span, hint=did_you_mean(name.text, names)
-            )
-        if name.text in table.primary_key:
-            raise TypeMismatchError(
-                f'"{name.text}" is part of the primary key and cannot be updated',
-                code="E1433",
-                span=name.span,
-                hint="DELETE the row and INSERT another one",
-            )
-    rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema))
-    width = len(names)
-    old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
-    _check_not_null(contents, new)
-    count = rows.num_rows
-    before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
-    after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
-    pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
-    return _change(session, contents, pairs, f"updated in {table.path.name}")
-
-
-def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -> None:
-    for column, f in zip(rows.columns, contents.schema, strict=True):
-        if not f.type.nullable and column.null_count:
-            raise ExpressionError(
-                f'column "{f.name}" of {contents.name} is NOT NULL, and {column.null_count} of the updated rows would have no value',
-                code="E2011",
-                hint="leave such rows out with WHERE, or use COALESCE",
-            )
-
-
-def delete(statement: st.Delete, session: Session) -> Result:
-    """Remove rows of a table in memory, as one epoch."""
-    return in_epoch(session, lambda: _delete(statement, session))
-
-
-def _delete(statement: st.Delete, session: Session) -> Result:
-    table, contents = _memory_target(session, statement.table, "DELETE")
-    rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema))
-    return _change(
-        session,
-        contents,
-        ChangelogBatch(_renamed(rows, list(contents.schema.names)), np.full(rows.num_rows, DELETE, dtype=np.int8)),
-        f"deleted from {table.path.name}",
-    )
-
-
-def truncate(statement: st.Truncate, session: Session) -> Result:
-    """Remove all rows of a table in memory, as one epoch."""
-    return in_epoch(session, lambda: _truncate(statement, session))
-
-
-def _truncate(statement: st.Truncate, session: Session) -> Result:
-    table, contents = _memory_target(session, statement.table, "TRUNCATE")
-    done = f"deleted from {table.path.name}"
-    rows = session.snapshot(table).rows.combine_chunks().to_batches()
-    if not rows:
-        return _change(session, contents, ChangelogBatch.empty(contents.schema), done)
-    return _change(
-        session,
-        contents,
-        ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)),
-        done,
-    )
-
-
-def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
-    """The answer over the tables as they are now."""
-    planned = plan_query(session, query)
-    job = Job("change", [planned.physical], session.job_settings())
-    with session.without_lock():
-        batches = [output for (output,) in job.epochs() if output is not None]
-    if job.status == "CANCELED":
-        raise Stopped
-    return fold(batches, planned.schema)
-
-
-def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(rows.columns, names=names)
-
-
-def _change(
-    session: Session, contents: MemoryTable | OpenChanges, batch: ChangelogBatch, done: str, counted: str = "rows"
-) -> Result:
-    """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
-    if len(batch):
-        contents.apply(batch)
-    count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
-    return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{_counted(count)} {done}")
 
 
 def flush(statement: st.Flush, session: Session) -> Result:

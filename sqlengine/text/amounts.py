@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["human_bytes", "human_count"]
+__all__ = ["counted_rows", "human_bytes", "human_count"]
 
 
 def human_count(number: float) -> str:
@@ -23,3 +23,8 @@ def human_bytes(number: float) -> str:
         if number < 1024:
             return f"{number:.1f} {unit}"
     return f"{number / 1024:.1f} GiB"
+
+
+def counted_rows(number: int) -> str:
+    """A number of rows: `1 row`, `1,234 rows`."""
+    return f"{number:,} row{'' if number == 1 else 's'}"

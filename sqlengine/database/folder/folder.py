@@ -185,9 +185,10 @@ class DatabaseFolder:
         self._log.append(bodies_of(changes))
         self._state.add(changes)
 
-    def settle(self) -> None:
-        """Wait until all epochs that were added are as safe as `synchronous` says. Raises DatabaseError E3704."""
-        self._log.settle()
+    def settle(self, epoch: int | None = None) -> None:
+        """Wait until an epoch and those before it, or all that were added, are as safe as `synchronous` says. Raises
+        DatabaseError E3704."""
+        self._log.settle(epoch)
 
     def entries(self) -> list[LogEntry]:
         """The checkpoints that are kept, and what the log has.

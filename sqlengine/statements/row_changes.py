@@ -1,0 +1,193 @@
+"""Changes of the rows of tables in memory: INSERT of rows that stand in the statement, UPDATE, DELETE, TRUNCATE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.memory import MemoryTable, OpenChanges
+from runtime.core.cancellation import Stopped
+from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogBatch
+from runtime.core.errors import (
+    BindError,
+    ExpressionError,
+    PlanningError,
+    TypeMismatchError,
+    UnsupportedError,
+    did_you_mean,
+)
+from runtime.core.rooms import Room
+from runtime.core.schema import Schema
+from runtime.core.types import BIGINT
+from runtime.local.job import Job
+from sqlengine.api.result import Result, fold
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
+from sqlengine.database.session import Session
+from sqlengine.parse import statement_nodes as st
+from sqlengine.parse.trees import Tree, delete_query, is_values, update_query
+from sqlengine.statements.constant_rows import constant_rows
+from sqlengine.statements.epochs import in_epoch, together
+from sqlengine.statements.planning import plan_query
+from sqlengine.text.amounts import counted_rows
+
+if TYPE_CHECKING:
+    import sqlengine.statements.parameter_rows as _parameter_rows
+else:
+    _parameter_rows = Room("sqlengine.statements.parameter_rows")
+
+__all__ = ["delete", "insert_known", "truncate", "update"]
+
+_SHORT_TEXT = 1000
+"""Characters of the VALUES of an INSERT that is carried out together with others."""
+
+
+def insert_known(statement: st.Insert, session: Session, table: CatalogTable) -> Result | None:
+    """An INSERT of rows that stand in the statement; None for any other. It is a change of the table as UPDATE and DELETE
+    are: nothing has to run. It is counted among the jobs all the same, so that their names do not depend on what an INSERT
+    reads."""
+    parameters = session.parameters
+    given = parameters if parameters is not None and parameters.keys else None
+
+    def write() -> Result | None:
+        if given is None:
+            rows = constant_rows(session, statement, table)
+        else:
+            rows = _parameter_rows.parameter_rows(session, statement, table, given)
+        if rows is None:
+            return None
+        session.jobs.next_id()
+        changes, told = ChangelogBatch(rows), f"written to {table.path.name}"
+        return in_epoch(
+            session, lambda: _change(session, session.to_write(table), changes, told, str(table.path)), blind=True
+        )
+
+    few = len(statement.query.text) <= _SHORT_TEXT and (given is None or given.count_of_rows == 1)
+    if table.connector is None and few and is_values(statement.query.query) and not session.user_functions:
+        return together(session, write, table.storage)
+    return write()
+
+
+def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable | OpenChanges]:
+    found = session.catalogs.get(name.parts, name.span)
+    if not isinstance(found, CatalogTable) or found.connector is not None:
+        view = "a materialized view" if isinstance(found, MaterializedView) else "a view"
+        what = "not one" if isinstance(found, CatalogTable) else view
+        raise UnsupportedError(
+            f'{verb} works on tables in memory; "{found.path.name}" is {what}',
+            code="E1607",
+            span=name.span,
+            hint="a table without the option 'connector' lives in memory"
+            if isinstance(found, CatalogTable)
+            else f"{verb} the rows of the tables that it reads",
+        )
+    if session.memory_table(found).append_only:
+        raise PlanningError(
+            f'"{found.path.name}" is append-only: its rows cannot be updated or deleted',
+            code="E1710",
+            span=name.span,
+            hint="give it a PRIMARY KEY, or create it WITH ('changelog-mode' = 'retract')",
+        )
+    return found, session.to_write(found)
+
+
+def update(statement: st.Update, session: Session) -> Result:
+    """Change rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _update(statement, session))
+
+
+def _update(statement: st.Update, session: Session) -> Result:
+    table, contents = _memory_target(session, statement.table, "UPDATE")
+    names = [c.name for c in table.columns if isinstance(c, PhysicalColumn)]
+    for name, _ in statement.assignments:
+        if name.text not in names:
+            raise BindError(
+                f'unknown column "{name.text}"', code="E1201", span=name.span, hint=did_you_mean(name.text, names)
+            )
+        if name.text in table.primary_key:
+            raise TypeMismatchError(
+                f'"{name.text}" is part of the primary key and cannot be updated',
+                code="E1433",
+                span=name.span,
+                hint="DELETE the row and INSERT another one",
+            )
+    rows = _rows_now(session, update_query(statement, table.path.parts, contents.schema))
+    width = len(names)
+    old, new = rows.select(list(range(width))), rows.select(list(range(width, 2 * width)))
+    _check_not_null(contents, new)
+    count = rows.num_rows
+    before = ChangelogBatch(_renamed(old, names), np.full(count, UPDATE_BEFORE, dtype=np.int8))
+    after = ChangelogBatch(_renamed(new, names), np.full(count, UPDATE_AFTER, dtype=np.int8))
+    pairs = ChangelogBatch.concat([before, after]).take(np.arange(2 * count).reshape(2, count).T.ravel())
+    return _change(session, contents, pairs, f"updated in {table.path.name}")
+
+
+def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -> None:
+    for column, f in zip(rows.columns, contents.schema, strict=True):
+        if not f.type.nullable and column.null_count:
+            raise ExpressionError(
+                f'column "{f.name}" of {contents.name} is NOT NULL, and {column.null_count} of the updated rows would have no value',
+                code="E2011",
+                hint="leave such rows out with WHERE, or use COALESCE",
+            )
+
+
+def delete(statement: st.Delete, session: Session) -> Result:
+    """Remove rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _delete(statement, session))
+
+
+def _delete(statement: st.Delete, session: Session) -> Result:
+    table, contents = _memory_target(session, statement.table, "DELETE")
+    rows = _rows_now(session, delete_query(statement, table.path.parts, contents.schema))
+    return _change(
+        session,
+        contents,
+        ChangelogBatch(_renamed(rows, list(contents.schema.names)), np.full(rows.num_rows, DELETE, dtype=np.int8)),
+        f"deleted from {table.path.name}",
+    )
+
+
+def truncate(statement: st.Truncate, session: Session) -> Result:
+    """Remove all rows of a table in memory, as one epoch."""
+    return in_epoch(session, lambda: _truncate(statement, session))
+
+
+def _truncate(statement: st.Truncate, session: Session) -> Result:
+    table, contents = _memory_target(session, statement.table, "TRUNCATE")
+    done = f"deleted from {table.path.name}"
+    rows = session.snapshot(table).rows.combine_chunks().to_batches()
+    if not rows:
+        return _change(session, contents, ChangelogBatch.empty(contents.schema), done)
+    return _change(
+        session,
+        contents,
+        ChangelogBatch(rows[0], np.full(rows[0].num_rows, DELETE, dtype=np.int8)),
+        done,
+    )
+
+
+def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
+    """The answer over the tables as they are now."""
+    planned = plan_query(session, query)
+    job = Job("change", [planned.physical], session.job_settings())
+    with session.without_lock():
+        batches = [output for (output,) in job.epochs() if output is not None]
+    if job.status == "CANCELED":
+        raise Stopped
+    return fold(batches, planned.schema)
+
+
+def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(rows.columns, names=names)
+
+
+def _change(
+    session: Session, contents: MemoryTable | OpenChanges, batch: ChangelogBatch, done: str, counted: str = "rows"
+) -> Result:
+    """Apply a change of so many rows; an updated row counts once. `counted`: the name of the count's column."""
+    if len(batch):
+        contents.apply(batch)
+    count = len(batch) if batch.kinds is None else int(np.count_nonzero(batch.kinds != UPDATE_BEFORE))
+    return Result.table(Schema.of((counted, BIGINT.not_null())), [[count]], summary=f"{counted_rows(count)} {done}")
