@@ -159,6 +159,18 @@ def _(plan: n.Expand, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.FromChangelog, context: TraitContext) -> Estimate:
+    given = _input(plan, context)
+    return Estimate(given.rows, given.changes, 0.0)
+
+
+@_estimate.register
+def _(plan: n.ToChangelog, context: TraitContext) -> Estimate:
+    given = _input(plan, context)
+    return Estimate(given.changes, given.changes, 0.0)
+
+
+@_estimate.register
 def _(plan: n.WindowTable, context: TraitContext) -> Estimate:
     given = _input(plan, context)
     times = windows_of_a_row(plan.window)

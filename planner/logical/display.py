@@ -19,6 +19,7 @@ from planner.logical.nodes import (
     Except,
     Expand,
     Filter,
+    FromChangelog,
     Intersect,
     IntervalJoin,
     Join,
@@ -32,6 +33,7 @@ from planner.logical.nodes import (
     Sink,
     Sort,
     TemporalJoin,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -41,10 +43,12 @@ from planner.logical.nodes import (
     WindowTable,
     WindowTopN,
 )
+from runtime.core.changelog import KIND_NAMES
 from runtime.core.errors import InternalError
 from runtime.core.secrets import shown_facts
+from runtime.core.types import STRING
 from runtime.expr.display import show, show_sort_key
-from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, OuterRef, SortKey, SubqueryExpr, walk
+from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, Literal, OuterRef, SortKey, SubqueryExpr, walk
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
 __all__ = ["explain"]
@@ -207,6 +211,12 @@ class _Explainer:
             case Shared(name=name, plan=inner, produced=produced):
                 again = ", as above" if inner in self._written else ""
                 return f"Shared {name}({self._columns(produced)}){again}"
+            case FromChangelog(op=op, codes=codes, skip=skip):
+                means = ", ".join(f"{show(Literal(code, STRING))} {KIND_NAMES[kind]}" for code, kind in codes)
+                return f"FromChangelog {self._column(op)} ({means}){' skip' if skip else ''}"
+            case ToChangelog(op=op, codes=codes):
+                means = ", ".join(f"{KIND_NAMES[kind]} {show(Literal(code, STRING))}" for kind, code in codes)
+                return f"ToChangelog {self._column(op)} ({means})"
             case Sink(name=name, overwrite=overwrite):
                 return f"Sink {name}{' overwrite' if overwrite else ''}"
             case _:

@@ -16,6 +16,7 @@ from planner.logical.nodes import (
     Except,
     Expand,
     Filter,
+    FromChangelog,
     Intersect,
     IntervalJoin,
     Join,
@@ -29,6 +30,7 @@ from planner.logical.nodes import (
     Sink,
     Sort,
     TemporalJoin,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -58,7 +60,7 @@ __all__ = ["all_expressions", "map_expressions", "map_outer", "node_expressions"
 def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
     """The expressions of the node itself (not of its inputs), column references of keys and windows included."""
     match node:
-        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink():
+        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink() | ToChangelog():
             return ()
         case Values(rows=rows):
             return tuple(e for r in rows for e in r)
@@ -80,6 +82,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(c for _, c in calls)
         case Sort(keys=keys):
             return tuple(k.expr for k in keys)
+        case FromChangelog(op=op):
+            return (op,)
         case Unnest(collection=collection):
             return (collection,)
         case AssignWatermark(time=time, expr=expr):
@@ -109,7 +113,7 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
     column reference again.
     """
     match node:
-        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink():
+        case Scan() | Shared() | Union() | Intersect() | Except() | Limit() | Sink() | ToChangelog():
             return node
         case Values(rows=rows):
             # There may be thousands, and nothing is to be made of a constant.
@@ -132,6 +136,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, calls=_window_calls(calls, change))
         case Sort(keys=keys):
             return _with(node, keys=_keys(keys, change))
+        case FromChangelog(op=op):
+            return _with(node, op=_ref(op, change))
         case Unnest(collection=collection):
             return _with(node, collection=change(collection))
         case AssignWatermark(time=time, expr=expr):

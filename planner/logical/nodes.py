@@ -12,6 +12,7 @@ from dataclasses import field
 from typing import Self
 
 from planner.logical.base import Binary, LogicalNode, Unary, joined_columns, with_nullable_columns
+from planner.logical.function_nodes import FromChangelog, ToChangelog
 from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.core.types import DataType
@@ -491,4 +492,4 @@ def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
     return tuple(c.type for c in plan.columns)
 
 
-__all__ += ["Binary", "Unary", "data_types"]
+__all__ += ["Binary", "FromChangelog", "ToChangelog", "Unary", "data_types"]

@@ -1,8 +1,9 @@
-"""Scan, constant rows, filter, project and watermark."""
+"""Scan, constant rows, filter, project, watermark, and changes as rows."""
 
 from __future__ import annotations
 
 from planner.logical import nodes as n
+from planner.lower.consumers import require_append_only
 from planner.lower.lowering import HIDDEN, Lowered, Lowering, lower_node, schema_of
 from planner.traits.changes import changes
 from planner.traits.update_kind import Demand
@@ -15,8 +16,10 @@ from runtime.plan.nodes import (
     ChangelogNormalizeExec,
     DropUpdateBeforeExec,
     FinalRowsExec,
+    FromChangelogExec,
     PhysicalNode,
     SourceExec,
+    ToChangelogExec,
     ValuesExec,
     WatermarkExec,
 )
@@ -131,3 +134,22 @@ def _(plan: n.AssignWatermark, run: Lowering, demand: Demand) -> Lowered:
         source.node, source.position(plan.time), source.expr(plan.expr), source.node.schema, source.node.mode, nulls
     )
     return Lowered(node, source.ids)
+
+
+@lower_node.register
+def _(plan: n.FromChangelog, run: Lowering, demand: Demand) -> Lowered:
+    hint = "give it the rows of a log; a table that is updated is its own changelog already"
+    require_append_only(plan, "FROM_CHANGELOG", run.traits, hint)
+    source = run.input(plan, 0)
+    at = source.position(plan.op)
+    fields = tuple(f for i, f in enumerate(source.node.schema) if i != at)
+    mode = changes(plan, run.traits).mode(before=True)
+    node = FromChangelogExec(source.node, at, plan.codes, plan.skip, Schema(fields), mode)
+    return Lowered(node, tuple(id_ for i, id_ in enumerate(source.ids) if i != at))
+
+
+@lower_node.register
+def _(plan: n.ToChangelog, run: Lowering, demand: Demand) -> Lowered:
+    source = run.input(plan, 0)
+    schema = Schema((Field(plan.op.name, plan.op.type), *source.node.schema.fields))
+    return Lowered(ToChangelogExec(source.node, plan.codes, schema, APPEND), (plan.op.id, *source.ids))

@@ -14,7 +14,7 @@ from planner.logical import nodes as n
 from planner.logical.nodes import JoinKind, LogicalNode
 from planner.traits.context import TraitContext
 from planner.traits.keys import upsert_keys
-from runtime.core.changelog import ChangelogMode
+from runtime.core.changelog import DELETE, UPDATE_AFTER, UPDATE_BEFORE, ChangelogMode
 from runtime.core.node import Node, node
 from runtime.expr.analysis import columns_of
 from runtime.expr.nodes import ColumnRef, SortKey
@@ -103,6 +103,12 @@ def _(plan: n.Unary, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.FromChangelog, context: TraitContext) -> Changes:
+    kinds = {kind for _, kind in plan.codes}
+    return Changes(bool(kinds & {UPDATE_BEFORE, UPDATE_AFTER}), DELETE in kinds)
+
+
+@_changes.register
 def _(plan: n.Join, context: TraitContext) -> Changes:
     if plan.kind not in (JoinKind.INNER, JoinKind.SEMI):
         return ALL_CHANGES
@@ -172,6 +178,7 @@ def _(plan: LogicalNode, context: TraitContext) -> Changes:
     return ALL_CHANGES
 
 
+@_changes.register(n.ToChangelog)
 @_changes.register(n.WindowAggregate)
 @_changes.register(n.IntervalJoin)
 @_changes.register(n.WindowJoin)

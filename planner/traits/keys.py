@@ -260,8 +260,10 @@ def _(plan: n.WindowJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return _join_keys(plan.left, plan.right, plan.kind, left_on, right_on, context, upsert)
 
 
-@_keys.register
-def _(plan: n.LookupJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
+@_keys.register(n.LookupJoin)
+@_keys.register(n.FromChangelog)
+@_keys.register(n.ToChangelog)
+def _(plan: LogicalNode, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return []
 
 

@@ -80,6 +80,8 @@ _NAMES: dict[type, str] = {
     n.WindowTopN: "the top rows of each window",
     n.WindowAggregate: "the window aggregation",
     n.WindowTable: "the window function",
+    n.FromChangelog: "FROM_CHANGELOG",
+    n.ToChangelog: "TO_CHANGELOG",
 }
 
 

@@ -20,6 +20,8 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.UnionExec: "runtime.operators.stateless:UnionOperator",
     plan.DropUpdateBeforeExec: "runtime.operators.stateless:DropUpdateBeforeOperator",
     plan.ChangelogNormalizeExec: "runtime.operators.changelog_normalize:ChangelogNormalizeOperator",
+    plan.FromChangelogExec: "runtime.operators.changelog_functions:FromChangelogOperator",
+    plan.ToChangelogExec: "runtime.operators.changelog_functions:ToChangelogOperator",
     plan.FinalRowsExec: "runtime.operators.final_rows:FinalRowsOperator",
     plan.UnnestExec: "runtime.operators.unnest:UnnestOperator",
     plan.GroupAggregateExec: "runtime.operators.group_aggregate:GroupAggregateOperator",

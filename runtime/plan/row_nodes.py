@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
-from runtime.core.changelog import ChangelogMode
+from runtime.core.changelog import KIND_NAMES, ChangelogMode
 from runtime.core.node import node
 from runtime.core.schema import Schema
 from runtime.core.secrets import shown_facts
@@ -15,6 +15,7 @@ from runtime.plan.base import BY_ROW, SETTING, TIME_TO_LIVE, Division, Follows, 
 from runtime.plan.estimates.rows import (
     ELEMENTS,
     FEW_ROWS,
+    ColumnFacts,
     RowFacts,
     column_of,
     combinations,
@@ -35,9 +36,11 @@ __all__ = [
     "CalcExec",
     "DropUpdateBeforeExec",
     "ExpandExec",
+    "FromChangelogExec",
     "SinkExec",
     "SinkMaterializeExec",
     "SourceExec",
+    "ToChangelogExec",
     "UnionExec",
     "UnnestExec",
     "ValuesExec",
@@ -338,3 +341,67 @@ class DropUpdateBeforeExec(RowNode):
 
     def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
         return inputs[0]
+
+
+@node
+class FromChangelogExec(PhysicalNode):
+    """Each row is a change, of the kind that column `op` says; the other columns are the row that changes.
+
+    `codes`: values of `op` with the row kind that each means. Other values fail, or are rejected when `skip`; NULL fails.
+    """
+
+    input: PhysicalNode
+    op: int
+    codes: tuple[tuple[str, int], ...]
+    skip: bool
+    schema: Schema
+    mode: ChangelogMode
+
+    def text(self) -> str:
+        means = ", ".join(f"'{code}' {KIND_NAMES[kind]}" for code, kind in self.codes)
+        return f"of {self.input.schema[self.op].name} ({means}){' skipping others' if self.skip else ''}"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        return ()
+
+    def follows(self) -> Follows:
+        # A removal comes behind the insertion of its row.
+        return Follows.ARRIVAL
+
+    def division(self) -> Division:
+        return BY_ROW
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        return given._replace(columns=tuple(c for i, c in enumerate(given.columns) if i != self.op))
+
+
+@node
+class ToChangelogExec(PhysicalNode):
+    """Each change is a row: the code of its kind, then the columns of the row that changes.
+
+    `codes`: row kinds with their codes; changes of other kinds are left out.
+    """
+
+    input: PhysicalNode
+    codes: tuple[tuple[int, str], ...]
+    schema: Schema
+    mode: ChangelogMode
+
+    def text(self) -> str:
+        means = ", ".join(f"{KIND_NAMES[kind]} '{code}'" for kind, code in self.codes)
+        return f"as {self.schema[0].name} ({means})"
+
+    def state(self) -> tuple[StateSpec, ...]:
+        return ()
+
+    def follows(self) -> Follows:
+        # What comes and goes leaves rows here.
+        return Follows.ARRIVAL
+
+    def division(self) -> Division:
+        return BY_ROW
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (given,) = inputs
+        return given._replace(columns=(ColumnFacts(float(len(self.codes))), *given.columns))

@@ -7,12 +7,14 @@ created.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.core.likeness import edits
+from runtime.core.rooms import Room
 from runtime.expr.function import ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
@@ -26,11 +28,16 @@ from sqlengine.catalog.objects import CatalogView, ObjectPath
 from sqlengine.parse.nodes import JoinTree, MatchRecognize, TableFunction
 from sqlengine.parse.spans import placed_at, span_of
 
+if TYPE_CHECKING:
+    import sqlengine.bind.changelog_functions as _changelog_functions
+else:
+    _changelog_functions = Room("sqlengine.bind.changelog_functions")
+
 __all__ = ["RelationBinder"]
 
+CHANGELOG_FUNCTIONS = ("FROM_CHANGELOG", "TO_CHANGELOG")
+
 _LATER = (
-    "TO_CHANGELOG",
-    "FROM_CHANGELOG",
     "SNAPSHOT",
     "DEDUPLICATE_KEEP_FIRST",
     "ML_PREDICT",
@@ -137,6 +144,9 @@ class RelationBinder(RelationRules):
         if name in WINDOW_FUNCTIONS:
             plan = bind_window_function(call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
+        if name in CHANGELOG_FUNCTIONS:
+            plan = _changelog_functions.bind_changelog_function(call, env, lambda data: self._argument(data, env))
+            return _source(plan, plan.columns, tree, ())
         if name in _LATER:
             raise UnsupportedError(
                 f"the table function {name} is not supported",
@@ -148,7 +158,7 @@ class RelationBinder(RelationRules):
             f"unknown table function {name}",
             code="E1203",
             span=span_of(call),
-            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *_table_functions(env), *constructs]),
+            hint=did_you_mean(name, [*WINDOW_FUNCTIONS, *CHANGELOG_FUNCTIONS, *_table_functions(env), *constructs]),
         )
 
     def _argument(self, tree: exp.Expr, env: QueryEnv) -> tuple[LogicalNode, Source]:

@@ -18,6 +18,7 @@ from planner.logical.nodes import (
     Except,
     Expand,
     Filter,
+    FromChangelog,
     Intersect,
     IntervalJoin,
     Join,
@@ -31,6 +32,7 @@ from planner.logical.nodes import (
     Sink,
     Sort,
     TemporalJoin,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -187,6 +189,20 @@ def _(plan: Expand, wanted: Wanted) -> LogicalNode:
         lists = tuple(tuple(p[i] for i in positions) for p in plan.projections)
         plan = plan.with_(projections=lists, produced=tuple(plan.produced[i] for i in positions))
     return plan.with_inputs(prune(plan.input, _reads(plan)))
+
+
+@_prune.register
+def _(plan: FromChangelog, wanted: Wanted) -> LogicalNode:
+    kept = frozenset(c.id for c in _of(plan.columns, wanted))
+    return plan.with_inputs(_narrow(plan.input, kept | _reads(plan)))
+
+
+@_prune.register
+def _(plan: ToChangelog, wanted: Wanted) -> LogicalNode:
+    # Without a column the input may have fewer changes, each of which is a row here.
+    return plan.with_inputs(
+        projected(prune(plan.input, frozenset(c.id for c in plan.input.columns)), plan.input.columns)
+    )
 
 
 @_prune.register

@@ -14,6 +14,7 @@ from planner.logical.nodes import (
     Aggregate,
     Except,
     Filter,
+    FromChangelog,
     Intersect,
     Join,
     Limit,
@@ -21,6 +22,7 @@ from planner.logical.nodes import (
     Over,
     Project,
     Sort,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -32,7 +34,7 @@ from runtime.plan.nodes import JoinKind
 
 __all__ = ["RULE"]
 
-_PASSING = (Filter, Limit, Over, Project, Sort, TopN, Unnest, WindowTable)
+_PASSING = (Filter, FromChangelog, Limit, Over, Project, Sort, ToChangelog, TopN, Unnest, WindowTable)
 
 
 def remove_empty(node: LogicalNode, context: RuleContext) -> LogicalNode | None:

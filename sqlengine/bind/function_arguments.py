@@ -1,0 +1,131 @@
+"""The arguments of a call of a process table function: by name or position, tables, descriptors, and the two that each has.
+
+f(TABLE t PARTITION BY k, 3)        f(input => TABLE t PARTITION BY k, n => 3, on_time => DESCRIPTOR(ts), uid => 'x')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from runtime.core.errors import BindError, did_you_mean
+from runtime.core.types import TypeRoot
+from runtime.eval.constant import fold_constant
+from runtime.expr.nodes import Column, Literal
+from sqlengine.bind.expression import ExpressionBinder
+from sqlengine.bind.scope import Scope, Source
+from sqlengine.bind.session import Clause, QueryEnv
+from sqlengine.parse.nodes import DefaultArg, Descriptor, FunctionCall, NamedArg
+from sqlengine.parse.spans import span_of
+
+__all__ = ["SYSTEM", "call_arguments", "check_uid", "constant_argument", "descriptor_column", "refused"]
+
+SYSTEM = ("on_time", "uid")
+"""The arguments that each process table function has."""
+
+
+def refused(message: str, tree: exp.Expr, hint: str) -> BindError:
+    """The error E1230 at an argument."""
+    return BindError(message, code="E1230", span=span_of(tree), hint=hint)
+
+
+def call_arguments(
+    name: str, call: FunctionCall, parameters: Sequence[str], optional: Sequence[str], usage: str
+) -> dict[str, exp.Expr]:
+    """The arguments that are given, by the names of `parameters`; DEFAULT stands for one that is not.
+
+    Raises BindError E1230 for arguments that the function does not have, that are there twice, or that are missing.
+    """
+    names = (*parameters, *SYSTEM)
+    lowered = {p.lower(): p for p in names}
+    found: dict[str, exp.Expr] = {}
+    for position, argument in enumerate(call.expressions):
+        value = argument
+        if isinstance(argument, NamedArg):
+            given = argument.this.name
+            key = lowered.get(given.lower())
+            if key is None:
+                raise refused(f'{name} has no argument "{given}"', argument, did_you_mean(given, names) or usage)
+            value = argument.expression
+        elif position < len(parameters):
+            key = parameters[position]
+        else:
+            raise refused(f"{name} has at most {len(parameters)} arguments by position", argument, usage)
+        if key in found:
+            raise refused(f"the argument {key} of {name} is there twice", argument, "give it once")
+        found[key] = value
+    found = {key: value for key, value in found.items() if not isinstance(value, DefaultArg)}
+    for parameter in parameters:
+        if parameter not in found and parameter not in optional:
+            raise refused(f"{name} lacks its argument {parameter}", call, usage)
+    return found
+
+
+_UID = re.compile(r"[a-zA-Z_][a-zA-Z-_0-9]*")
+
+
+def check_uid(tree: exp.Expr) -> str:
+    """The `uid` of a call: a literal of letters, digits, `_` and `-`. Raises BindError E1230."""
+    if not (isinstance(tree, exp.Literal) and tree.is_string and _UID.fullmatch(tree.name)):
+        raise refused(
+            "uid is a text of letters, digits, _ and -, which begins with a letter or _",
+            tree,
+            "for example uid => 'totals'",
+        )
+    return tree.name
+
+
+def descriptor_column(tree: exp.Expr, argument: str) -> exp.Expr:
+    """The one column name of a DESCRIPTOR. Raises BindError E1230."""
+    if not isinstance(tree, Descriptor):
+        raise refused(f"{argument} is DESCRIPTOR(column)", tree, f"write {argument} => DESCRIPTOR(name)")
+    if len(tree.expressions) != 1:
+        raise refused(
+            f"the DESCRIPTOR of {argument} has {len(tree.expressions)} columns, and takes one",
+            tree,
+            f"write {argument} => DESCRIPTOR(name)",
+        )
+    (column,) = tree.expressions
+    return column
+
+
+def input_column(source: Source, name: str, tree: exp.Expr, function: str) -> Column:
+    """The column of an input that has a name. Raises BindError E1201."""
+    found = source.find(name)
+    if not found:
+        known = [c.name for c in source.columns]
+        raise BindError(
+            f'the input of {function} has no column "{name}"',
+            code="E1201",
+            span=span_of(tree),
+            hint=did_you_mean(name, known),
+        )
+    return found[0]
+
+
+def constant_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> Literal:
+    """The value of an argument without columns."""
+    binder = ExpressionBinder(env, Scope(), Clause(f"the argument {argument}", subqueries=False))
+    return fold_constant(binder.bind(tree), env.context.functions, env.context.time_zone)
+
+
+def text_argument(tree: exp.Expr, argument: str, env: QueryEnv) -> str:
+    """The text of an argument. Raises BindError E1230."""
+    value = constant_argument(tree, argument, env)
+    if not value.type.is_character or value.value is None:
+        raise refused(f"{argument} is a text", tree, f"write {argument} => '..'")
+    return str(value.value)
+
+
+def text_map(tree: exp.Expr, argument: str, env: QueryEnv) -> tuple[tuple[str, str], ...]:
+    """The entries of a map of texts. Raises BindError E1230."""
+    value = constant_argument(tree, argument, env)
+    entries = value.value if value.type.root is TypeRoot.MAP else None
+    if entries is None or not all(t.is_character for t in value.type.children) or any(None in e for e in entries):
+        raise refused(f"{argument} is a MAP of texts", tree, f"write {argument} => MAP['..', '..']")
+    return tuple(entries)
+
+
+__all__ += ["input_column", "text_argument", "text_map"]
