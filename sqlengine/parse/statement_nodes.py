@@ -261,7 +261,7 @@ class ViewColumn(Node):
 
 @node
 class CreateView(Statement):
-    """`CREATE [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] AS query`."""
+    """`CREATE [OR REPLACE] [TEMPORARY] VIEW [IF NOT EXISTS] name [(columns)] [COMMENT 'c'] AS query`."""
 
     name: ObjectName
     query: QueryText
@@ -269,6 +269,7 @@ class CreateView(Statement):
     comment: str | None = None
     temporary: bool = False
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 @node

@@ -241,20 +241,19 @@ class StatementGrammar(TableGrammar):
             return self.create_table(temporary=False, create=False, replace=True)
         self.expect("CREATE")
         replace = self.match("OR", "REPLACE")
-        if replace and not self.at_any("TABLE", "MATERIALIZED"):
-            hint = "drop the view first, or use ALTER VIEW name AS query" if self.at("VIEW") else None
-            self.fail("TABLE", "MATERIALIZED VIEW", hint=hint)
-        temporary = self.match("TEMPORARY")
+        temporary = self.match_any("TEMPORARY", "TEMP") is not None
+        if replace and not self.at_any("TABLE", "VIEW", "MATERIALIZED"):
+            self.fail("TABLE", "VIEW", "MATERIALIZED VIEW")
         if self.match("TABLE"):
             return self.create_table(temporary=temporary, create=True, replace=replace)
         if self.match("VIEW"):
-            return self._create_view(temporary=temporary)
+            return self._create_view(temporary=temporary, replace=replace)
         if self.at("MATERIALIZED") or self.at("OR", "ALTER", "MATERIALIZED"):
             if temporary:
                 self.refuse("a materialized view cannot be temporary", start)
             return self._create_materialized_view(replace=replace)
         self._refuse_later(start)
-        if self.at_any("DATABASE", "CATALOG", "FUNCTION", "SAVEPOINT", "SYSTEM"):
+        if self.at_any("DATABASE", "SCHEMA", "CATALOG", "FUNCTION", "SAVEPOINT", "SYSTEM"):
             self.back_to(index)
             return read_utility(self)
         self.fail("TABLE", "VIEW", "MATERIALIZED VIEW", "DATABASE", "CATALOG", "FUNCTION", "SAVEPOINT")
@@ -270,13 +269,13 @@ class StatementGrammar(TableGrammar):
                 hint="docs/flink-compatibility.md says what is not there",
             )
 
-    def _create_view(self, *, temporary: bool) -> CreateView:
+    def _create_view(self, *, temporary: bool, replace: bool) -> CreateView:
         if_not_exists = self.match("IF", "NOT", "EXISTS")
         name = self.object_name("the name of the view")
         columns = self._view_columns()
         comment = self.comment()
         self.expect("AS")
-        return CreateView(name, self.query_text(), columns, comment, temporary, if_not_exists)
+        return CreateView(name, self.query_text(), columns, comment, temporary, if_not_exists, replace)
 
     def _create_materialized_view(self, *, replace: bool) -> CreateMaterializedView:
         start = self.token

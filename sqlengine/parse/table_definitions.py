@@ -68,6 +68,8 @@ class _Elements:
         self.order: list[Name] = []
         self.watermarks: list[Watermark] = []
         self.primary_key: PrimaryKey | None = None
+        self.key_end: int | None = None
+        """Where NOT ENFORCED is missing, of a key that is to be one of a table without connector."""
 
 
 class TableGrammar(QueryGrammar):
@@ -168,6 +170,9 @@ class TableGrammar(QueryGrammar):
         fields["options"] = self.with_options()
         if self.at("LIKE"):
             fields["like"] = self._like_clause()
+        if elements.key_end is not None and (fields["options"] or "like" in fields):
+            self.back_to(elements.key_end)
+            self._not_enforced(None)
         at = self.token
         if self.match("AS"):
             if temporary:
@@ -213,13 +218,13 @@ class TableGrammar(QueryGrammar):
             if len(found.watermarks) > 1:
                 self.refuse("a table has one watermark", start, "keep the one of its event time")
         elif self.at("PRIMARY", "KEY") or self.at("CONSTRAINT"):
-            self._keep_key(found, self._table_key(), start)
+            self._keep_key(found, self._table_key(found), start)
         elif self.at("UNIQUE", "("):
             self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
         elif self.token.kind in (WORD, QUOTED) and self.peek().upper in (",", ")"):
             found.order.append(self.name("a column name"))
         else:
-            column, key = self._column()
+            column, key = self._column(found)
             if any(other.name.text == column.name.text for other in found.columns):
                 self.refuse(f'the column "{column.name}" is there twice', column.name.span, "give it another name")
             found.columns.append(column)
@@ -233,8 +238,8 @@ class TableGrammar(QueryGrammar):
             )
         found.primary_key = key
 
-    def _column(self) -> tuple[ColumnDefinition, PrimaryKey | None]:
-        """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares."""
+    def _column(self, among: _Elements | None = None) -> tuple[ColumnDefinition, PrimaryKey | None]:
+        """A column and, for `c INT PRIMARY KEY NOT ENFORCED`, the key it declares. `among`: those of CREATE TABLE."""
         start = self.token
         token = self.token
         name = Name(self.identifier("a column name", reserved=self.peek().kind is WORD).name, token.span)
@@ -257,23 +262,27 @@ class TableGrammar(QueryGrammar):
             at = self.token
             constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
             self.expect("PRIMARY", "KEY")
-            self._not_enforced()
+            self._not_enforced(among)
             primary = PrimaryKey((name,), constraint, self.span_from(at))
         comment = self.comment()
         return PhysicalColumn(name, data_type, type_span, comment=comment, span=self.span_from(start)), primary
 
-    def _table_key(self) -> PrimaryKey:
+    def _table_key(self, among: _Elements | None = None) -> PrimaryKey:
         start = self.token
         constraint = self.name("the name of the constraint") if self.match("CONSTRAINT") else None
         if self.at("UNIQUE"):
             self.refuse("UNIQUE is not supported", hint="only PRIMARY KEY (..) NOT ENFORCED is")
         self.expect("PRIMARY", "KEY")
         columns = self.names("a column name")
-        self._not_enforced()
+        self._not_enforced(among)
         return PrimaryKey(columns, constraint, self.span_from(start))
 
-    def _not_enforced(self) -> None:
-        if not self.match("NOT", "ENFORCED"):
+    def _not_enforced(self, among: _Elements | None) -> None:
+        if self.match("NOT", "ENFORCED"):
+            return
+        if among is not None and self.at_any(",", ")"):
+            among.key_end = self.index
+        else:
             self.fail("NOT ENFORCED", hint="the rows belong to the system outside, so the key cannot be enforced")
 
     def _watermark(self) -> Watermark:

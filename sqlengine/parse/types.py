@@ -88,10 +88,13 @@ class TypeGrammar(Cursor):
         return self.place(TypeSpec(this=self.data_type()), start)
 
     def data_type(self) -> DataType:
-        """A type with its nullability, `t ARRAY` and `t MULTISET` included."""
+        """A type with its nullability, `t ARRAY`, `t MULTISET` and PostgreSQL's `t[]` included."""
         result = self._nullability(self._base_type())
-        while self.at_any("ARRAY", "MULTISET"):
-            wrap = types.array if self.advance().upper == "ARRAY" else types.multiset
+        while self.at_any("ARRAY", "MULTISET") or self.at("[", "]"):
+            if self.match("[", "]"):
+                wrap = types.array
+            else:
+                wrap = types.array if self.advance().upper == "ARRAY" else types.multiset
             result = self._nullability(wrap(result))
         return result
 

@@ -304,7 +304,11 @@ def check_statement(statement: st.Statement, session: Session) -> None:
             )
         case st.CreateView(temporary=False) | st.CreateMaterializedView():
             reads = _check_query(session, statement.query.query, statement.name)
-            if isinstance(statement, st.CreateMaterializedView):
+            if isinstance(statement, st.CreateView):
+                before = session.catalogs.find(session.catalogs.qualify(statement.name.parts))
+                if statement.or_replace and isinstance(before, CatalogView) and not before.temporary:
+                    _check_unread(session, durable, before, statement.name.span)
+            else:
                 durable.view_reads[session.catalogs.qualify(statement.name.parts)] = reads
         case ddl.AlterView() | st.DropView():
             found = session.catalogs.find(session.catalogs.qualify(statement.name.parts))

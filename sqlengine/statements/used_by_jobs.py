@@ -34,6 +34,8 @@ def _changes(statement: st.Statement, session: Session) -> bool:
     match statement:
         case ddl.CreateTable():
             return statement.replace
+        case st.CreateView():
+            return statement.or_replace
         case st.DropDatabase():
             return statement.cascade
         case st.DropCatalog():

@@ -59,8 +59,22 @@ def create_view(statement: st.CreateView, session: Session) -> Result:
     schema = query_schema(session, statement.query.query)
     _column_names(statement.columns, schema)
     view = declared_view(statement, session)
-    session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
+    before = session.catalogs.twin(view) if statement.or_replace else None
+    if isinstance(before, CatalogView):
+        _replace_view(session, before, view, statement.query.span)
+    else:
+        session.catalogs.create(view, if_not_exists=statement.if_not_exists, span=statement.name.span)
     return Result.ok()
+
+
+def _replace_view(session: Session, view: CatalogView, changed: CatalogView, span: Span) -> None:
+    session.catalogs.replace(changed)
+    try:
+        object_schema(session, changed)  # in its place, so that a view that reads itself is found
+    except SqlEngineError as error:
+        session.catalogs.replace(view)
+        error.span = error.span or span
+        raise
 
 
 def declared_view(statement: st.CreateView, session: Session) -> CatalogView:
@@ -354,13 +368,7 @@ def alter_view(statement: st.AlterView, session: Session) -> Result:
             session.catalogs.remove(view)
         case ddl.NewQuery(query=query):
             changed = replace(view, query=query.query, text=query.text, columns=(), column_comments=())
-            session.catalogs.replace(changed)
-            try:
-                object_schema(session, changed)  # in its place, so that a view that reads itself is found
-            except SqlEngineError as error:
-                session.catalogs.replace(view)
-                error.span = error.span or query.span
-                raise
+            _replace_view(session, view, changed, query.span)
         case _:
             raise CatalogError(
                 "a view can be renamed or given a new query",
