@@ -14,9 +14,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
-from typing import ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from runtime.core.processor_time import ProcessorTime
 
 __all__ = ["Cancellation", "Stopped", "at_hand", "governed", "look", "watching", "whole"]
 
@@ -63,6 +66,10 @@ class Cancellation:
         self.on_request: Callable[[], None] | None = None
         """Called when somebody asks, also by a signal handler: to wake who waits for something else, too."""
         self._clock = clock
+        self.between: Callable[[], object] | None = None
+        """Called by each look: there the work may wait for others."""
+        self.processor: ProcessorTime | None = None
+        """Counts what other threads compute for the work."""
         self._limit = limit
         self._requested = False
         self._requested_at = 0.0
@@ -97,6 +104,8 @@ class Cancellation:
             raise Stopped
         if self._limit is not None:
             self._limit()
+        if self.between is not None:
+            self.between()
 
     @contextmanager
     def governing(self) -> Generator[None]:
@@ -167,8 +176,11 @@ def governed(call: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(call)
     def governed_call(*args: P.args, **kwargs: P.kwargs) -> T:
         before, at_hand.chain = at_hand.chain, chain
+        # Whatever governs within it is done for the outermost.
+        processor = chain[-1].processor
         try:
-            return call(*args, **kwargs)
+            with nullcontext() if processor is None else processor.counting():
+                return call(*args, **kwargs)
         finally:
             at_hand.chain = before
 

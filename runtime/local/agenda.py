@@ -39,10 +39,11 @@ class Agenda(Generic[Item]):
         number = self._number_of[item] = next(self._numbers)
         heapq.heappush(self._due, (self._clock() + seconds, number, item))
 
-    def take(self) -> list[Item]:
+    def take(self, *, wait: bool = True) -> list[Item]:
         """Wait until it is somebody's turn, or `wakeup` is woken, and give all whose turn it is: those that were woken,
-        then those that are due, in the order of their times."""
-        self.wakeup.wait(self._seconds())
+        then those that are due, in the order of their times. Without `wait` those whose turn it is now."""
+        if wait:
+            self.wakeup.wait(self._seconds())
         found: dict[Item, None] = {}
         while self._woken:
             found[self._woken.popitem()[0]] = None

@@ -27,6 +27,7 @@ from runtime.local.checkpoints import Checkpoints, readings, store
 from runtime.local.dataflow import SourceInput
 from runtime.local.going_on import DAMAGED, GoingOn, go_on
 from runtime.local.idling import Idling
+from runtime.local.job_image import JobImage
 from runtime.local.job_log import JobLog
 from runtime.local.job_settings import MAX_ROWS_PER_SECOND, AllAvailable, JobSettings
 from runtime.local.movement import Movement
@@ -36,7 +37,6 @@ from runtime.local.requests import Requests
 from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
-from runtime.plan.json import plan_json
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 
 __all__ = ["Job"]
@@ -90,8 +90,8 @@ class Job:
         self._roots = tuple(roots)
         self._settings = settings
         self._going_on = GoingOn(checkpoints, savepoint)
-        self._plan = ""
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
+        self._image = JobImage(settings, self._rejections)
         patience = PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0
         self.cancellation = Cancellation(patience, limit=MemoryUse(settings.options).look)
         """The request to stop, and the limit of memory. Another takes its place once a view is kept, and in tests."""
@@ -100,7 +100,6 @@ class Job:
         """Whether it was stopped within an epoch, which is as if it had not begun."""
         self._ended = False
         self._published = False
-        self._saved_positions: list[Any] = []
         self._requests = Requests(name)
         self._strategy = restart_strategy(settings.options, checkpointed=checkpoints is not None)
         self._read_ahead = ReadAhead(name)
@@ -284,12 +283,13 @@ class Job:
         return all(s.flushed for s in self._sources)
 
     def epochs(
-        self, pause: Callable[[], AbstractContextManager[object]] = nullcontext
+        self, pause: Callable[[bool], AbstractContextManager[object]] = nullcontext
     ) -> Iterator[list[ChangelogBatch | None]]:
         """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are
         aborted, unless the job starts again.
 
-        `pause` is entered between epochs, and while there is no input: there a driver gives up what others need.
+        `pause` is entered between epochs, told whether there may be more to do at once, and while there is no input:
+        there a driver gives up what others need.
         """
         self.status = "RUNNING"
         try:
@@ -300,7 +300,7 @@ class Job:
                     self.gave_up = True
                     break
                 except Exception as error:
-                    with pause():
+                    with pause(False):
                         self._start_again(error)
                     continue
                 if self.on_epoch is not None:
@@ -308,7 +308,7 @@ class Job:
                 yield outputs
                 if self.finished or self.dataflow.complete:
                     break
-                with pause():
+                with pause(moved):
                     self._idling.pause(self, moved)
         except GeneratorExit:
             self.close()
@@ -318,9 +318,9 @@ class Job:
             raise
         self.close()
 
-    def run(self) -> None:
-        """Drain all epochs."""
-        for _ in self.epochs():
+    def run(self, pause: Callable[[bool], AbstractContextManager[object]] = nullcontext) -> None:
+        """Drain all epochs; `pause` as for `epochs`."""
+        for _ in self.epochs(pause):
             pass
 
     def close(self) -> None:
@@ -380,35 +380,15 @@ class Job:
 
     def save(self, *, complete: bool, finished: bool) -> EpochState:
         """See `Checkpointed`."""
-        state = self._state(self.dataflow.save(complete, hold=True), self.dataflow.prepare(), finished)
-        self._saved_positions = [source.position() for source in self._sources]
-        return state
+        operators, sinks = self.dataflow.save(complete, hold=True), self.dataflow.prepare()
+        return self._image.fix(self._roots, self.dataflow, self._sources, operators, sinks, finished=finished)
 
     def publish(self, committables: Mapping[str, Any]) -> None:
         """See `Checkpointed`."""
         self._published = True
         self._going_on.proved()
         self.dataflow.publish(committables)
-        for source, position in zip(self._sources, self._saved_positions, strict=False):
-            source.saved(position)
-
-    def _state(self, operators: Sequence[Any], sinks: Mapping[str, Any], finished: bool) -> EpochState:
-        names = {v.node: v.name for v in self.dataflow.vertices}
-        self._plan = self._plan or plan_json(self._roots, self._settings.time_zone)
-        return EpochState(
-            self.dataflow.epoch,
-            self._settings.clock.now(),
-            self._plan,
-            operators,
-            {names[s.node]: s.position() for s in self._sources},
-            sinks,
-            finished,
-            {
-                "rows": self.dataflow.row_counts(),
-                "rejected": self._rejections.saved(self.dataflow.epoch),
-                "written": self.dataflow.histories(),
-            },
-        )
+        self._image.is_safe(self._sources)
 
     def _write_savepoint(self, path: str, *, stop: bool, drain: bool) -> CheckpointInfo:
         """What the sinks hold is published, so that whoever goes on from the savepoint writes only what comes after
@@ -420,7 +400,9 @@ class Job:
             self.checkpoints.now(self)
         self.publish(self.dataflow.prepare())
         # What sinks prepare now is no rows, but what they keep in mind: partitions that wait for their commit.
-        state = self._state(self.dataflow.image(), self.dataflow.prepare(), False)
+        state = self._image.state(
+            self._roots, self.dataflow, self._sources, self.dataflow.image(), self.dataflow.prepare()
+        )
         info = store.write_savepoint(path, state, self.name, keys_of(self._settings.options))
         self._log.saved(info)
         if stop:

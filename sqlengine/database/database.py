@@ -28,9 +28,11 @@ from sqlengine.options.memory_tables import column_files, is_append_only
 
 if TYPE_CHECKING:
     import sqlengine.database.metrics as _metrics
+    import sqlengine.database.scheduler as _scheduler
     from sqlengine.database.durable import Durable
 else:
     _metrics = Room("sqlengine.database.metrics")
+    _scheduler = Room("sqlengine.database.scheduler")
 
 __all__ = ["Database", "UserFunctionEntry"]
 
@@ -65,7 +67,7 @@ class Database:
         self.inputs: dict[ObjectPath, PushedTable] = {}
         """Streams that a program pushes, by `storage` of their tables."""
         self.jobs = Jobs()
-        self.views = Views()
+        self.views = Views(lambda: self.scheduler)
         self.views.on_complete = self.show
         self.views.on_caught_up = lambda: self.show(caught_up=True)
         self.metrics = MetricsRegistry()
@@ -81,8 +83,17 @@ class Database:
         self._redefined = False
         self.closed = threading.Event()
         self._guard = threading.RLock()
+        self._scheduler: _scheduler.Scheduler | None = None
         self._numbers = itertools.count(1)
         self._sessions: set[int] = set()
+
+    @property
+    def scheduler(self) -> _scheduler.Scheduler:
+        """Gives turns to jobs and views that compute in the background."""
+        with self._guard:
+            if self._scheduler is None:
+                self._scheduler = _scheduler.Scheduler()
+            return self._scheduler
 
     # --- what readers see
     # ---------------------------------------------------------------------------------------------------

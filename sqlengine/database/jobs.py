@@ -13,9 +13,10 @@ from runtime.core.errors import CatalogError, code_and_text, did_you_mean, witho
 from runtime.core.logs import Log, tell
 from runtime.core.schema import Schema
 from runtime.core.secrets import masked_sql
-from runtime.core.types import BIGINT, STRING, timestamp_ltz
+from runtime.core.types import BIGINT, INT, STRING, timestamp_ltz
 from runtime.local.job import Job
 from sqlengine.catalog.objects import ObjectPath
+from sqlengine.database.maintained_view import MaintainedView
 
 __all__ = ["FailedJob", "JobUses", "Jobs", "RunningJob"]
 
@@ -48,6 +49,8 @@ class RunningJob:
     """Whether it was begun before the database was opened."""
     uses: JobUses = JobUses()
     """Of a job that the database keeps."""
+    weight: int | None = None
+    """How much processor time it gets beside others that are busy; None where nobody waits for turns."""
     failure: BaseException | None = None
     told: bool = False
     """Whether somebody was told of the failure."""
@@ -105,6 +108,7 @@ class Jobs:
         ("error_code", STRING),
         ("error", STRING),
         ("failed_at", timestamp_ltz(3)),
+        ("weight", INT),
     )
 
     def __init__(self) -> None:
@@ -154,9 +158,11 @@ class Jobs:
         locked: bool = False,
         goes_on: bool = False,
         uses: JobUses | None = None,
+        weight: int | None = None,
     ) -> RunningJob:
         """Run a job on a thread of its own."""
-        running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on, uses=uses or JobUses())
+        uses = uses or JobUses()
+        running = RunningJob(name, statement, job, locked=locked, goes_on=goes_on, uses=uses, weight=weight)
         self._register(running)
 
         def drain() -> None:
@@ -195,16 +201,16 @@ class Jobs:
     def active(self) -> list[RunningJob]:
         return [j for j in list(self.jobs.values()) if not j.done.is_set()]
 
-    def rows(self, views: Iterable[Job] = ()) -> pa.Table:
+    def rows(self, views: Iterable[MaintainedView] = ()) -> pa.Table:
         """`system.jobs`: the jobs of statements, and those that keep `views`. `error` is why a job has failed, or has
         started again the last time."""
         columns: list[list[object]] = [[] for _ in self.SCHEMA]
-        shown: list[tuple[str, str | None, Job, BaseException | None]] = [
-            (running.id, running.statement, running.job, running.failure or running.job.error)
+        shown: list[tuple[str, str | None, Job, BaseException | None, int | None]] = [
+            (running.id, running.statement, running.job, running.failure or running.job.error, running.weight)
             for running in list(self.jobs.values())
         ]
-        shown += [(job.name, None, job, job.error) for job in views]
-        for name, statement, job, failure in shown:
+        shown += [(v.job.name, None, v.job, v.job.error, v.weight if v.outside else None) for v in views]
+        for name, statement, job, failure, weight in shown:
             flow = job.dataflow
             sources = [v for v in flow.vertices if v.operator is None]
             figures = (
@@ -219,6 +225,7 @@ class Jobs:
                 job.attempts,
                 *((None, None) if failure is None else code_and_text(failure)),
                 None if failure is None or job.failed_at is None else job.failed_at * 1000,
+                weight,
             )
             for column, value in zip(columns, figures, strict=True):
                 column.append(value)

@@ -17,6 +17,7 @@ from runtime.plan.nodes import SinkExec
 from sqlengine.catalog.objects import ObjectPath
 
 if TYPE_CHECKING:
+    from sqlengine.database.scheduler import Share
     from sqlengine.database.view_basis import ViewBasis
 
 __all__ = ["MOST_GATHERED", "MaintainedView"]
@@ -52,6 +53,10 @@ class MaintainedView:
     on_failed: Callable[[], None] = nobody
     basis: ViewBasis | None = None
     """Over what it was planned."""
+    weight: int = 100
+    """How much processor time it gets beside others that are busy, where some input comes from a connector."""
+    share: Share | None = None
+    """What it has of that."""
     take_over: Callable[[Job], object] | None = None
     """What its job does first: it fills what is new with what the view in whose place it comes has."""
     _stepping: bool = False

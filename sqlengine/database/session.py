@@ -468,7 +468,7 @@ class Session:
         """`system.rejected` and its kind: what the engine knows of itself, as tables."""
         system = _system_tables.SystemTables(
             self.jobs,
-            lambda: (v.job for v in self.views.up_to_date()),
+            self.views.up_to_date,
             self.rejected,
             lambda: keys_of(self.options),
             self.metrics,

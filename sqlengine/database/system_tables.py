@@ -35,6 +35,7 @@ from runtime.plan.identity import short_kind
 from runtime.plan.nodes import CalcExec
 from runtime.state.table import OWNER, SLOT
 from sqlengine.database.jobs import Jobs, RunningJob
+from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.metrics import METRICS_SCHEMA, metrics_table
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class SystemTables:
 
     Args:
         jobs: the jobs of statements.
-        views: gives the jobs that keep views.
+        views: gives the materialized views, up to date.
         rejected: the rows that could not be used.
         keys: gives those that a savepoint must be signed with.
         metrics: gives all figures.
@@ -109,7 +110,7 @@ class SystemTables:
     def __init__(
         self,
         jobs: Jobs,
-        views: Callable[[], Iterable[Job]],
+        views: Callable[[], Iterable[MaintainedView]],
         rejected: RejectedRows,
         keys: Callable[[], Keys],
         metrics: MetricsRegistry,
@@ -145,7 +146,7 @@ class SystemTables:
 
     def _all_jobs(self) -> list[tuple[str, Job, RunningJob | None]]:
         found: list[tuple[str, Job, RunningJob | None]] = [(j.id, j.job, j) for j in self._jobs.jobs.values()]
-        return found + [(job.name, job, None) for job in self._views()]
+        return found + [(view.job.name, view.job, None) for view in self._views()]
 
     def _operators(self) -> tuple[Schema, pa.Table]:
         rows: list[tuple[object, ...]] = []

@@ -9,20 +9,18 @@ sources give is taken by a thread, and `FLUSH` takes what is there when it is ca
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from connectors.memory import MemoryTable
-from runtime.core.cancellation import Cancellation, Stopped, look, whole
+from runtime.core.cancellation import Cancellation, look, whole
 from runtime.core.errors import PlanningError, SqlEngineError
 from runtime.core.logs import Log, tell
 from runtime.core.rooms import Room
 from runtime.core.wakeup import Wakeup, nobody
-from runtime.local.agenda import Agenda
 from runtime.local.source_inputs import SourceInputs
 from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.maintained_view import MOST_GATHERED, MaintainedView
@@ -31,25 +29,25 @@ from sqlengine.database.view_graph import ViewGraph
 
 if TYPE_CHECKING:
     import sqlengine.database.filling as _filling
+    import sqlengine.database.source_thread as _source_thread
+    from sqlengine.database.scheduler import Scheduler
 else:
     _filling = Room("sqlengine.database.filling")
+    _source_thread = Room("sqlengine.database.source_thread")
 
 __all__ = ["MOST_GATHERED", "MaintainedView", "Views"]
 
 _log = Log("views")
 
-IDLE_WAIT_SECONDS = 0.02
-"""A view whose sources do not know when they have rows is asked so often."""
-FULL_WAIT_SECONDS = 0.1
-"""So long a view over a connector waits for memory before it asks again."""
-LONG_SECONDS = 0.005
-"""A view over a connector whose epochs take longer takes them beside others."""
-
 
 class Views:
-    """All materialized views. `lock` guards them and the tables in memory: whoever changes or reads those holds it."""
+    """All materialized views. `lock` guards them and the tables in memory: whoever changes or reads those holds it.
 
-    def __init__(self) -> None:
+    Args:
+        scheduler: who gives turns to those over connectors.
+    """
+
+    def __init__(self, scheduler: Callable[[], Scheduler]) -> None:
         self.lock = TurnLock()
         self._views: dict[ObjectPath, MaintainedView] = {}
         self._graph = ViewGraph()
@@ -66,11 +64,17 @@ class Views:
         self.on_caught_up: Callable[[], object] = nobody
         """Called with the lock held when views have taken in what they had let gather."""
         self._making: dict[ObjectPath, _filling.Filling] = {}
-        self._stop = threading.Event()
-        self._agenda: Agenda[MaintainedView] = Agenda()
         self._followers: WeakSet[Wakeup] = WeakSet()
-        self._thread: threading.Thread | None = None
-        self._short_of_memory: WeakSet[MaintainedView] = WeakSet()
+        self._scheduler = scheduler
+        self._sources: _source_thread.SourceThread | None = None
+        self._stopped = False
+
+    @property
+    def sources(self) -> _source_thread.SourceThread:
+        """Takes what the sources of views over connectors give."""
+        if self._sources is None:
+            self._sources = _source_thread.SourceThread(self, self._scheduler())
+        return self._sources
 
     def add(
         self,
@@ -102,10 +106,7 @@ class Views:
             if not goes_on:
                 self.propagate()
         if view.outside:
-            self._agenda.wake(view)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._follow_sources, name="materialized views", daemon=True)
-                self._thread.start()
+            self.sources.follow(view)
         return replaced
 
     def _fill(self, filling: _filling.ViewFilling, *, beside: bool) -> None:
@@ -117,7 +118,7 @@ class Views:
             else:
                 filling.run()
             filling.finish()
-            if self._stop.is_set():
+            if self._stopped:
                 raise PlanningError("the environment was closed", code="E1713", hint="open another one")
         except BaseException:
             filling.view.close()
@@ -340,7 +341,7 @@ class Views:
     def _touch(self, view: MaintainedView) -> None:
         self._graph.touch(view)
         if view.outside:
-            self._agenda.wake(view)
+            self.sources.wake(view)
 
     def _note_failure(self, view: MaintainedView) -> None:
         self._failed[view] = None
@@ -382,52 +383,6 @@ class Views:
         for path in list(self._views):
             self.check(path)
 
-    def _follow_sources(self) -> None:
-        while not self._stop.is_set():
-            self._turn()
-
-    def _turn(self) -> None:
-        """Wait until it is the turn of some views over connectors, and advance those."""
-        for view in self._agenda.take():
-            if self._stop.is_set():
-                return
-            seconds: float | None = None
-            # An epoch that was given up ends its view alone.
-            with self.lock.only(partial(self.touched, (view.path,))), suppress(Stopped):
-                # Of statements that woke the view it has taken the changes by now.
-                seconds = None if view.ended else view.job.idle_for()
-                if seconds == 0 and not self._may_read(view):
-                    seconds = FULL_WAIT_SECONDS
-                elif seconds == 0:
-                    moved = self._advance_beside(view)
-                    self.propagate() if moved else self.on_complete()
-                    if moved:
-                        self.on_moved()
-                    else:
-                        seconds = None if view.ended else _least(view.job.idle_for())
-            self._agenda.put(view, seconds)
-        for error in self.new_failures() if not self._stop.is_set() else ():
-            self.on_failed(error)
-
-    def _advance_beside(self, view: MaintainedView) -> bool:
-        """One epoch of a view over connectors; nobody waits for one that takes long, but who needs what it changes."""
-        if not view.calls_out and view.seconds < LONG_SECONDS:
-            return view.advance()
-        part = self.touched((view.path,))
-        with self.apart(part):
-            moved = view.advance()
-            self.follow(part - {view.path})
-        return moved
-
-    def _may_read(self, view: MaintainedView) -> bool:
-        """Whether there is memory for more of its sources; the log tells when they begin to wait, and when they go on."""
-        left = view.job.memory_left
-        if left is (view in self._short_of_memory):
-            (self._short_of_memory.discard if left else self._short_of_memory.add)(view)
-            text = "%s goes on" if left else "the sources of %s wait: the memory limit is reached"
-            _log.warning(text, view.path, view=str(view.path), job=view.job.name)
-        return left
-
     def tell_followers(self, wakeup: Wakeup) -> None:
         """Wake whoever follows a view or table, as long as it is there, when something was dropped, replaced or has
         failed. (Of rows its reader tells.)"""
@@ -448,16 +403,17 @@ class Views:
         return list(self._views.values())
 
     def close(self) -> None:
-        self._stop.set()
-        self._agenda.wakeup.wake()
+        self._stopped = True
+        if self._sources is not None:
+            self._sources.stop()
         self.wake_followers()
         for view in self.jobs():
             view.job.cancel()
         for filling in list(self._making.values()):
             if isinstance(filling, _filling.ViewFilling):
                 filling.view.job.cancel()
-        if self._thread is not None:
-            self._thread.join()
+        if self._sources is not None:
+            self._sources.join()
         for path in list(self._views):
             self.remove(path)
 
@@ -470,10 +426,6 @@ def _take(view: MaintainedView) -> None:
     with whole():
         while (view.follows_time or view.job.waiting) and view.advance():
             pass
-
-
-def _least(seconds: float | None) -> float | None:
-    return seconds if seconds is None else max(seconds, IDLE_WAIT_SECONDS)
 
 
 def _failed(path: ObjectPath, failure: SqlEngineError) -> PlanningError:

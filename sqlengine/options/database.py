@@ -1,10 +1,21 @@
-"""Options of a database in a folder, which are read when it is opened."""
+"""Options of a database: of one in a folder, which are read when it is opened, and of who computes next
+(`sqlengine/database/scheduler.py`)."""
 
 from __future__ import annotations
 
+from runtime.core.errors import OptionError
 from runtime.core.options import Option, duration_option, parse_memory, text_option
 
-__all__ = ["CHECKPOINT_INTERVAL", "CHECKPOINT_SIZE", "DATABASE_OPTIONS", "SYNCHRONOUS"]
+__all__ = [
+    "AT_ONCE",
+    "CHECKPOINT_INTERVAL",
+    "CHECKPOINT_SIZE",
+    "DATABASE_OPTIONS",
+    "SCHEDULER_OPTIONS",
+    "SCHEDULER_PREFIX",
+    "SYNCHRONOUS",
+    "WEIGHT",
+]
 
 SYNCHRONOUS = text_option(
     "sqlengine.database.synchronous",
@@ -20,3 +31,26 @@ CHECKPOINT_INTERVAL = duration_option(
     "sqlengine.database.checkpoint-interval", 0, "how old a checkpoint gets while the database changes, such as 5 min"
 )
 DATABASE_OPTIONS = (SYNCHRONOUS, CHECKPOINT_SIZE, CHECKPOINT_INTERVAL)
+
+SCHEDULER_PREFIX = "sqlengine.scheduler."
+
+
+def _between(least: int, most: int, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise OptionError(f"'{text}' is not a number from {least} to {most}")
+    return int(text)
+
+
+WEIGHT: Option[int] = Option(
+    "sqlengine.scheduler.weight",
+    100,
+    lambda text: _between(1, 1000, text),
+    "how much processor time a job or view gets beside others that are busy: a number from 1 to 1000",
+)
+AT_ONCE: Option[int] = Option(
+    "sqlengine.scheduler.jobs-at-once",
+    1,
+    lambda text: _between(1, 1024, text),
+    "how many jobs and views over connectors compute at the same time: a number from 1 to 1024",
+)
+SCHEDULER_OPTIONS = (WEIGHT, AT_ONCE)

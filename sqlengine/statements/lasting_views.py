@@ -29,6 +29,7 @@ from sqlengine.database.folder.stored import Stored
 from sqlengine.database.folder.view_state import SavedView, saved_view
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
+from sqlengine.options.database import SCHEDULER_PREFIX
 from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements import views
@@ -39,8 +40,10 @@ __all__ = ["current", "make_views", "meaning", "views_go_on"]
 
 _log = Log("database")
 
-_MEANS = ("table.", "optimizer.", "parallelism.", "state.", "sqlengine.batch.", "sqlengine.state.")
-"""What the options begin with on which the answer of a view depends, or how it is kept."""
+_MEANS = (
+    "table.", "optimizer.", "parallelism.", "state.", "sqlengine.batch.", "sqlengine.state.", SCHEDULER_PREFIX
+)  # fmt: skip
+"""What the options begin with on which the answer of a view depends, or how it is kept and computed."""
 _ORDER = Follows.EVENT_TIME | Follows.ARRIVAL | Follows.CLOCK
 """What makes it matter to a view which changes come in one epoch."""
 

@@ -32,16 +32,19 @@ from sqlengine.catalog.objects import CatalogTable, MaterializedView
 from sqlengine.database.jobs import RunningJob
 from sqlengine.database.recovery import counted_when_begun, job_checkpoints, savepoint_to_restore
 from sqlengine.database.session import Session
+from sqlengine.options.database import WEIGHT
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import Planned, plan_insert, plan_query, plan_statement_set
 from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
+    import sqlengine.database.driving as _driving
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.row_changes as _row_changes
     import sqlengine.verify.attach as _attach
 else:
+    _driving = Room("sqlengine.database.driving")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
     _row_changes = Room("sqlengine.statements.row_changes")
@@ -209,11 +212,14 @@ def _begin(
         job = session.new_job(name, plans, checkpoints, savepoint)
     _attach.verify(session, job, planned)
 
+    share = _driving.share_of(job, session.options.get(WEIGHT))
+
     def drive() -> None:
-        _drive(job, session) if locked else job.run()
+        _driving.drive_job(job, share, session.database, locked=locked)
 
     run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
-    result = _background(session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on, uses=uses), text)
+    running = session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight)
+    result = _background(running, text)
     if isinstance(kept, str) and kept:
         result.warnings = (*result.warnings, f"{name} ends with the process: {kept}")
     return result
@@ -273,17 +279,6 @@ def _plan(inserts: list[tuple[st.Insert, CatalogTable]], session: Session, *, li
     if len(inserts) == 1:
         return [plan_insert(session, *inserts[0], live=live)]
     return plan_statement_set(session, inserts, live=live)
-
-
-def _drive(job: Job, session: Session) -> None:
-    """Run a background job that reads or changes tables in memory, with the lock held during each epoch."""
-    lock = session.views.lock
-    with lock:
-        for _ in job.epochs(pause=lock.given_up):
-            if session.durable is not None:
-                session.durable.commit()
-            session.views.propagate()
-        session.database.show()
 
 
 def _one_cell(text: str) -> ChangelogBatch:

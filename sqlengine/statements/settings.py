@@ -30,7 +30,7 @@ from sqlengine.api.result import Result
 from sqlengine.database.recovery import RECOVERY_OPTIONS
 from sqlengine.database.session import DYNAMIC_OPTIONS, RUNTIME_MODE, TIME_ZONE, Session
 from sqlengine.options.client import CLIENT_OPTIONS
-from sqlengine.options.database import DATABASE_OPTIONS
+from sqlengine.options.database import AT_ONCE, DATABASE_OPTIONS, SCHEDULER_OPTIONS
 from sqlengine.options.flink import FLINK_OPTIONS, noted_option
 from sqlengine.options.target import SPARK_MASTER, SPARK_PREFIX, TARGET
 from sqlengine.options.time_zones import time_zone_name
@@ -53,6 +53,7 @@ SESSION_OPTIONS: dict[str, Option[object]] = {
         *BACKEND_OPTIONS,
         *CLIENT_OPTIONS,
         *DATABASE_OPTIONS,
+        *SCHEDULER_OPTIONS,
         *TARGET_OPTIONS,
         CDC_DUPLICATES,
         DISABLED_RULES,
@@ -134,6 +135,13 @@ def set_value(session: Session, key: str, value: str) -> None:
             f"unknown time zone '{value}'", code="E1508", hint="use a name like 'UTC', 'Europe/Berlin' or '+02:00'"
         )
     session.options.set(key, value)
+    if key == AT_ONCE.key:
+        _schedule(session)
+
+
+def _schedule(session: Session) -> None:
+    """The scheduler is that of all sessions: it does what was said last."""
+    session.database.scheduler.give_at_once(session.options.get(AT_ONCE))
 
 
 def reset_option(statement: st.Reset, session: Session) -> Result:
@@ -143,4 +151,6 @@ def reset_option(statement: st.Reset, session: Session) -> Result:
         with pointing_at(key.span):
             _check_spelling(key.text)
     session.options.reset(key.text if key is not None else None)
+    if key is None or key.text == AT_ONCE.key:
+        _schedule(session)
     return Result.ok()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runtime.core.errors import CatalogError, UnsupportedError, pointing_at
 from runtime.core.schema import Schema
-from runtime.core.types import BOOLEAN, STRING
+from runtime.core.types import BOOLEAN, INT, STRING
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView
 from sqlengine.database.information_schema import INFORMATION_SCHEMA, INFORMATION_TABLES
@@ -104,8 +104,8 @@ def _modules(statement: st.Show, session: Session) -> Result:
 
 def _jobs(statement: st.Show, session: Session) -> Result:
     rows = session.jobs.rows().to_pydict()
-    schema = Schema.of(("job id", STRING), ("statement", STRING), ("status", STRING))
-    return Result.table(schema, [rows["job"], rows["statement"], rows["status"]])
+    schema = Schema.of(("job id", STRING), ("statement", STRING), ("status", STRING), ("weight", INT))
+    return Result.table(schema, [rows["job"], rows["statement"], rows["status"], rows["weight"]])
 
 
 def _create_table(statement: st.Show, session: Session) -> Result:

@@ -19,6 +19,7 @@ from sqlengine.catalog.catalog import CatalogObject
 from sqlengine.catalog.objects import CatalogView, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.maintained_view import MaintainedView
 from sqlengine.database.session import Session
+from sqlengine.options.database import WEIGHT
 from sqlengine.parse import ddl_nodes as ddl
 from sqlengine.parse import statement_nodes as st
 from sqlengine.statements.planning import Planned, bound_schema, bound_view, object_schema, plan_view, query_schema
@@ -151,6 +152,7 @@ def create_materialized_view(
             gathers=job.watch is None and _view_traits.may_gather(job, session.functions),
             basis=_basis(session, view, inputs, taken) if saved is None else saved.saved.basis,
             take_over=None if taken is None else taken.fill(session),
+            weight=session.options.get(WEIGHT),
         )
         if saved is not None:
             contents.tell_time(job.dataflow.watermark, job.dataflow.idle)

@@ -191,7 +191,7 @@ def test_a_view_in_the_middle_of_a_file(tmp_path: Path) -> None:
     t_env = TableEnvironment.create(path=tmp_path / "db")
     # Nobody reads on after the first epoch.
     t_env.session.harness.cut = _Hundred()
-    t_env.session.views._follow_sources = lambda: None  # type: ignore[method-assign]
+    t_env.session.views.sources._run = lambda: None  # type: ignore[method-assign]
     for statement in STREAM:
         t_env.execute_sql(statement.format(tmp_path))
     assert rows(t_env, "SELECT * FROM m") == [(100, 5050)]

@@ -10,7 +10,7 @@ import pytest
 from connectors import watching
 from runtime.core.clock import VirtualClock
 from sqlengine import SqlEngineError, TableEnvironment
-from sqlengine.database.views import Views
+from sqlengine.database.source_thread import SourceThread
 from sqlengine.statements import subscribe
 
 FOLDER = """CREATE TABLE {name} (v INT) WITH
@@ -38,7 +38,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 @pytest.fixture
 def env(monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
     # The test takes the turns of the views' thread.
-    monkeypatch.setattr(Views, "_follow_sources", lambda self: None)
+    monkeypatch.setattr(SourceThread, "_run", lambda self: None)
     with TableEnvironment.create() as made:
         yield made
 
@@ -61,27 +61,27 @@ def test_views_over_folders_take_their_turn_when_there_is_a_file(
             return step(**how)
 
         view.advance = advance  # type: ignore[method-assign]
-    views._turn()
+    views.sources._take_turns()
     taken.clear()
     # Nothing is due at any time: the thread sleeps until it is woken.
-    assert views._agenda._seconds() is None
+    assert views.sources._agenda._seconds() is None
     for look in looks:
         look()
-    assert views._agenda._woken == {}
+    assert views.sources._agenda._woken == {}
     (tmp_path / "b" / "2.csv").write_text("2\n")
     for look in looks:
         look()
-    views._turn()
+    views.sources._take_turns()
     assert taken == ["of_b"]
-    while views._agenda._seconds() is not None:
-        views._turn()
+    while views.sources._agenda._seconds() is not None or views.sources._ready:
+        views.sources._take_turns()
     assert set(taken) == {"of_b"}
     taken.clear()
     # What a statement changes is taken with the statement, and the thread that it wakes finds nothing to do.
     env.execute_sql("INSERT INTO names VALUES (2, 'two')")
     assert rows(env, "SELECT * FROM of_b") == [(2, "two")]
     taken.clear()
-    views._turn()
+    views.sources._take_turns()
     assert taken == []
     env.execute_sql("DROP MATERIALIZED VIEW of_b")
     assert len(looks) == 1
@@ -90,7 +90,7 @@ def test_views_over_folders_take_their_turn_when_there_is_a_file(
 def test_a_view_with_an_open_window_of_processing_time_is_asked_until_it_closes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, looks: list[Callable[[], None]]
 ) -> None:
-    monkeypatch.setattr(Views, "_follow_sources", lambda self: None)
+    monkeypatch.setattr(SourceThread, "_run", lambda self: None)
     clock = VirtualClock(500)
     with TableEnvironment.create(clock=clock) as env:
         env.execute_sql(FOLDER.format(name="f", path=tmp_path).replace("(v INT)", "(v INT, t AS PROCTIME())"))
@@ -110,7 +110,7 @@ def test_a_view_with_an_open_window_of_processing_time_is_asked_until_it_closes(
                 pass
             assert view.job.idle_for() == 0
             clock.advance_to(clock.now() + 2000)
-            env.session.views._turn()
+            env.session.views.sources._take_turns()
             assert rows(env, "SELECT n FROM w") == [(1,)]
             assert view.job.idle_for() is None
 
