@@ -34,7 +34,7 @@ def drive_job(job: Job, share: Share, database: Database, *, locked: bool) -> No
 
     def let_others() -> None:
         # A job that commits has the lock. Its other threads work for this one.
-        if threading.get_ident() == me and not lock.held:
+        if scheduler.contended and threading.get_ident() == me and not lock.held:
             scheduler.let_others(share)
 
     job.cancellation.between = let_others

@@ -119,9 +119,8 @@ class Scheduler:
 
     def let_others(self, share: Share) -> None:
         """In the middle of an epoch: others go first when it is their turn. Called with no lock held."""
-        if self.contended:
-            self.offer(share)
-            self.wait(share.worker)
+        self.offer(share)
+        self.wait(share.worker)
 
     # --- turns
 
