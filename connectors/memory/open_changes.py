@@ -75,6 +75,10 @@ class OpenChanges(StagedChanges):
         self._changes += made
         self._known += [self._read_from] * len(made)
 
+    def forget_since(self, count: int) -> None:
+        """Keep only so many changes: the statement that made the others has failed."""
+        del self._changes[count:], self._known[count:]
+
     def hear(self, changes: Sequence[ChangelogBatch]) -> None:
         """Others have changed the table."""
         self._others += changes

@@ -23,6 +23,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice
 from sqlengine.parse.trees import delete_query, is_values, update_query
 from sqlengine.statements.planning import bound_insert, query_schema
+from sqlengine.statements.returning import returning_schema
 
 __all__ = ["Prepared", "PreparedStatement", "RepeatedInserts", "Run", "for_each", "given_rows"]
 
@@ -79,6 +80,13 @@ def _check_many(statement: st.Statement, found: Marks) -> None:
             code="E1635",
             span=statement.span,
             hint="execute the statement with one list of values at a time",
+        )
+    if statement.returning is not None:
+        raise UnsupportedError(
+            "RETURNING is for one list of values",
+            code="E1635",
+            span=statement.returning.span,
+            hint="leave RETURNING out, or execute the statement with one list of values at a time",
         )
     if not found.keys:
         raise BindError(
@@ -195,6 +203,14 @@ def _described(statement: st.Statement, session: Session) -> Schema | None:
     match statement:
         case st.QueryStatement(query=query):
             return query_schema(session, query.query)
+        case st.Insert() | st.Update() | st.Delete() if statement.returning is not None:
+            schema = returning_schema(statement, session)
+            parameters = session.parameters
+            returned = [] if parameters is None else list(parameters.slots)
+            _described(statement.with_(returning=None), session)
+            if parameters is not None:
+                parameters.slots += [slot for slot in returned if slot not in parameters.slots]
+            return schema
         case st.Insert(table=name):
             found = session.catalogs.get(name.parts, name.span)
             if isinstance(found, CatalogTable):

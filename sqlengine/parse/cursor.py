@@ -192,6 +192,10 @@ class Cursor:
         """Whether a name can start here: a quoted identifier, or a word that is not reserved."""
         return self.token.kind is QUOTED or (self.token.kind is WORD and self.token.upper not in RESERVED)
 
+    def at_alias(self) -> bool:
+        """Whether a name can start here that has no AS before it."""
+        return self.at_name() and not self.at("RETURNING")
+
     def identifier(self, what: str = "a name", *, reserved: bool = False) -> exp.Identifier:
         """One identifier; `reserved` takes any word, for places where nothing else can stand (after a dot)."""
         token = self.token

@@ -114,7 +114,7 @@ class QueryGrammar(RelationGrammar):
         if self.match_any("ALL", "DISTINCT") == "DISTINCT":
             on = self._distinct_on() if self.at("ON", "(") else None
             tree.set("distinct", self.place(exp.Distinct(on=on), at))
-        tree.set("expressions", self.comma_separated(self._select_item))
+        tree.set("expressions", self.select_items())
         if self.at("FROM"):
             from_, joins = self.from_clause()
             tree.set("from_", from_)
@@ -123,6 +123,10 @@ class QueryGrammar(RelationGrammar):
         if tree.args.get("from_") is not None or self.at("WHERE"):
             self._clauses(tree)
         return self.place(tree, start)
+
+    def select_items(self) -> list[exp.Expr]:
+        """What stands between SELECT and FROM."""
+        return self.comma_separated(self._select_item)
 
     def _distinct_on(self) -> exp.Tuple:
         start = self.expect("ON")
@@ -160,7 +164,7 @@ class QueryGrammar(RelationGrammar):
             self.advance()
             at = self.advance()
             return self._star_of(this, self.place(exp.Star(except_=self._left_out() or None), at), start)
-        if self.match("AS") or self.at_name():
+        if self.match("AS") or self.at_alias():
             return self.place(exp.Alias(this=this, alias=self.identifier("an alias")), start)
         return this
 

@@ -116,7 +116,7 @@ class RelationGrammar(ExpressionGrammar):
         start = self.token
         if self.match("AS"):
             name = self.identifier("an alias")
-        elif self.at_name():
+        elif self.at_alias():
             name = self.identifier()
         else:
             return None

@@ -43,7 +43,7 @@ class KnownHeads:
             if end is not None and _LEFT_OUT.match(text, end):
                 return _with_rows(known, text, head.end(), end)
         statement = parse_statement(text)
-        if isinstance(statement, Insert) and statement.on_conflict is None:
+        if isinstance(statement, Insert) and statement.on_conflict is None and statement.returning is None:
             rows = only_constants(statement.query.query)
             if rows is not None and rows.meta["start"] == head.end():
                 if len(self._known) >= _MOST:

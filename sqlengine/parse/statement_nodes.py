@@ -177,6 +177,7 @@ class Insert(Statement):
     """`[EXECUTE] INSERT {INTO|OVERWRITE} table [PARTITION (..)] [(columns)] query [ON CONFLICT DO action]`.
 
     `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE" or None; `hints` the options of an OPTIONS hint after the name.
+    `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE.
     """
 
     table: ObjectName
@@ -186,6 +187,7 @@ class Insert(Statement):
     overwrite: bool = False
     on_conflict: str | None = None
     hints: tuple[Option, ...] = ()
+    returning: QueryText | None = None
 
 
 @node
@@ -197,21 +199,23 @@ class StatementSet(Statement):
 
 @node
 class Update(Statement):
-    """`UPDATE table SET column = expression, .. [WHERE condition]`."""
+    """`UPDATE table SET column = expression, .. [WHERE condition] [RETURNING ..]`."""
 
     table: ObjectName
     assignments: tuple[tuple[Name, ExpressionText], ...]
     where: ExpressionText | None = None
     alias: Name | None = None
+    returning: QueryText | None = None
 
 
 @node
 class Delete(Statement):
-    """`DELETE FROM table [WHERE condition]`."""
+    """`DELETE FROM table [WHERE condition] [RETURNING ..]`."""
 
     table: ObjectName
     where: ExpressionText | None = None
     alias: Name | None = None
+    returning: QueryText | None = None
 
 
 @node

@@ -211,7 +211,7 @@ class StatementGrammar(TableGrammar):
         if self.match("ON", "CONFLICT"):
             self.expect("DO")
             on_conflict = self.expect_any("NOTHING", "ERROR", "DEDUPLICATE")
-        return Insert(table, query, columns, partition, overwrite, on_conflict, hints)
+        return Insert(table, query, columns, partition, overwrite, on_conflict, hints, self.returning())
 
     def _update(self) -> Update:
         self.expect("UPDATE")
@@ -222,14 +222,14 @@ class StatementGrammar(TableGrammar):
         self.expect("SET")
         assignments = self.assignments()
         where = self.expression_text() if self.match("WHERE") else None
-        return Update(table, assignments, where, alias)
+        return Update(table, assignments, where, alias, self.returning())
 
     def _delete(self) -> Delete:
         self.expect("DELETE", "FROM")
         table = self.object_name("the name of a table")
-        alias = self.name("an alias") if self.match("AS") or self.at_name() else None
+        alias = self.name("an alias") if self.match("AS") or self.at_alias() else None
         where = self.expression_text() if self.match("WHERE") else None
-        return Delete(table, where, alias)
+        return Delete(table, where, alias, self.returning())
 
     # Definitions
 

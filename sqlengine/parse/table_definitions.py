@@ -130,6 +130,15 @@ class TableGrammar(QueryGrammar):
         span = self.span_from(start)
         return QueryText(tree, self.slice(span), span)
 
+    def returning(self) -> QueryText | None:
+        """RETURNING and a list of values, if it stands here: as SELECT without FROM."""
+        start = self.token
+        if not self.match("RETURNING"):
+            return None
+        tree = self.place(exp.Select(expressions=self.select_items()), start)
+        span = self.span_from(start)
+        return QueryText(tree, self.slice(span), span)
+
     def expression_text(self) -> ExpressionText:
         start = self.token
         tree = self.expression()

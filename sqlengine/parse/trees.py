@@ -13,7 +13,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.nodes import Assigned, TypeSpec
 from sqlengine.parse.spans import span_of
 
-__all__ = ["Tree", "delete_query", "is_values", "select_all", "update_query", "where_equal"]
+__all__ = ["Tree", "delete_query", "is_values", "returning_query", "select_all", "update_query", "where_equal"]
 
 Tree = exp.Expr
 """A query or expression as the parser gives it."""
@@ -62,6 +62,16 @@ def update_query(statement: st.Update, path: tuple[str, str, str], schema: Schem
             value = Assigned(this=given, to=TypeSpec(this=field.type.with_nullable(True)), column=field.name)
         selected.append(exp.Alias(this=value, alias=exp.to_identifier(f"new {field.name}", quoted=True)))
     return _selected(selected, path, statement.alias, statement.where)
+
+
+def returning_query(statement: st.Insert | st.Update | st.Delete, path: tuple[str, str, str]) -> exp.Select:
+    """`SELECT what RETURNING says FROM table`."""
+    assert statement.returning is not None
+    alias = None if isinstance(statement, st.Insert) else statement.alias
+    query = _selected([], path, alias, None)
+    query.set("expressions", [item.copy() for item in statement.returning.query.expressions])
+    query.meta.update(statement.returning.query.meta)
+    return query
 
 
 def _table(path: tuple[str, str, str]) -> exp.Table:

@@ -34,8 +34,10 @@ from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
     import sqlengine.statements.parameter_rows as _parameter_rows
+    import sqlengine.statements.returning as _returning
 else:
     _parameter_rows = Room("sqlengine.statements.parameter_rows")
+    _returning = Room("sqlengine.statements.returning")
 
 __all__ = ["delete", "insert_known", "truncate", "update"]
 
@@ -94,6 +96,8 @@ def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[Ca
 
 def update(statement: st.Update, session: Session) -> Result:
     """Change rows of a table in memory, as one epoch."""
+    if statement.returning is not None:
+        return _returning.with_rows(statement, session, update)
     return in_epoch(session, lambda: _update(statement, session))
 
 
@@ -135,6 +139,8 @@ def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -
 
 def delete(statement: st.Delete, session: Session) -> Result:
     """Remove rows of a table in memory, as one epoch."""
+    if statement.returning is not None:
+        return _returning.with_rows(statement, session, delete)
     return in_epoch(session, lambda: _delete(statement, session))
 
 

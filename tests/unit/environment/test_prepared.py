@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from runtime.core.errors import SqlEngineError
+from runtime.core.types import DOUBLE, INT
 from sqlengine import SqlEngineWarning, TableEnvironment
 from sqlengine.statements import planning as planning_room
 
@@ -188,3 +189,16 @@ def test_a_parameter_is_what_the_literal_is(type_: str, data: some.DataObject) -
 def test_numbers_that_no_literal_has(t_env: TableEnvironment) -> None:
     (found,) = rows(t_env.execute_sql("SELECT ?, ?, ? < 1", [math.nan, -math.inf, Decimal("1E-10")]))
     assert (math.isnan(found[0]), found[1:]) == (True, (-math.inf, True))
+
+
+def test_a_prepared_change_tells_the_columns_that_it_returns() -> None:
+    with TableEnvironment.create() as t_env:
+        t_env.execute_sql("CREATE TABLE t (id INT PRIMARY KEY, v DOUBLE)")
+        insert = t_env.prepare("INSERT INTO t VALUES (?, ?) RETURNING id, v * 2 AS twice")
+        assert insert.parameter_types == (INT, DOUBLE)
+        assert insert.schema is not None and insert.schema.names == ("id", "twice")
+        assert [tuple(row) for row in insert.execute([1, 2.5]).collect()] == [(1, 5.0)]
+        update = t_env.prepare("UPDATE t SET v = ? WHERE id = ? RETURNING v + ? AS w")
+        assert [tuple(row) for row in update.execute([4.0, 1, 3]).collect()] == [(7.0,)]
+        with pytest.raises(SqlEngineError, match="E1635"):
+            insert.execute_many([(2, 2.5), (3, 3.5)])
