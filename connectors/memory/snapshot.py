@@ -13,6 +13,7 @@ from runtime.core.errors import PlanningError
 from runtime.core.schema import Schema
 from runtime.spi.reader import ReadContext
 from runtime.spi.source import Split
+from runtime.spi.statistics import TableStatistics
 
 __all__ = ["SnapshotReader", "TableSnapshot", "cannot_be_read_again"]
 
@@ -34,14 +35,21 @@ class TableSnapshot(FixedRows):
     Args:
         rows: all columns of the rows, or a version of a table.
         columns: which of them it has; all when not given.
+        stated_rows: what `statistics` says in the place of the number of rows.
     """
 
     def __init__(
-        self, name: str, schema: Schema, whole: pa.Table | TableVersion, columns: Sequence[str] | None = None
+        self,
+        name: str,
+        schema: Schema,
+        whole: pa.Table | TableVersion,
+        columns: Sequence[str] | None = None,
+        stated_rows: int | None = None,
     ) -> None:
         self.name = name
         self.schema = schema
         self.whole = whole
+        self.stated_rows = stated_rows
         self._columns = None if columns is None else tuple(columns)
 
     @property
@@ -54,6 +62,11 @@ class TableSnapshot(FixedRows):
     @property
     def num_rows(self) -> int:
         return self.whole.num_rows
+
+    def statistics(self) -> TableStatistics:
+        if self.stated_rows is None:
+            return super().statistics()
+        return TableStatistics(rows=float(self.stated_rows), counted=True)
 
     @property
     def _identity(self) -> tuple[str, Schema, int]:
@@ -73,7 +86,7 @@ class TableSnapshot(FixedRows):
 
     def with_columns(self, names: Sequence[str]) -> TableSnapshot:
         fields = tuple(self.schema[self.schema.index_of(n)] for n in names)
-        return TableSnapshot(self.name, Schema(fields), self.whole, names)
+        return TableSnapshot(self.name, Schema(fields), self.whole, names, self.stated_rows)
 
     def describe(self) -> dict[str, Any]:
         return {"connector": "memory", "name": self.name, "columns": list(self.schema.names)}

@@ -494,6 +494,6 @@ class MemoryTable(StagedChanges):
             return APPEND
         return requested
 
-    def snapshot(self) -> TableSnapshot:
-        """The contents now as a bounded table."""
-        return TableSnapshot(self.name, self.schema, self.version())
+    def snapshot(self, version: TableVersion | None = None) -> TableSnapshot:
+        """The contents now, or a version of them, as a bounded table."""
+        return TableSnapshot(self.name, self.schema, version or self.version(), stated_rows=self.stated_rows)

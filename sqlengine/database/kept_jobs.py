@@ -7,20 +7,25 @@ rows up to there, no more and no less. One that the log does not name yet is as 
 sinks publish after the log, and so do sources forget what was read: both are repeated when a crash comes between.
 
 A job that writes to connectors alone goes on from its newest checkpoint, as with `execution.checkpointing.dir`.
+
+What a job reads of tables of the database is what they have when it begins. That cannot be had again, so no checkpoint is
+taken before all of it is read. A job that has not come so far begins anew: nothing that it has written counts.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.memory import MemorySink
+from connectors.memory import MemorySink, TableSnapshot
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
 from runtime.checkpoint.store import CheckpointStore
+from runtime.core.cancellation import Stopped
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError, DatabaseError, code_and_text
 from runtime.core.options import Options
@@ -50,14 +55,23 @@ class KeptCheckpoints(Checkpoints):
 
     Args:
         database: that of the tables to which the job writes; None when it writes to connectors alone.
+        closing: set when the database ends.
     """
 
     def __init__(
-        self, name: str, store: CheckpointStore, options: Options, clock: Clock, database: Database | None
+        self,
+        name: str,
+        store: CheckpointStore,
+        options: Options,
+        clock: Clock,
+        database: Database | None,
+        closing: threading.Event,
     ) -> None:
         super().__init__(f"{store.path} {name}", store, options, clock)
         self._name = name
         self._database = database
+        self._closing = closing
+        self._reads_tables = False
         self._figures: list[int] = []
         self._saved: list[int] | None = None
 
@@ -84,11 +98,33 @@ class KeptCheckpoints(Checkpoints):
         flow = job.dataflow
         read = [v.rows_out for v in flow.vertices if v.operator is None]
         self._figures = [*read, *(s.rows_written for s in flow.sinks()), job.finished]
+        self._reads_tables = _reads_tables(job)
         super().after_epoch(job)
 
     @property
     def next_due(self) -> int | None:
-        return None if self._figures == self._saved else super().next_due
+        return None if self._reads_tables or self._figures == self._saved else super().next_due
+
+    def _due(self) -> bool:
+        return not self._reads_tables and super()._due()
+
+    def now(self, job: Checkpointed, *, finished: bool = False) -> CheckpointInfo:
+        """See `Checkpoints.now`. A job that is stopped while it reads tables publishes what it has; one whose database
+        ends gives up what it has, and begins anew.
+
+        Raises:
+            CheckpointError: it still reads tables, and goes on.
+        """
+        assert isinstance(job, Job)
+        if _reads_tables(job):
+            if self._closing.is_set():
+                raise Stopped
+            if not job.cancellation.requested:
+                raise CheckpointError(
+                    f"{job.name} still reads tables of the database, as they were when it began: from there it could not go on",
+                    hint="try again when it has read them",
+                )
+        return super().now(job, finished=finished)
 
     def _begin(self, job: Checkpointed, *, finished: bool) -> None:
         self._saved = self._figures
@@ -119,6 +155,11 @@ class KeptCheckpoints(Checkpoints):
         database.durable.settle()
 
 
+def _reads_tables(job: Job) -> bool:
+    """Whether it has not read all that tables had when it began."""
+    return any(isinstance(source.node.table, TableSnapshot) and not source.finished for source in job.inputs)
+
+
 def _is_stored(node: SinkExec) -> bool:
     return isinstance(node.table, MemorySink)
 
@@ -144,7 +185,8 @@ class KeptJob:
             store.clear()
         given = options.as_dict()
         given.setdefault(INTERVAL.key, _STORED_INTERVAL if alone else _CONNECTOR_INTERVAL)
-        return KeptCheckpoints(self.name, store, Options(given), clock, self.database if stored else None)
+        return KeptCheckpoints(self.name, store, Options(given), clock, self.database if stored else None,
+                               self.database.closed)  # fmt: skip
 
     def driven(self, job: Job, drive: Callable[[], None]) -> Callable[[], None]:
         """From now on the database has the job: `drive`, which runs it, and tells what becomes of it."""

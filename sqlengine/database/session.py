@@ -250,14 +250,13 @@ class Session:
 
         Raises PlanningError E1713 when a view has failed with the changes that it had let gather.
         """
-        reading = self._reading
-        if reading is None:
+        if (reading := self._reading) is None:
             return self.to_read(table).snapshot()
         contents = reading.table(table.storage)
         if contents in reading.shown.stale:
             self._complete(reading, contents)
             self.views.check(table.storage)
-        return TableSnapshot(str(table.path), contents.schema, reading.rows(contents))
+        return contents.snapshot(reading.rows(contents))
 
     @contextmanager
     def without_lock(self) -> Iterator[None]:

@@ -7,11 +7,13 @@ ends with the process, which a warning says.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from connectors.pushed import PushedSource
+from runtime.checkpoint.fitting import taking
 from runtime.checkpoint.keys import KEY_FILE
 from runtime.core.errors import SqlEngineError
 from runtime.core.logs import Log, tell
@@ -20,7 +22,7 @@ from runtime.local.checkpoints import RETAINED, Checkpoints
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
 from runtime.plan.walk import walk_all
 from sqlengine.api.result import Result
-from sqlengine.catalog.objects import CatalogTable
+from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import Definition
 from sqlengine.database.jobs import FailedJob, JobUses
@@ -42,6 +44,9 @@ _log = Log("database")
 
 _OF_THE_START = {option.key for option in (*DATABASE_OPTIONS, KEY_FILE, SAVEPOINT_PATH, RECOVERY_PATH)}
 """Options that belong to the opening of the database, or to the first start of a job."""
+
+_ROWS = "rows of "
+"""What the name of an option of a kept job begins with that says how many rows a table had when the job was planned."""
 
 Inserts = Sequence[tuple[st.Insert, CatalogTable]]
 
@@ -66,6 +71,7 @@ def kept_job(session: Session, name: str, inserts: Inserts, text: str, plans: Se
         ((statement, table),) = inserts
         kept = f"INSERT INTO {'.'.join(map(quoted, table.path.parts))} {statement.query.text}"
     options = {k: v for k, v in session.options.as_dict().items() if k not in _OF_THE_START}
+    options |= {_ROWS + json.dumps(path.parts): str(rows) for path, rows in _read_tables(session, reads, plans).items()}
     catalogs = session.catalogs
     definition = Definition(
         kept, catalogs.current_catalog, catalogs.current_database, tuple(sorted(options.items()))
@@ -88,7 +94,8 @@ def checkpoints(session: Session, kept: KeptJob, plans: Sequence[PhysicalNode]) 
     know."""
     sinks = [node.table for node in walk_all(plans) if isinstance(node, SinkExec)]
     stored = [table for table in sinks if isinstance(table, MemorySink)]
-    if not stored and session.options.get(CHECKPOINT_DIR):
+    reads_tables = any(isinstance(n, SourceExec) and isinstance(n.table, TableSnapshot) for n in walk_all(plans))
+    if not stored and not reads_tables and session.options.get(CHECKPOINT_DIR):
         return None
     for table in stored:
         table.logged = True
@@ -112,12 +119,28 @@ def _why_not(session: Session, inserts: Inserts, reads: Sequence[Reads], plans: 
             return f'it writes to the temporary table "{table.path.name}"'
         if read.temporary:
             return f"it reads {read.temporary[0]}"
+    kept = {str(path) for path in _read_tables(session, reads, plans)}
     for node in walk_all(plans):
-        if isinstance(node, SourceExec) and isinstance(node.table, MemoryTable | TableSnapshot):
-            return f"it reads {node.name}, whose changes are not kept for it"
+        if isinstance(node, SourceExec) and isinstance(node.table, MemoryTable):
+            return f"it follows {node.name}, whose changes are not kept for it"
+        if isinstance(node, SourceExec) and isinstance(node.table, TableSnapshot) and node.table.name not in kept:
+            return f"it reads {node.name}, which is no table of the database"
         if isinstance(node, SourceExec) and isinstance(node.table, PushedSource):
             return f"it reads {node.name}, into which the program pushes"
     return None
+
+
+def _read_tables(session: Session, reads: Sequence[Reads], plans: Sequence[PhysicalNode]) -> dict[ObjectPath, int]:
+    """The tables without connector and materialized views that plans read as they are when the job begins, each with the
+    number of rows over which they were planned."""
+    found: dict[ObjectPath, int] = {}
+    paths = {str(path): path for r in reads for path in r.objects}
+    for node in walk_all(plans):
+        if isinstance(node, SourceExec) and isinstance(node.table, TableSnapshot) and node.table.name in paths:
+            path, table = paths[node.table.name], node.table
+            if isinstance(session.catalogs.find(path), CatalogTable | MaterializedView):
+                found[path] = table.num_rows if table.stated_rows is None else table.stated_rows
+    return found
 
 
 def restore_jobs(session: Session) -> None:
@@ -138,7 +161,7 @@ def _restore(session: Session, durable: Durable, name: str, definition: Definiti
         return
     try:
         statement = parse_statement(definition.text)
-        with current(session, definition), _options(session, definition):
+        with current(session, definition), _options(session, definition), _planned_over(session, definition):
             if isinstance(statement, st.StatementSet):
                 statement_set(statement, session, again=name)
             else:
@@ -155,11 +178,35 @@ def _options(session: Session, definition: Definition) -> Iterator[None]:
     """The options that were set when a job was begun."""
     before = session.options
     own = {k: v for k, v in before.as_dict().items() if k in _OF_THE_START}
-    session.options = Options({**own, **dict(definition.options)})
+    given = {k: v for k, v in definition.options if not k.startswith(_ROWS)}
+    session.options = Options({**own, **given})
     try:
         yield
     finally:
         session.options = before
+
+
+@contextmanager
+def _planned_over(session: Session, definition: Definition) -> Iterator[None]:
+    """While a job is planned, tables have the numbers of rows that they had when it was planned first: its state is that
+    of the same joins."""
+    with taking("what is known of a job"):
+        kept = [
+            (ObjectPath(*json.loads(key.removeprefix(_ROWS))), int(rows))
+            for key, rows in definition.options
+            if key.startswith(_ROWS)
+        ]
+    tables: list[MemoryTable] = []
+    for path, rows in kept:
+        found = session.catalogs.find(path)
+        if isinstance(found, CatalogTable | MaterializedView):
+            tables.append(session.memory_table(found))
+            tables[-1].stated_rows = rows
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.stated_rows = None
 
 
 def forget_failed(name: str, session: Session) -> Result:

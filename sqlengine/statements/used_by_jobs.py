@@ -34,7 +34,7 @@ def _changes(statement: st.Statement, session: Session) -> bool:
     match statement:
         case ddl.CreateTable():
             return statement.replace
-        case st.CreateView():
+        case st.CreateView() | st.CreateMaterializedView():
             return statement.or_replace
         case st.DropDatabase():
             return statement.cascade

@@ -1,7 +1,7 @@
 """Jobs of a database in a folder whose process is killed at random moments go on, and count each row once.
 
-A job reads files that come one after another; it writes to a table without key, to one with a key over state, and to
-files. A view stands above the first table. After each kill the database is opened again.
+A job reads files that come one after another, and a table; it writes to a table without key, to two with a key over
+state, and to files. A view stands above the first table. After each kill the database is opened again.
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ DEFINITIONS = (
     "CREATE TABLE f (n BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out', 'format' = 'csv')",
     "CREATE TABLE s (n BIGINT)",
     "CREATE TABLE k (r BIGINT PRIMARY KEY NOT ENFORCED, c BIGINT)",
+    "CREATE TABLE names (r BIGINT, name STRING)",
+    "INSERT INTO names VALUES " + ", ".join(f"({r}, 'n{r}')" for r in range(7)),
+    "CREATE TABLE named (name STRING PRIMARY KEY NOT ENFORCED, c BIGINT)",
     "CREATE MATERIALIZED VIEW m AS SELECT COUNT(*) AS c, SUM(n) AS n FROM s",
 )
 JOB = """EXECUTE STATEMENT SET BEGIN
 INSERT INTO s SELECT n FROM g;
 INSERT INTO k SELECT n % 7, COUNT(*) FROM g GROUP BY n % 7;
 INSERT INTO f SELECT n FROM g;
+INSERT INTO named SELECT name, COUNT(*) FROM g JOIN names ON g.n % 7 = names.r GROUP BY name;
 END"""
 
 
@@ -91,5 +95,7 @@ def test_a_job_whose_process_is_killed_counts_each_row_once(tmp_path: Path, monk
         assert t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist() == [{"c": len(rows), "n": sum(rows)}]
         groups = {r["r"]: r["c"] for r in t_env.execute_sql("SELECT * FROM k").to_arrow().to_pylist()}
         assert groups == {r: len(range(r, len(rows), 7)) for r in range(7)}
+        named = {r["name"]: r["c"] for r in t_env.execute_sql("SELECT * FROM named").to_arrow().to_pylist()}
+        assert named == {f"n{r}": count for r, count in groups.items()}
     written = [int(line) for path in Path("out").glob("part-*") for line in path.read_text().split()]
     assert sorted(written) == list(range(files * ROWS))
