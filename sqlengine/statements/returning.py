@@ -28,7 +28,7 @@ from sqlengine.parameters.binding import rewritten
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import is_values, returning_query
 from sqlengine.statements.epochs import in_epoch
-from sqlengine.statements.planning import plan_insert, plan_query, query_schema
+from sqlengine.statements.planning import PlannedQuery, plan_insert, plan_query, query_schema
 
 __all__ = ["returning_schema", "with_rows"]
 
@@ -49,7 +49,7 @@ def with_rows(statement: Change, session: Session, run: Callable[[Change, Sessio
     """
     table = _table(statement, session)
     assert statement.returning is not None
-    planned = plan_query(session, returning_query(statement, table.path.parts))
+    planned = _planned(statement, table, session)
     if not all(isinstance(node, SourceExec | CalcExec | WatermarkExec) for node in walk(planned.physical)):
         raise UnsupportedError(
             "RETURNING gives values of each changed row: no aggregate, no function with OVER, no subquery",
@@ -87,6 +87,18 @@ def _table(statement: st.Insert | st.Update | st.Delete, session: Session) -> Ca
             hint="leave RETURNING out",
         )
     return found
+
+
+def _planned(statement: st.Insert | st.Update | st.Delete, table: CatalogTable, session: Session) -> PlannedQuery:
+    """The plan of what RETURNING says, which is not kept: a prepared statement keeps that of the statement itself."""
+    query, parameters = returning_query(statement, table.path.parts), session.parameters
+    if parameters is None:
+        return plan_query(session, query)
+    plans, parameters.plans = parameters.plans, None
+    try:
+        return plan_query(session, query)
+    finally:
+        parameters.plans = plans
 
 
 def _check_ends(statement: st.Insert, table: CatalogTable, session: Session) -> None:
