@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from planner.logical.match import MatchItem
 from planner.logical.nodes import (
     Aggregate,
     AssignWatermark,
@@ -26,6 +27,7 @@ from planner.logical.nodes import (
     Limit,
     LogicalNode,
     LookupJoin,
+    Match,
     Over,
     Project,
     Scan,
@@ -49,6 +51,7 @@ from runtime.core.secrets import shown_facts
 from runtime.core.types import STRING
 from runtime.expr.display import show, show_sort_key
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, Literal, OuterRef, SortKey, SubqueryExpr, walk
+from runtime.plan.pattern import UNIVERSAL
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
 
 __all__ = ["explain"]
@@ -159,6 +162,21 @@ class _Explainer:
         on = "" if time is None else f" of {self._column(time)}"
         return f"{text}{f', offset {offset}' if offset else ''}){on}"
 
+    def _match(self, plan: Match) -> str:
+        names = [v.name for v in plan.pattern.variables]
+
+        def value(item: MatchItem) -> str:
+            column, variable, offset, call = item
+            of = "" if variable == UNIVERSAL else f" of {names[variable]}"
+            at = "" if offset is None else f" at {offset}"
+            return f"{self._column(column)} = {self._show(call)}{at}{of}"
+
+        by = ", ".join(f"{self._column(c)} = {self._column(ref)}" for c, ref in plan.partition)
+        parts = [f"{plan.pattern} by ({by}) order {self._keys(plan.order)}"]
+        parts += [f"{names[v]}: {self._show(e)}" for v, e in (*plan.alone, *plan.asked)]
+        parts += [f"tests {value(item)}" for item in plan.tested]
+        return "; ".join([*parts, *map(value, plan.found)])
+
     # --- one line per class ------------------------------------------------------------------------------------------
 
     def _line(self, plan: LogicalNode) -> str:
@@ -195,6 +213,8 @@ class _Explainer:
                 return f"WindowTable {self._window(window, time)}{by} as {added}"
             case Over(calls=calls):
                 return f"Over {self._computed(calls)}"
+            case Match():
+                return f"Match {self._match(plan)}"
             case Sort(keys=keys, offset=offset, limit=limit):
                 return f"Sort {self._keys(keys)}{self._range(offset, limit)}"
             case Limit(offset=offset, limit=limit):

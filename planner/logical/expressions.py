@@ -23,6 +23,7 @@ from planner.logical.nodes import (
     Limit,
     LogicalNode,
     LookupJoin,
+    Match,
     Over,
     Project,
     Scan,
@@ -80,6 +81,9 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return (time, *partition)
         case Over(calls=calls):
             return tuple(c for _, c in calls)
+        case Match():
+            keys = (*(ref for _, ref in node.partition), *(k.expr for k in node.order))
+            return (*keys, *(e for _, e in (*node.alone, *node.asked)), *(i[-1] for i in (*node.tested, *node.found)))
         case Sort(keys=keys):
             return tuple(k.expr for k in keys)
         case FromChangelog(op=op):
@@ -134,6 +138,16 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, time=_ref(time, change), partition=_refs(partition, change))
         case Over(calls=calls):
             return _with(node, calls=_window_calls(calls, change))
+        case Match(partition=partition, order=order):
+            return _with(
+                node,
+                partition=tuple((c, _ref(ref, change)) for c, ref in partition),
+                order=_keys(order, change),
+                alone=tuple((v, change(e)) for v, e in node.alone),
+                asked=tuple((v, change(e)) for v, e in node.asked),
+                tested=tuple((*item[:-1], change(item[-1])) for item in node.tested),
+                found=tuple((*item[:-1], change(item[-1])) for item in node.found),
+            )
         case Sort(keys=keys):
             return _with(node, keys=_keys(keys, change))
         case FromChangelog(op=op):

@@ -13,6 +13,7 @@ from typing import Self
 
 from planner.logical.base import Binary, LogicalNode, Unary, joined_columns, with_nullable_columns
 from planner.logical.function_nodes import FromChangelog, ToChangelog
+from planner.logical.match import Match
 from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.core.types import DataType
@@ -40,6 +41,7 @@ __all__ = [
     "Limit",
     "LogicalNode",
     "LookupJoin",
+    "Match",
     "Over",
     "Project",
     "RankFunction",

@@ -19,6 +19,7 @@ from planner.logical.nodes import (
     Join,
     LogicalNode,
     LookupJoin,
+    Match,
     Project,
     Shared,
     Sink,
@@ -81,6 +82,8 @@ def _problem(node: LogicalNode) -> str | None:
     known = {c.id: c for source in node.inputs for c in source.columns}
     if isinstance(node, LookupJoin):
         known.update({c.id: c for c in node.produced})
+    if isinstance(node, Match):
+        known.update({item[0].id: item[0] for item in node.tested})
     for expression in node_expressions(node):
         for expr in walk(expression):
             if isinstance(expr, ColumnRef):

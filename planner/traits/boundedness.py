@@ -90,6 +90,12 @@ def _(plan: n.Over, context: TraitContext) -> StateBound:
 
 
 @_bound.register
+def _(plan: n.Match, context: TraitContext) -> StateBound:
+    # Runs that are not too long yet keep their rows.
+    return _by_watermark(plan, context) if plan.pattern.within else StateBound.INPUT
+
+
+@_bound.register
 def _(plan: n.Sort, context: TraitContext) -> StateBound:
     if plan.limit is None:
         return _by_watermark(plan, context)

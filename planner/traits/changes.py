@@ -133,6 +133,11 @@ def _(plan: n.Aggregate, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.Match, context: TraitContext) -> Changes:
+    return INSERTS
+
+
+@_changes.register
 def _(plan: n.Over, context: TraitContext) -> Changes:
     timed = all(ordered_by_time(call.order_by) for _, call in plan.calls)
     return INSERTS if timed else ALL_CHANGES

@@ -182,6 +182,11 @@ def _(plan: n.WindowTable, context: TraitContext, upsert: bool) -> Iterable[Key]
 
 
 @_keys.register
+def _(plan: n.Match, context: TraitContext, upsert: bool) -> Iterable[Key]:
+    return []
+
+
+@_keys.register
 def _(plan: n.Over, context: TraitContext, upsert: bool) -> Iterable[Key]:
     keys = list(_of(plan.input, context, upsert))
     for column, call in plan.calls:

@@ -68,6 +68,7 @@ _JOINS = {
     JoinKind.ANTI: "anti (NOT IN or NOT EXISTS)",
 }
 _NAMES: dict[type, str] = {
+    n.Match: "MATCH_RECOGNIZE",
     n.Sort: "the sort",
     n.Limit: "the limit",
     n.Intersect: "INTERSECT",

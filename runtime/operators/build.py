@@ -38,6 +38,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.ExpandExec: "runtime.operators.expand:ExpandOperator",
     plan.OverAggregateExec: "runtime.operators.over_aggregate:OverAggregateOperator",
     plan.WindowTableExec: "runtime.operators.window_table:WindowTableOperator",
+    plan.MatchExec: "runtime.operators.match_recognize:MatchOperator",
     plan.SortExec: "runtime.operators.sort:SortOperator",
     plan.LimitExec: "runtime.operators.limit:LimitOperator",
     plan.SinkMaterializeExec: "runtime.operators.sink_materialize:sink_materialize_operator",

@@ -23,6 +23,7 @@ from runtime.plan.key_nodes import (
     SortExec,
     TopNExec,
 )
+from runtime.plan.match_nodes import MatchExec
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
 from runtime.plan.row_nodes import (
     CalcExec,
@@ -55,6 +56,7 @@ __all__ = [
     "JoinKind",
     "LimitExec",
     "LookupJoinExec",
+    "MatchExec",
     "OverAggregateExec",
     "PhysicalNode",
     "RankFunction",

@@ -20,11 +20,11 @@ from runtime.core import changelog, schema, types
 from runtime.core.errors import FormatError
 from runtime.core.node import Node, node_fields
 from runtime.expr import nodes as expressions
-from runtime.plan import nodes, parts, windows
+from runtime.plan import nodes, parts, pattern, windows
 
 __all__ = ["class_named", "decode_value", "encode_value"]
 
-_MODULES: tuple[ModuleType, ...] = (nodes, parts, windows, expressions, types, schema, changelog)
+_MODULES: tuple[ModuleType, ...] = (nodes, parts, pattern, windows, expressions, types, schema, changelog)
 _CLASSES: dict[str, type] = {
     name: cls
     for module in _MODULES

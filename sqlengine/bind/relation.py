@@ -30,8 +30,10 @@ from sqlengine.parse.spans import placed_at, span_of
 
 if TYPE_CHECKING:
     import sqlengine.bind.changelog_functions as _changelog_functions
+    import sqlengine.bind.match as _match
 else:
     _changelog_functions = Room("sqlengine.bind.changelog_functions")
+    _match = Room("sqlengine.bind.match")
 
 __all__ = ["RelationBinder"]
 
@@ -84,11 +86,8 @@ class RelationBinder(RelationRules):
                 inner = bind_joins(self, self._first(tree.this), list(tree.args["joins"]))
                 return inner
             case MatchRecognize():
-                raise UnsupportedError(
-                    "MATCH_RECOGNIZE is not supported",
-                    span=span_of(tree),
-                    hint="compare neighbouring rows with LAG and LEAD .. OVER (PARTITION BY .. ORDER BY ..)",
-                )
+                plan = _match.bind_match(tree, self.relation(tree.this, env), env)
+                return _source(plan, plan.columns, tree, ())
             case _:
                 raise UnsupportedError(
                     "this relation is not supported here",

@@ -290,6 +290,13 @@ class RelationGrammar(ExpressionGrammar):
             if not self.at("INTERVAL"):
                 self.fail("INTERVAL")
             tree.set("within", self.interval())
+        if self.at("SUBSET"):
+            raise UnsupportedError(
+                "SUBSET is not supported",
+                span=self.token.span,
+                text=self.text,
+                hint="combine the values of each variable: SUM(A.x) + SUM(B.x)",
+            )
         self.expect("DEFINE")
         tree.set("define", self.comma_separated(self._definition))
         self.expect(")")
@@ -298,7 +305,13 @@ class RelationGrammar(ExpressionGrammar):
     def _measure(self) -> exp.Alias:
         start = self.token
         if self.at_any("FINAL", "RUNNING") and self.peek().upper not in (".", "(", "AS"):
-            self.advance()
+            if self.advance().upper == "RUNNING":
+                raise UnsupportedError(
+                    "RUNNING is not supported in MEASURES",
+                    span=start.span,
+                    text=self.text,
+                    hint="leave it out: with one row per match all values are those at the end of the match",
+                )
         this = self.expression()
         self.expect("AS")
         return self.place(exp.Alias(this=this, alias=self.identifier("the name of the measure")), start)

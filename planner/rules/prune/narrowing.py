@@ -25,6 +25,7 @@ from planner.logical.nodes import (
     Limit,
     LogicalNode,
     LookupJoin,
+    Match,
     Over,
     Project,
     Scan,
@@ -217,6 +218,15 @@ def _(plan: Over, wanted: Wanted) -> LogicalNode:
         return prune(plan.input, wanted)
     kept = plan if len(calls) == len(plan.calls) else plan.with_(calls=calls)
     return kept.with_inputs(_narrow(plan.input, wanted | _reads(kept)))
+
+
+@_prune.register
+def _(plan: Match, wanted: Wanted) -> LogicalNode:
+    found = tuple(item for item in plan.found if item[0].id in wanted)
+    if not found and not plan.partition:
+        found = plan.found[:1]
+    kept = plan if len(found) == len(plan.found) else plan.with_(found=found)
+    return kept.with_inputs(_narrow(plan.input, _reads(kept)))
 
 
 @_prune.register(TopN)

@@ -19,6 +19,7 @@ from planner.logical.nodes import (
     Join,
     Limit,
     LogicalNode,
+    Match,
     Over,
     Project,
     Sort,
@@ -34,7 +35,7 @@ from runtime.plan.nodes import JoinKind
 
 __all__ = ["RULE"]
 
-_PASSING = (Filter, FromChangelog, Limit, Over, Project, Sort, ToChangelog, TopN, Unnest, WindowTable)
+_PASSING = (Filter, FromChangelog, Limit, Match, Over, Project, Sort, ToChangelog, TopN, Unnest, WindowTable)
 
 
 def remove_empty(node: LogicalNode, context: RuleContext) -> LogicalNode | None:

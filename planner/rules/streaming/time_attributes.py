@@ -16,6 +16,7 @@ from planner.logical.nodes import (
     Join,
     LogicalNode,
     LookupJoin,
+    Match,
     Project,
     Scan,
     TemporalJoin,
@@ -29,7 +30,7 @@ from planner.logical.nodes import (
 from planner.rule import RuleContext
 from planner.traits.context import TraitContext
 from runtime.core.types import TimeAttribute
-from runtime.expr.nodes import Column, ColumnRef
+from runtime.expr.nodes import Column, ColumnRef, Expr
 
 __all__ = ["is_rowtime", "time_attributes"]
 
@@ -71,6 +72,11 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
                 for c, same in zip(produced, zip(*kinds, strict=True), strict=True)
                 if same[0] is not None and len(set(same)) == 1
             }
+        case Match(input=source, partition=partition, found=found):
+            known = below(source)
+            values: list[tuple[Column, Expr]] = [*partition]
+            values += [(item[0], item[-1].args[0]) for item in found if item[2] is not None]
+            return {c.id: known[e.id] for c, e in values if isinstance(e, ColumnRef) and e.id in known}
         case TemporalJoin(left=left):
             return below(left)
         case LookupJoin(input=source):

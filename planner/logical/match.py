@@ -1,0 +1,36 @@
+"""The logical node of MATCH_RECOGNIZE."""
+
+from __future__ import annotations
+
+from planner.logical.base import LogicalNode, Unary
+from runtime.core.node import node
+from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey
+from runtime.plan.pattern import Pattern
+
+__all__ = ["Match", "MatchItem"]
+
+MatchItem = tuple[Column, int, int | None, AggregateCall]
+"""A column, and what of the rows of a variable is in it: number of the variable, offset and call are those of
+`runtime.plan.pattern.MatchValue`, over the columns of the input."""
+
+
+@node
+class Match(Unary):
+    """MATCH_RECOGNIZE with one row per match: the `partition` columns, then those of `found`.
+
+    `order` begins with an ascending time attribute. DEFINE says of a variable, by its number, what holds for a row: `alone`
+    over its own columns, `asked` over these and those of `tested`, which are of the match so far. Both must be true.
+    """
+
+    input: LogicalNode
+    partition: tuple[tuple[Column, ColumnRef], ...]
+    order: tuple[SortKey, ...]
+    pattern: Pattern
+    alone: tuple[tuple[int, Expr], ...]
+    asked: tuple[tuple[int, Expr], ...]
+    tested: tuple[MatchItem, ...]
+    found: tuple[MatchItem, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(c for c, _ in self.partition) + tuple(item[0] for item in self.found)

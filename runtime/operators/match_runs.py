@@ -1,0 +1,294 @@
+"""The runs of MATCH_RECOGNIZE, which may become matches, with their rows, by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
+from runtime.kernels.block_lists import BlockLists
+from runtime.kernels.columns import ColumnStore, SlotAllocator
+from runtime.kernels.grow import grown
+from runtime.kernels.match_walk import COUNTS, NOT_BEGUN, START, STATE, TIME, Runs
+from runtime.kernels.sorted_runs import SortedRuns
+from runtime.operators.match_values import LaidRows
+from runtime.operators.operator import StateSize
+from runtime.plan.nodes import MatchExec
+from runtime.plan.state import column_names
+from runtime.state.keyed import KeyIndex
+from runtime.state.table import StateTable
+from runtime.state.timed import time_words
+
+__all__ = ["OpenRuns"]
+
+_RUN, _HELD = 0, 1
+_SAVED = 5
+"""Columns of a saved run besides its partition and its counts."""
+
+
+class OpenRuns:
+    """Partitions that have runs, or matches that are held until runs before them are decided.
+
+    Positions count from the first row that a partition keeps: that with which its first run begins. The run that has not
+    begun is in every partition and not kept; what is kept is the place of each run in its heap.
+
+    Args:
+        width: the words of a run.
+        start: the state in which runs begin.
+    """
+
+    def __init__(self, node: MatchExec, width: int, start: int) -> None:
+        schema = node.input.schema
+        types = [schema[i].type for i in node.partition]
+        self._node = node
+        self._keys = KeyIndex([t.arrow for t in types], [t.nullable for t in types])
+        self._not_begun = np.zeros(width, np.int64)
+        self._not_begun[START], self._not_begun[STATE] = NOT_BEGUN, start
+        self.store = ColumnStore([t.arrow for t in schema.types])
+        self._row_slots = SlotAllocator()
+        self._row_lists = BlockLists()
+        self._arrival = np.zeros(0, np.int64)
+        self._next_arrival = 0
+        self._run_slots = SlotAllocator()
+        self._lists = (BlockLists(), BlockLists())
+        self._runs = np.zeros((0, width), np.int64)
+        self._partition = np.zeros(0, np.int64)
+        self._order = np.zeros(0, np.int64)
+        self._kind = np.zeros(0, np.int8)
+        self._by_time = SortedRuns(1)
+        self._within = node.pattern.within
+        self._row_table = self._made_row_table()
+        self._run_table = self._made_run_table()
+
+    @property
+    def tables(self) -> Sequence[StateTable]:
+        return (self._row_table, self._run_table)
+
+    @property
+    def state_size(self) -> StateSize:
+        parts = (self._keys, self.store, self._row_slots, self._row_lists, self._run_slots, *self._lists, self._by_time)
+        arrays = (self._arrival, self._runs, self._partition, self._order, self._kind)
+        size = sum(part.nbytes for part in parts) + sum(array.nbytes for array in arrays)
+        return StateSize(len(self._row_slots) + len(self._run_slots), size)
+
+    # --- what a step reads
+
+    def partitions(self, columns: list[pa.Array], count: int) -> np.ndarray:
+        """The slots of the partitions of rows."""
+        return self._keys.insert(columns, count)[0] if count else np.empty(0, np.int64)
+
+    def key_columns(self, slots: np.ndarray) -> list[pa.Array]:
+        return self._keys.columns(slots)
+
+    def earliest(self, *, runs: bool) -> int | None:
+        """The time at which the first held match begins, or with `runs` the first run; None without any."""
+        kinds = np.array([_HELD, _RUN] if runs else [_HELD])
+        _, found = self._by_time.first(kinds, 1)
+        return int(self._runs[found, TIME].min()) if len(found) else None
+
+    def expires(self, now: int) -> bool:
+        """Whether runs are too long at a time."""
+        return len(self.expired(now)) > 0
+
+    def expired(self, now: int) -> np.ndarray:
+        """The partitions with runs that are too long at a time; a partition may be there twice."""
+        if not self._within or now == MIN_WATERMARK or not len(self._by_time):
+            return np.empty(0, np.int64)
+        limit = np.array([now if now == MAX_WATERMARK else max(now - self._within, MIN_WATERMARK)])
+        _, found = self._by_time.range(np.array([_RUN]), None, time_words(limit), True, True)
+        return self._partition[found]
+
+    def rows(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that partitions keep, in order: `(index into slots, row slot)`."""
+        return self._row_lists.probe(slots)
+
+    def of(self, slots: np.ndarray) -> tuple[Runs, Runs]:
+        """The runs and the held matches of partitions."""
+        owner, found = self._lists[_RUN].probe(slots)
+        begin = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(np.bincount(owner, minlength=len(slots)) + 1, out=begin[1:])
+        rows = np.tile(self._not_begun, (int(begin[-1]), 1))
+        rows[begin[owner] + self._order[found]] = self._runs[found]
+        owner, found = self._lists[_HELD].probe(slots)
+        held_begin = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(np.bincount(owner, minlength=len(slots)), out=held_begin[1:])
+        held = np.empty((int(held_begin[-1]), self._runs.shape[1]), np.int64)
+        held[held_begin[owner] + self._order[found]] = self._runs[found]
+        return Runs(begin, rows), Runs(held_begin, held)
+
+    # --- what a step leaves
+
+    def put(
+        self,
+        slots: np.ndarray,
+        runs: Runs,
+        held: Runs,
+        rows: LaidRows,
+        first: np.ndarray,
+        before: np.ndarray,
+        come: Sequence[pa.Array],
+    ) -> None:
+        """What partitions have now. Partition p has the rows at the places from `first[p]` up to before `first[p + 1]`,
+        `before[p]` of them were kept; `come` are the columns of the others."""
+        began = runs.rows[:, START] != NOT_BEGUN
+        kept_from = np.diff(first)
+        owners = [np.repeat(np.arange(len(slots)), np.diff(r.begin)) for r in (runs, held)]
+        np.minimum.at(kept_from, owners[_RUN][began], runs.rows[began, START])
+        np.minimum.at(kept_from, owners[_HELD], held.rows[:, START])
+        self._drop_rows(slots, kept_from, before)
+        if len(come):
+            self._keep_rows(slots, kept_from, rows, first, before, come)
+        self._replace(slots, runs, held, owners, kept_from, began)
+        gone = kept_from == np.diff(first)
+        if gone.any():
+            self._keys.remove(slots[gone])
+
+    def _drop_rows(self, slots: np.ndarray, kept_from: np.ndarray, before: np.ndarray) -> None:
+        shorter = np.flatnonzero((kept_from > 0) & (before > 0))
+        if not len(shorter):
+            return
+        owner, found = self._row_lists.probe(slots[shorter])
+        start = np.cumsum(before[shorter]) - before[shorter]
+        gone = np.arange(len(owner)) - start[owner] < kept_from[shorter[owner]]
+        whole = kept_from[shorter] >= before[shorter]
+        self._row_lists.drop_keys(slots[shorter[whole]])
+        some = gone & ~whole[owner]
+        self._row_lists.remove(slots[shorter[owner[some]]], found[some])
+        self.store.free(found[gone])
+        self._row_slots.free(found[gone])
+        self._row_table.freed(found[gone])
+
+    def _keep_rows(
+        self,
+        slots: np.ndarray,
+        kept_from: np.ndarray,
+        rows: LaidRows,
+        first: np.ndarray,
+        before: np.ndarray,
+        come: Sequence[pa.Array],
+    ) -> None:
+        old = int(before.sum())
+        owner = np.repeat(np.arange(len(slots)), np.diff(first))
+        place = np.arange(len(owner))
+        places = np.flatnonzero((rows.order >= old) & (place - first[owner] >= kept_from[owner]))
+        if not len(places):
+            return
+        take = pa.array(rows.order[places] - old)
+        self._add_rows(slots[owner[places]], [c.take(take) for c in come])
+
+    def _add_rows(self, partitions: np.ndarray, columns: Sequence[pa.Array]) -> np.ndarray:
+        found = self._row_slots.allocate(len(partitions))
+        self._arrival = grown(self._arrival, self._row_slots.high)
+        self._arrival[found] = np.arange(self._next_arrival, self._next_arrival + len(found))
+        self._next_arrival += len(found)
+        self.store.put(found, columns)
+        self._row_lists.append(partitions, found)
+        self._row_table.wrote(found)
+        return found
+
+    def _replace(
+        self,
+        slots: np.ndarray,
+        runs: Runs,
+        held: Runs,
+        owners: list[np.ndarray],
+        kept_from: np.ndarray,
+        began: np.ndarray,
+    ) -> None:
+        old = np.concatenate([lists.probe(slots)[1] for lists in self._lists])
+        if len(old):
+            for lists in self._lists:
+                lists.drop_keys(slots)
+            self._by_time.remove(old)
+            self._run_slots.free(old)
+            self._run_table.freed(old)
+        for kind, new, chosen in ((_RUN, runs, began), (_HELD, held, np.ones(len(held.rows), np.bool_))):
+            owner = owners[kind][chosen]
+            if not len(owner):
+                continue
+            found = new.rows[chosen]
+            found[:, START] -= kept_from[owner]
+            order = (np.arange(len(new.rows)) - new.begin[owners[kind]])[chosen]
+            self._add_runs(slots[owner], np.full(len(owner), kind, np.int8), order, found)
+
+    def _add_runs(self, partitions: np.ndarray, kinds: np.ndarray, order: np.ndarray, runs: np.ndarray) -> np.ndarray:
+        found = self._run_slots.allocate(len(partitions))
+        high = self._run_slots.high
+        if high > len(self._runs):
+            more = np.zeros((max(high, 2 * len(self._runs)) - len(self._runs), self._runs.shape[1]), np.int64)
+            self._runs = np.concatenate((self._runs, more))
+        self._partition, self._order = grown(self._partition, high), grown(self._order, high)
+        self._kind = grown(self._kind, high)
+        self._partition[found], self._order[found], self._kind[found] = partitions, order, kinds
+        self._runs[found] = runs
+        for kind in (_RUN, _HELD):
+            of_kind = kinds == kind
+            self._lists[kind].append(partitions[of_kind], found[of_kind])
+        self._by_time.insert(kinds.astype(np.int64), time_words(runs[:, TIME]), None, found)
+        self._run_table.wrote(found)
+        return found
+
+    # --- how it is saved
+
+    def _made_row_table(self) -> StateTable:
+        spec = self._node.kept("rows")
+        names = column_names(spec.schema)
+
+        def read(found: np.ndarray) -> list[pa.Array]:
+            return [*self.store.take(found), pa.array(self._arrival[found])]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            order = np.argsort(columns[-1].to_numpy(), kind="stable")
+            take = pa.array(order)
+            rows = [c.take(take) for c in columns[:-1]]
+            partitions = self.partitions([rows[i] for i in self._node.partition], len(order))
+            placed = np.empty(len(order), np.int64)
+            placed[order] = self._add_rows(partitions, rows)
+            return placed
+
+        return StateTable(
+            spec.name,
+            [*((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)), ("$arrival", pa.int64())],
+            live=self._row_slots.live_slots,
+            read=read,
+            load=load,
+            key=spec.key_names,
+        )
+
+    def _made_run_table(self) -> StateTable:
+        spec = self._node.kept("runs")
+        names = column_names(spec.schema)
+        keys = len(spec.key)
+
+        def read(found: np.ndarray) -> list[pa.Array]:
+            runs = self._runs[found]
+            counts = [pa.array(runs[:, i]) for i in range(COUNTS, runs.shape[1])]
+            own = [
+                pa.array(a)
+                for a in (self._kind[found], self._order[found], runs[:, START], runs[:, TIME], runs[:, STATE])
+            ]
+            return [*self._keys.columns(self._partition[found]), *counts, *own]
+
+        def load(columns: list[pa.Array]) -> np.ndarray:
+            kinds, order, start, time, state = (c.to_numpy() for c in columns[-_SAVED:])
+            partitions = self.partitions(columns[:keys], len(kinds))
+            counts = [c.to_numpy() for c in columns[keys:-_SAVED]]
+            return self._add_runs(partitions, kinds, order, np.stack([start, time, state, *counts], axis=1))
+
+        return StateTable(
+            spec.name,
+            [
+                *((n, f.type.arrow) for n, f in zip(names, spec.schema, strict=True)),
+                ("$held", pa.int8()),
+                ("$order", pa.int64()),
+                ("$start", pa.int64()),
+                ("$time", pa.int64()),
+                ("$state", pa.int64()),
+            ],
+            live=self._run_slots.live_slots,
+            read=read,
+            load=load,
+            key=spec.key_names,
+        )

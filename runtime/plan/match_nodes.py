@@ -1,0 +1,119 @@
+"""The physical node of MATCH_RECOGNIZE. See `nodes.py` for what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import node
+from runtime.core.schema import Field, Schema
+from runtime.core.types import BIGINT
+from runtime.expr.nodes import Expr
+from runtime.plan.base import Division, Follows, PhysicalNode, by_keys
+from runtime.plan.estimates.rows import ColumnFacts, RowFacts, combinations
+from runtime.plan.estimates.sizes import COUNTED, LISTED, WORD, Kept, Sizes, alive, key_index_bytes, row_bytes, timed
+from runtime.plan.parts import SortSpec
+from runtime.plan.pattern import UNIVERSAL, MatchValue, Pattern
+from runtime.plan.state import CLOCK, NOTHING, WATERMARK, StateSpec, key_text
+from runtime.plan.text import by_text, calls_text, order_text, shown
+
+__all__ = ["MatchExec"]
+
+_MATCHES = 0.1
+"""Matches for a row, where nothing is known."""
+
+
+@node
+class MatchExec(PhysicalNode):
+    """MATCH_RECOGNIZE, one row per match: the `partition` columns, then one column for each of `found`. Append-only.
+
+    `order` begins with event time (`rowtime`: rows wait for the watermark, late ones are rejected), else with processing
+    time (rows are taken as they come). `alone`: BOOLEAN columns, by the number of the variable whose condition, or part of
+    it, they are; `asked`: what is left of the conditions, over the columns of the input and then those of `tested`, which
+    are of the rows that are mapped so far. `follows_rows`: event-time columns of the output hold other times than those of
+    last rows, so that the watermark waits for the rows of runs.
+    """
+
+    input: PhysicalNode
+    partition: tuple[int, ...]
+    order: tuple[SortSpec, ...]
+    pattern: Pattern
+    alone: tuple[tuple[int, int], ...]
+    asked: tuple[tuple[int, Expr], ...]
+    tested: tuple[MatchValue, ...]
+    found: tuple[MatchValue, ...]
+    rowtime: bool
+    follows_rows: bool
+    schema: Schema
+    mode: ChangelogMode
+
+    advice = "give PATTERN a length: WITHIN INTERVAL '1' HOUR"
+
+    def text(self) -> str:
+        schema = self.input.schema
+        by, order = by_text(self.partition, schema), order_text(self.order, schema)
+        found = ", ".join(
+            self._value_text(value, name)
+            for value, name in zip(self.found, self.schema.names[len(self.partition) :], strict=True)
+        )
+        names = schema.names
+        tested = [self._value_text(value) for value in self.tested]
+        with_tested = Schema(
+            (*schema.fields, *(Field(t, v.call.type) for t, v in zip(tested, self.tested, strict=True)))
+        )
+        define = [f"{self.pattern.variables[v].name}: {names[column]}" for v, column in self.alone]
+        define += [f"{self.pattern.variables[v].name}: {shown(e, with_tested)}" for v, e in self.asked]
+        conditions = f" define [{', '.join(define)}]" if define else ""
+        return f"{self.pattern} [{found}]{by} order by {order}{conditions}"
+
+    def _value_text(self, value: MatchValue, name: str = "") -> str:
+        call = calls_text([value.call], self.input.schema, [name])
+        variable = "" if value.variable == UNIVERSAL else f"{self.pattern.variables[value.variable].name}."
+        if value.offset is not None:
+            call = call.replace("_VALUE(", "(").replace(")", f", {value.offset})" if value.offset else ")", 1)
+        return f"{variable}{call}".removesuffix(" AS ")
+
+    def state(self) -> tuple[StateSpec, ...]:
+        schema = self.input.schema
+        by = key_text(schema, self.partition)
+        bound = (WATERMARK if self.rowtime else CLOCK) if self.pattern.within else NOTHING
+        keys = Schema(tuple(schema[i] for i in self.partition))
+        counts = Schema((*keys.fields, *(Field(f"rows of {v.name}", BIGINT) for v in self.pattern.variables)))
+        key = tuple(range(len(keys)))
+        tables = [
+            StateSpec("rows", f"rows of matches that are not complete by {by}", bound, schema, self.partition),
+            StateSpec("runs", f"matches that are not complete by {by}", bound, counts, key),
+        ]
+        if self.rowtime:
+            waiting = StateSpec("waiting", "rows until their time has come", WATERMARK, schema, self.partition)
+            tables.insert(0, waiting)
+        return tuple(tables)
+
+    def follows(self) -> Follows:
+        return Follows.TIES | (Follows.EVENT_TIME if self.rowtime else Follows.CLOCK | Follows.ARRIVAL)
+
+    def division(self) -> Division:
+        return by_keys((self.input, self.partition)) if self.partition else None
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        (facts,) = inputs
+        rows = facts.rows * _MATCHES
+        return RowFacts(rows, facts.epoch * _MATCHES, tuple(ColumnFacts(rows) for _ in self.schema), False)
+
+    def sizes(self, inputs: Sequence[RowFacts]) -> Sizes:
+        (facts,) = inputs
+        schema = self.input.schema
+        time = self.order[0].index
+        open_rows = (
+            alive(facts, time, float(self.pattern.within), not self.rowtime) if self.pattern.within else facts.rows
+        )
+        waiting = alive(facts, time, 0.0, False)
+        keys = combinations(facts, self.partition) if self.partition else 1.0
+        run = WORD * (4 + len(self.pattern.variables)) + LISTED
+        return {
+            "waiting": timed(schema, facts, waiting, ()),
+            "rows": Kept(open_rows, min(keys, open_rows), open_rows * (row_bytes(schema, facts) + COUNTED)),
+            "runs": Kept(
+                open_rows, min(keys, open_rows), key_index_bytes(schema, facts, self.partition, keys) + open_rows * run
+            ),
+        }

@@ -1,0 +1,188 @@
+"""MATCH_RECOGNIZE against a naive model: after every epoch the matches are those of the rows that the watermark has passed,
+whatever the order in which they came."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.kernels import match_walk
+from sqlengine import TableEnvironment
+from tests.unit.operators.match_model import Condition, Mapped, Model, Row, Variable
+
+START = datetime.datetime(2024, 1, 1)
+DELAY = 4
+
+
+def _values(mapped: Mapped, variable: int) -> list[int | None]:
+    return [row[2] for v, row in mapped if v == variable]
+
+
+def _last(values: list[int | None], back: int = 0) -> int | None:
+    return values[-1 - back] if back < len(values) else None
+
+
+def _less(a: int | None, b: int | None) -> bool:
+    return a is not None and b is not None and a < b
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
+
+
+Made = Callable[[int], tuple[str, Condition]]
+CONDITIONS: list[Made] = [
+    lambda v: ("", lambda mapped, row: True),
+    lambda v: (f"{NAMES[v]}.p > 2", lambda mapped, row: _less(2, row[2])),
+    lambda v: (f"{NAMES[v]}.p <= 3 OR p IS NULL", lambda mapped, row: row[2] is None or row[2] <= 3),
+    lambda v: (
+        f"{NAMES[v]}.p > LAST(A.p)" if v else "A.p > 1",
+        lambda mapped, row: _less(_last(_values(mapped, 0)), row[2]) if v else _less(1, row[2]),
+    ),
+    lambda v: (f"SUM({NAMES[v]}.p) < 9", lambda mapped, row: _less(_sum([*_values(mapped, v), row[2]]), 9)),
+    lambda v: (
+        f"{NAMES[v]}.p < 6 AND (LAST(p, 1) IS NULL OR p <> LAST(p, 1))",
+        lambda mapped, row: _less(row[2], 6) and (not mapped or mapped[-1][1][2] is None or row[2] != mapped[-1][1][2]),
+    ),
+    lambda v: (
+        f"COUNT(*) < 4 AND FIRST({NAMES[v]}.p) > 0",
+        lambda mapped, row: len(mapped) < 3 and _less(0, [*_values(mapped, v), row[2]][0]),
+    ),
+    lambda v: (
+        f"{NAMES[v]}.p >= LAST({NAMES[v]}.p, 1) OR LAST({NAMES[v]}.p, 1) IS NULL",
+        lambda mapped, row: (before := _last(_values(mapped, v))) is None or (row[2] is not None and row[2] >= before),
+    ),
+]
+NAMES = "ABCD"
+QUANTIFIERS = [(1, 1), (1, 1), (1, None), (0, None), (0, 1), (1, 2), (0, 2), (2, 3), (2, None), (2, 2)]
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> list[tuple[Variable, str]]:
+    """Variables with their conditions as text; Flink takes the pattern."""
+    found: list[tuple[Variable, str]] = []
+    for number in range(draw(st.integers(1, 4))):
+        least, most = draw(st.sampled_from(QUANTIFIERS))
+        text, holds = draw(st.sampled_from(CONDITIONS))(number)
+        greedy = (least, most) == (0, 1) or draw(st.booleans())
+        variable = Variable(NAMES[number], least, most, greedy, holds)
+        if found and found[-1][0].takes_all and least == 0 and most in (None, 1):
+            variable.least, variable.most = 1, 1
+        found.append((variable, text))
+    first, last = found[0][0], found[-1][0]
+    if not first.least:
+        first.least, first.most = 1, 1
+    if last.takes_all:
+        last.greedy = False
+    return found
+
+
+def _quantifier(variable: Variable) -> str:
+    if (variable.least, variable.most) == (1, 1):
+        return ""
+    if (variable.least, variable.most) == (0, 1):
+        return "?"
+    most = "" if variable.most is None else variable.most
+    return f"{{{variable.least},{most}}}" + ("" if variable.greedy else "?")
+
+
+@st.composite
+def skips(draw: st.DrawFn, variables: list[Variable]) -> tuple[str, str | tuple[str, int]]:
+    choices: list[tuple[str, str | tuple[str, int]]] = [("PAST LAST ROW", "past"), ("TO NEXT ROW", "next")]
+    for number, variable in enumerate(variables):
+        if number and variable.least:
+            choices += [(f"TO {w.upper()} {variable.name}", (w, number)) for w in ("first", "last")]
+    return draw(st.sampled_from(choices))
+
+
+EPOCHS = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from("xy"), st.one_of(st.none(), st.integers(0, 7)), st.integers(0, 14)),
+        min_size=1,
+        max_size=9,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("kernels", ["c", "python"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), epochs=EPOCHS, within=st.sampled_from([0, 0, 3, 6]), tie=st.booleans())
+def test_matches_are_those_of_the_model(
+    kernels: str, data: st.DataObject, epochs: list[list[tuple[str, int | None, int]]], within: int, tie: bool
+) -> None:
+    pattern = data.draw(patterns())
+    variables = [v for v, _ in pattern]
+    skip_text, skip = data.draw(skips(variables))
+    define = ", ".join(f"{v.name} AS {text}" for v, text in pattern if text) or "A AS TRUE"
+    measures = ", ".join(
+        f"COUNT({v.name}.id) AS n{v.name}, FIRST({v.name}.id) AS f{v.name}, LAST({v.name}.id, 1) AS l{v.name}, "
+        f"SUM({v.name}.p) AS s{v.name}, MAX({v.name}.p) AS m{v.name}"
+        for v in variables
+    )
+    query = (
+        f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts{', id DESC' if tie else ''} "
+        f"MEASURES {measures}, LAST(p) AS p, MATCH_ROWTIME() AS rt AFTER MATCH SKIP {skip_text} "
+        f"PATTERN ({' '.join(v.name + _quantifier(v) for v in variables)}) "
+        f"{f'WITHIN INTERVAL {chr(39)}{within}{chr(39)} SECOND' if within else ''} DEFINE {define}) AS m"
+    )
+    with pytest.MonkeyPatch.context() as patch, TableEnvironment.create() as environment:
+        if kernels == "python":
+            patch.setattr(match_walk, "_match_walk", None)
+        run = environment.execute_sql
+        run(
+            "CREATE TABLE t (id INT, k STRING, p INT, ts TIMESTAMP(3), "
+            f"WATERMARK FOR ts AS ts - INTERVAL '{DELAY}' SECOND)"
+        )
+        run(f"CREATE MATERIALIZED VIEW v AS {query}")
+        accepted: list[tuple[str, Row]] = []
+        watermark, number = -100, 0
+        base = 0
+        for epoch in [*epochs, [("z", None, 100)]]:
+            values: list[str] = []
+            before = watermark
+            for k, p, second in epoch:
+                second += base if second < 100 else 0
+                number += 1
+                at = START + datetime.timedelta(seconds=second)
+                values.append(f"({number}, '{k}', {'NULL' if p is None else p}, TIMESTAMP '{at}')")
+                if second > before:
+                    accepted.append((k, (second, -number if tie else number, p)))
+                watermark = max(watermark, second - DELAY)
+            base += 5
+            run(f"INSERT INTO t VALUES {', '.join(values)}")
+            got = Counter(tuple(row) for row in run("SELECT * FROM v").collect())
+            assert got == _expected(accepted, watermark, variables, skip, within), query
+
+
+def _expected(
+    accepted: list[tuple[str, Row]],
+    watermark: int,
+    variables: list[Variable],
+    skip: str | tuple[str, int],
+    within: int,
+) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for key in {k for k, _ in accepted}:
+        model = Model(variables, skip, within)
+        for row in sorted(row for k, row in accepted if k == key and row[0] <= watermark):
+            model.take(row)
+        model.advance(watermark)
+        for match in model.matches:
+            row: list[Any] = [key]
+            for number in range(len(variables)):
+                ids = [abs(r[1]) for v, r in match if v == number]
+                known = [p for p in _values(match, number) if p is not None]
+                row += [len(ids), ids[0] if ids else None, ids[-2] if len(ids) > 1 else None]
+                row += [sum(known) if known else None, max(known) if known else None]
+            row += [match[-1][1][2], START + datetime.timedelta(seconds=match[-1][1][0])]
+            found[tuple(row)] += 1
+    return found
