@@ -159,6 +159,13 @@ def _(plan: n.Expand, context: TraitContext) -> Estimate:
 
 
 @_estimate.register
+def _(plan: n.ProcessTables, context: TraitContext) -> Estimate:
+    given = [estimate(part, context) for part in plan.parts]
+    rows, changes = sum(g.rows for g in given), sum(g.changes for g in given)
+    return Estimate(rows, changes, 0.0 if plan.each else rows)
+
+
+@_estimate.register
 def _(plan: n.FromChangelog, context: TraitContext) -> Estimate:
     given = _input(plan, context)
     return Estimate(given.rows, given.changes, 0.0)

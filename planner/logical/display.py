@@ -29,6 +29,7 @@ from planner.logical.nodes import (
     LookupJoin,
     Match,
     Over,
+    ProcessTables,
     Project,
     Scan,
     Shared,
@@ -50,6 +51,7 @@ from runtime.core.errors import InternalError
 from runtime.core.secrets import shown_facts
 from runtime.core.types import STRING
 from runtime.expr.display import show, show_sort_key
+from runtime.expr.function import shown_name
 from runtime.expr.nodes import TRUE, Column, ColumnRef, Expr, Literal, OuterRef, SortKey, SubqueryExpr, walk
 from runtime.plan.pattern import UNIVERSAL
 from runtime.plan.windows import AttachedWindow, CumulateWindow, HopWindow, SessionWindow, TumbleWindow, WindowSpec
@@ -231,6 +233,9 @@ class _Explainer:
             case Shared(name=name, plan=inner, produced=produced):
                 again = ", as above" if inner in self._written else ""
                 return f"Shared {name}({self._columns(produced)}){again}"
+            case ProcessTables(function=function, keys=keys, produced=produced):
+                by = "; ".join(self._columns(k) for k in keys)
+                return f"ProcessTables {shown_name(function)} by ({by}) as {self._columns(produced)}"
             case FromChangelog(op=op, codes=codes, skip=skip):
                 means = ", ".join(f"{show(Literal(code, STRING))} {KIND_NAMES[kind]}" for code, kind in codes)
                 return f"FromChangelog {self._column(op)} ({means}){' skip' if skip else ''}"

@@ -30,7 +30,7 @@ from runtime.core.types import (
     varchar,
 )
 from runtime.core.types import decimal as decimal_type
-from runtime.expr.function import FunctionRegistry, ScalarFunction
+from runtime.expr.function import FunctionRegistry, ProcessFunction, ScalarFunction
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
@@ -324,7 +324,7 @@ class ExpressionReader:
             condition = self.expression()
             tokens.expect(")")
         function = self._functions.get(name)
-        if isinstance(function, ScalarFunction):
+        if isinstance(function, ScalarFunction | ProcessFunction):
             return self._call(name, tuple(args))
         _, result = resolve_call(function, [a.type for a in args])
         if tokens.take("OVER"):

@@ -25,6 +25,7 @@ from planner.logical.nodes import (
     LookupJoin,
     Match,
     Over,
+    ProcessTables,
     Project,
     Scan,
     Shared,
@@ -88,6 +89,8 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(k.expr for k in keys)
         case FromChangelog(op=op):
             return (op,)
+        case ProcessTables(keys=keys, times=times, order=order):
+            return (*(k for each in keys for k in each), *times, *(s.expr for each in order for s in each))
         case Unnest(collection=collection):
             return (collection,)
         case AssignWatermark(time=time, expr=expr):
@@ -152,6 +155,13 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
             return _with(node, keys=_keys(keys, change))
         case FromChangelog(op=op):
             return _with(node, op=_ref(op, change))
+        case ProcessTables(keys=keys, times=times, order=order):
+            return _with(
+                node,
+                keys=tuple(_refs(k, change) for k in keys),
+                times=_refs(times, change),
+                order=tuple(_keys(o, change) for o in order),
+            )
         case Unnest(collection=collection):
             return _with(node, collection=change(collection))
         case AssignWatermark(time=time, expr=expr):

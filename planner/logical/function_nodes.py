@@ -1,15 +1,16 @@
-"""Table functions that see changes: FROM_CHANGELOG and TO_CHANGELOG."""
+"""Table functions over whole tables: FROM_CHANGELOG, TO_CHANGELOG, and process functions of users."""
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Self
 
 from planner.logical.base import LogicalNode, Unary
 from runtime.core.errors import Span
 from runtime.core.node import node
-from runtime.expr.nodes import Column, ColumnRef
+from runtime.expr.nodes import Column, ColumnRef, Literal, SortKey
 
-__all__ = ["FromChangelog", "ToChangelog"]
+__all__ = ["FromChangelog", "ProcessTables", "ToChangelog"]
 
 
 @node
@@ -46,3 +47,48 @@ class ToChangelog(Unary):
     @property
     def columns(self) -> tuple[Column, ...]:
         return (self.op, *self.input.columns)
+
+
+@node
+class ProcessTables(LogicalNode):
+    """The rows that a process function of a user makes of the rows of its tables.
+
+    Args:
+        function: its name.
+        keys: for each table the columns of PARTITION BY.
+        times: for each table the column that `on_time` names, if it is given.
+        names: those of the columns of each table, as the function sees them.
+        arguments: those that are no tables, by parameter.
+        produced: the keys of all tables (or all columns of the table that is passed through), the function's, and the time
+            of the row when `on_time` is given.
+        order: for each table how its rows are ordered, by its time first; empty: they come as they arrive.
+        each: each row is seen by itself.
+        passes: the function passes the columns of its table on.
+        takes_updates: for each table whether its rows may be changes of all kinds.
+        updates: whether that is so of the function's rows.
+    """
+
+    parts: tuple[LogicalNode, ...]
+    function: str
+    keys: tuple[tuple[ColumnRef, ...], ...]
+    times: tuple[ColumnRef, ...]
+    names: tuple[tuple[str, ...], ...]
+    arguments: tuple[tuple[str, Literal], ...]
+    produced: tuple[Column, ...]
+    order: tuple[tuple[SortKey, ...], ...] = ()
+    each: bool = False
+    passes: bool = False
+    takes_updates: tuple[bool, ...] = ()
+    updates: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return self.parts
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        return self if all(a is b for a, b in zip(inputs, self.parts, strict=True)) else self.with_(parts=inputs)

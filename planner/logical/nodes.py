@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Self
 
 from planner.logical.base import Binary, LogicalNode, Unary, joined_columns, with_nullable_columns
-from planner.logical.function_nodes import FromChangelog, ToChangelog
+from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
 from planner.logical.match import Match
 from runtime.core.errors import Span
 from runtime.core.node import node
@@ -494,4 +494,4 @@ def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
     return tuple(c.type for c in plan.columns)
 
 
-__all__ += ["Binary", "FromChangelog", "ToChangelog", "Unary", "data_types"]
+__all__ += ["Binary", "FromChangelog", "ProcessTables", "ToChangelog", "Unary", "data_types"]

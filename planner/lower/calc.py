@@ -11,6 +11,7 @@ from runtime.core.changelog import APPEND, ChangelogMode
 from runtime.core.errors import PlanningError, UnsupportedError
 from runtime.core.options import bool_option, text_option
 from runtime.core.schema import Field, Schema
+from runtime.expr.function import shown_name
 from runtime.expr.nodes import TRUE
 from runtime.plan.nodes import (
     ChangelogNormalizeExec,
@@ -18,6 +19,7 @@ from runtime.plan.nodes import (
     FinalRowsExec,
     FromChangelogExec,
     PhysicalNode,
+    ProcessTablesExec,
     SourceExec,
     ToChangelogExec,
     ValuesExec,
@@ -153,3 +155,30 @@ def _(plan: n.ToChangelog, run: Lowering, demand: Demand) -> Lowered:
     source = run.input(plan, 0)
     schema = Schema((Field(plan.op.name, plan.op.type), *source.node.schema.fields))
     return Lowered(ToChangelogExec(source.node, plan.codes, schema, APPEND), (plan.op.id, *source.ids))
+
+
+@lower_node.register
+def _(plan: n.ProcessTables, run: Lowering, demand: Demand) -> Lowered:
+    function = run.context.functions.process(plan.function)
+    for part, takes in zip(plan.parts, plan.takes_updates, strict=True):
+        if not takes or plan.times:
+            hint = None if plan.times else "declare its table with SUPPORT_UPDATES, and it gets the kind of each row"
+            require_append_only(n.Filter(part, TRUE), f"the function {shown_name(plan.function)}", run.traits, hint)
+    sources = [run.restored(run.input(plan, i), part.columns) for i, part in enumerate(plan.parts)]
+    order = [run.sort_specs(s, keys)[1] for s, keys in zip(sources, plan.order, strict=True)] if plan.order else []
+    node = ProcessTablesExec(
+        tuple(s.node for s in sources),
+        plan.function,
+        tuple(s.positions_of(k) for s, k in zip(sources, plan.keys, strict=True)),
+        tuple(s.position(t) for s, t in zip(sources, plan.times, strict=True)) if plan.times else (),
+        plan.names,
+        plan.arguments,
+        Schema(tuple(Field(s.name, s.type) for s in function.states)),
+        tuple(run.ttl if s.ttl is None else s.ttl for s in function.states),
+        schema_of(plan.columns),
+        changes(plan, run.traits).mode(before=True),
+        tuple(order),
+        plan.each,
+        plan.passes,
+    )
+    return Lowered(node, tuple(c.id for c in plan.produced))

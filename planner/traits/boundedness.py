@@ -56,6 +56,11 @@ def _by_watermark(plan: LogicalNode, context: TraitContext) -> StateBound:
     return StateBound.WATERMARK if has_watermark(plan, context) else StateBound.INPUT
 
 
+@_bound.register
+def _(plan: n.ProcessTables, context: TraitContext) -> StateBound:
+    return StateBound.STATELESS if plan.each else StateBound.KEYS
+
+
 @_bound.register(n.WindowAggregate)
 @_bound.register(n.WindowJoin)
 @_bound.register(n.WindowTopN)

@@ -103,6 +103,11 @@ def _(plan: n.Unary, context: TraitContext) -> Changes:
 
 
 @_changes.register
+def _(plan: n.ProcessTables, context: TraitContext) -> Changes:
+    return ALL_CHANGES if plan.updates else INSERTS
+
+
+@_changes.register
 def _(plan: n.FromChangelog, context: TraitContext) -> Changes:
     kinds = {kind for _, kind in plan.codes}
     return Changes(bool(kinds & {UPDATE_BEFORE, UPDATE_AFTER}), DELETE in kinds)

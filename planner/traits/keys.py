@@ -267,6 +267,7 @@ def _(plan: n.WindowJoin, context: TraitContext, upsert: bool) -> Iterable[Key]:
 
 @_keys.register(n.LookupJoin)
 @_keys.register(n.FromChangelog)
+@_keys.register(n.ProcessTables)
 @_keys.register(n.ToChangelog)
 def _(plan: LogicalNode, context: TraitContext, upsert: bool) -> Iterable[Key]:
     return []

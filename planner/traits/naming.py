@@ -10,6 +10,7 @@ from planner.logical.nodes import JoinKind, LogicalNode
 from planner.traits.changes import is_append_only
 from planner.traits.context import TraitContext
 from runtime.core.errors import Span
+from runtime.expr.function import shown_name
 from runtime.expr.nodes import ColumnRef, walk
 
 __all__ = ["describe", "place_of", "updating_origin"]
@@ -41,6 +42,8 @@ def describe(plan: LogicalNode) -> str:
             return f"the first {limit} rows"
         case n.Deduplicate(keys=keys, keep_last=last):
             return f"the {'last' if last else 'first'} row by {_names(keys)}"
+        case n.ProcessTables(function=function):
+            return f"the function {shown_name(function)}"
         case n.Over():
             return "the OVER window that is not ordered by time"
         case _:

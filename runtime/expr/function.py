@@ -38,10 +38,14 @@ __all__ = [
     "FunctionRegistry",
     "Nulls",
     "Overflows",
+    "ProcessFunction",
+    "ProcessState",
+    "ProcessTable",
     "ReturnType",
     "ScalarFunction",
     "Signature",
     "Value",
+    "ValueFunction",
     "WindowFunction",
     "family",
     "adopt",
@@ -258,7 +262,54 @@ class WindowFunction:
     needs_order: bool = True
 
 
-AnyFunction = ScalarFunction | AggregateFunction | WindowFunction
+@dataclass(frozen=True, slots=True)
+class ProcessTable:
+    """A table that a process function takes. `traits`: SET_SEMANTIC_TABLE and its like, see `udptf`."""
+
+    name: str
+    traits: frozenset[str]
+
+    @property
+    def is_set(self) -> bool:
+        """Whether rows of a key are seen together, with state; else each row is seen by itself."""
+        return "SET_SEMANTIC_TABLE" in self.traits
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """What a process function keeps for each key: a ROW, ARRAY or MAP. `ttl`: milliseconds without use after which it is
+    forgotten, 0 never, None as the option says."""
+
+    name: str
+    type: DataType
+    ttl: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFunction:
+    """A process table function of a user: tables and constants in, rows out, with state and timers for each key.
+
+    `parameters`: its arguments by position, which are tables and the `scalars`: name, type (None: any), and whether it may
+    be left out. `result`: the columns of its rows. `updates`: whether its rows are changes of all kinds. `operator` makes the
+    operator of a node in an `OperatorContext`.
+    """
+
+    name: str
+    document: str
+    parameters: tuple[str, ...]
+    tables: tuple[ProcessTable, ...]
+    scalars: tuple[tuple[str, DataType | None, bool], ...]
+    states: tuple[ProcessState, ...]
+    result: tuple[tuple[str, DataType], ...]
+    updates: bool
+    operator: Callable[[Any, Any], Any]
+    signatures: tuple[Signature, ...] = ()
+    deterministic: bool = True
+
+
+ValueFunction = ScalarFunction | AggregateFunction | WindowFunction
+"""What gives a value, and is called in an expression."""
+AnyFunction = ValueFunction | ProcessFunction
 
 
 @dataclass(slots=True)
@@ -290,6 +341,12 @@ class FunctionRegistry:
         found = self.get(name)
         if not isinstance(found, ScalarFunction):
             raise BindError(f"{name.upper()} is not a scalar function", code="E1204")
+        return found
+
+    def process(self, name: str) -> ProcessFunction:
+        found = self.get(name)
+        if not isinstance(found, ProcessFunction):
+            raise BindError(f"{name.upper()} is not a process table function", code="E1204")
         return found
 
     def aggregate(self, name: str) -> AggregateFunction:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from runtime.core.types import DataType, TypeRoot
 from runtime.expr.digits import whole_digits
-from runtime.expr.function import AggregateFunction, AnyFunction, CallTypes, Nulls, WindowFunction
+from runtime.expr.function import AggregateFunction, CallTypes, Nulls, ValueFunction, WindowFunction
 
 __all__ = ["aggregate_type", "call_type", "cast_overflows", "cast_type"]
 
 _R = TypeRoot
 
 
-def call_type(function: AnyFunction, args: CallTypes, result: DataType) -> DataType:
+def call_type(function: ValueFunction, args: CallTypes, result: DataType) -> DataType:
     """The type of a call of a scalar or window function, from the types of its arguments after casts and the type that
     its signature computes. Of an aggregate: over no rows, maybe."""
     match function.nulls:
@@ -36,7 +36,7 @@ def call_type(function: AnyFunction, args: CallTypes, result: DataType) -> DataT
     return result.materialized().with_nullable(nullable or _overflows(function, args, result))
 
 
-def _overflows(function: AnyFunction, args: CallTypes, result: DataType) -> bool:
+def _overflows(function: ValueFunction, args: CallTypes, result: DataType) -> bool:
     return (
         not isinstance(function, WindowFunction) and function.overflows is not None and function.overflows(args, result)
     )

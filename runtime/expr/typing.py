@@ -24,7 +24,7 @@ from runtime.core.types import (
     TypeRoot,
 )
 from runtime.expr.digits import as_decimal
-from runtime.expr.function import AnyFunction, CallTypes, Nulls, Signature, shown_name
+from runtime.expr.function import CallTypes, Nulls, Signature, ValueFunction, shown_name
 from runtime.expr.nodes import Literal
 from runtime.expr.nullability import call_type, cast_overflows, cast_type
 
@@ -226,7 +226,7 @@ def _castable_child(source: DataType, target: DataType, rules: dict[TypeRoot, fr
 
 
 def resolve_call(
-    function: AnyFunction,
+    function: ValueFunction,
     arg_types: Sequence[DataType],
     literals: Sequence[Literal | None] = (),
     *,

@@ -21,6 +21,7 @@ _OPERATORS: dict[type[plan.PhysicalNode], str] = {
     plan.DropUpdateBeforeExec: "runtime.operators.stateless:DropUpdateBeforeOperator",
     plan.ChangelogNormalizeExec: "runtime.operators.changelog_normalize:ChangelogNormalizeOperator",
     plan.FromChangelogExec: "runtime.operators.changelog_functions:FromChangelogOperator",
+    plan.ProcessTablesExec: "runtime.operators.process_tables:process_operator",
     plan.ToChangelogExec: "runtime.operators.changelog_functions:ToChangelogOperator",
     plan.FinalRowsExec: "runtime.operators.final_rows:FinalRowsOperator",
     plan.UnnestExec: "runtime.operators.unnest:UnnestOperator",

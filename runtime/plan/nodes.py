@@ -25,6 +25,7 @@ from runtime.plan.key_nodes import (
 )
 from runtime.plan.match_nodes import MatchExec
 from runtime.plan.parts import AggregateSpec, JoinKind, RankFunction, SortSpec, WindowProperty
+from runtime.plan.process_nodes import ProcessTablesExec
 from runtime.plan.row_nodes import (
     CalcExec,
     DropUpdateBeforeExec,
@@ -59,6 +60,7 @@ __all__ = [
     "MatchExec",
     "OverAggregateExec",
     "PhysicalNode",
+    "ProcessTablesExec",
     "RankFunction",
     "SetOperationExec",
     "SinkExec",

@@ -66,6 +66,7 @@ from sqlengine.user_functions.declare import (
     udtf,
 )
 from sqlengine.user_functions.opened import FunctionContext
+from sqlengine.user_functions.process import ProcessTableFunction, udptf
 from sqlengine.user_functions.views import ListView, MapView
 
 Schema = TableSchema
@@ -83,6 +84,7 @@ __all__ = [
     "Expression",
     "JobClient",
     "Over",
+    "ProcessTableFunction",
     "Result",
     "Row",
     "ScalarFunction",
@@ -117,6 +119,7 @@ __all__ = [
     "row_interval",
     "udaf",
     "udf",
+    "udptf",
     "udtaf",
     "udtf",
     "unnest",

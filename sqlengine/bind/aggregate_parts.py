@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, TypeMismatchError, UnsupportedError
 from runtime.core.types import DataType
-from runtime.expr.function import AggregateFunction, AnyFunction, FunctionRegistry
+from runtime.expr.function import AggregateFunction, FunctionRegistry, ProcessFunction, ValueFunction
 from runtime.expr.nodes import Expr, Literal, SortKey
 from runtime.expr.typing import resolve_call
 from sqlengine.bind.coerce import cast_to
@@ -81,7 +81,7 @@ class AggregateParts:
         return list(written[0].expressions) if self.distinct else list(written)
 
 
-def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateParts, AnyFunction]:
+def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateParts, ValueFunction]:
     """A call with its clauses, and the function it means: the form of the library that the clauses ask for."""
     parts = AggregateParts(tree, binder.env.context.functions)
     name = parts.name
@@ -90,7 +90,7 @@ def aggregate_parts(binder: ExpressionRules, tree: exp.Expr) -> tuple[AggregateP
     function = find_function(binder, name, parts.span)
     if parts.nulls == "IGNORE" and name not in _SKIPS_NULLS:
         variant = binder.env.context.functions.find(f"{name}_IGNORE_NULLS")
-        if variant is None:
+        if variant is None or isinstance(variant, ProcessFunction):
             raise UnsupportedError(
                 f"{name} takes no IGNORE NULLS",
                 span=parts.span,
@@ -120,7 +120,7 @@ def argument(binder: ExpressionRules, tree: exp.Expr) -> Expr:
 
 
 def resolved_arguments(
-    binder: ExpressionRules, parts: AggregateParts, function: AnyFunction, inner: Clause
+    binder: ExpressionRules, parts: AggregateParts, function: ValueFunction, inner: Clause
 ) -> tuple[tuple[Expr, ...], DataType]:
     """The arguments of an aggregate or window function, bound where `inner` says and cast, and the result's type."""
     scope = binder.within(inner)
@@ -148,7 +148,7 @@ def resolved_arguments(
 
 
 def input_order(
-    binder: ExpressionRules, parts: AggregateParts, function: AnyFunction, args: tuple[Expr, ...]
+    binder: ExpressionRules, parts: AggregateParts, function: ValueFunction, args: tuple[Expr, ...]
 ) -> tuple[SortKey, ...]:
     """The order in which the aggregate takes in its rows; none for one whose result does not depend on it.
 

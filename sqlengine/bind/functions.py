@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from runtime.core.errors import BindError, Span
 from runtime.core.rooms import Room
-from runtime.expr.function import AnyFunction, FunctionRegistry
+from runtime.expr.function import FunctionRegistry, ProcessFunction, ValueFunction, shown_name
 from sqlengine.bind.habits import FUNCTIONS
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.nodes import FunctionCall
@@ -22,10 +22,10 @@ else:
 __all__ = ["find_function", "meant"]
 
 
-def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyFunction:
-    """The function of a name; E1203 with near names when there is none."""
+def find_function(binder: ExpressionRules, name: str, span: Span | None) -> ValueFunction:
+    """The function of a name; E1203 with near names when there is none, E1204 for one that stands in FROM."""
     try:
-        return binder.env.context.functions.get(name)
+        found = binder.env.context.functions.get(name)
     except BindError as error:
         error.span = error.span or span
         if name.upper() in FUNCTIONS:
@@ -36,6 +36,14 @@ def find_function(binder: ExpressionRules, name: str, span: Span | None) -> AnyF
             if known:
                 error.hint = f'did you mean "{known[0]}"?' if known[0] in taken else FUNCTIONS[known[0]]
         raise
+    if isinstance(found, ProcessFunction):
+        raise BindError(
+            f"{shown_name(name)} is a process table function: it stands in FROM",
+            code="E1204",
+            span=span,
+            hint=f"write FROM {shown_name(name)}(input => TABLE t PARTITION BY k)",
+        )
+    return found
 
 
 def meant(call: FunctionCall, functions: FunctionRegistry) -> exp.Expr:

@@ -15,7 +15,7 @@ from planner.logical.nodes import LogicalNode, Values
 from runtime.core.errors import BindError, InternalError, SqlEngineError, UnsupportedError, did_you_mean
 from runtime.core.likeness import edits
 from runtime.core.rooms import Room
-from runtime.expr.function import ScalarFunction
+from runtime.expr.function import ProcessFunction, ScalarFunction
 from runtime.expr.nodes import Column
 from sqlengine.bind.common_tables import common_query, view_query
 from sqlengine.bind.hints import table_options
@@ -31,9 +31,11 @@ from sqlengine.parse.spans import placed_at, span_of
 if TYPE_CHECKING:
     import sqlengine.bind.changelog_functions as _changelog_functions
     import sqlengine.bind.match as _match
+    import sqlengine.bind.process_functions as _process_functions
 else:
     _changelog_functions = Room("sqlengine.bind.changelog_functions")
     _match = Room("sqlengine.bind.match")
+    _process_functions = Room("sqlengine.bind.process_functions")
 
 __all__ = ["RelationBinder"]
 
@@ -146,6 +148,10 @@ class RelationBinder(RelationRules):
         if name in CHANGELOG_FUNCTIONS:
             plan = _changelog_functions.bind_changelog_function(call, env, lambda data: self._argument(data, env))
             return _source(plan, plan.columns, tree, ())
+        function = env.context.functions.find(name)
+        if isinstance(function, ProcessFunction):
+            plan = _process_functions.bind_process_function(function, call, env, lambda data: self._argument(data, env))
+            return _source(plan, plan.columns, tree, ())
         if name in _LATER:
             raise UnsupportedError(
                 f"the table function {name} is not supported",
@@ -166,7 +172,8 @@ class RelationBinder(RelationRules):
 
 
 def _table_functions(env: QueryEnv) -> list[str]:
-    return [n for n, f in env.context.functions.functions.items() if isinstance(f, ScalarFunction) and f.gives_rows]
+    known = env.context.functions.functions.items()
+    return [n for n, f in known if isinstance(f, ProcessFunction) or (isinstance(f, ScalarFunction) and f.gives_rows)]
 
 
 def _full(path: ObjectPath) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from runtime.expr.function import AggregateFunction, FunctionRegistry, ScalarFun
 from runtime.expr.nodes import Call, Expr, children
 from runtime.local.job import Job
 from runtime.plan.base import Follows
+from runtime.plan.nodes import ProcessTablesExec
 from runtime.plan.walk import expressions_of
 
 __all__ = ["calls_out", "follows_time", "may_gather", "reads_outside"]
@@ -33,6 +34,7 @@ def calls_out(job: Job, functions: FunctionRegistry, by_users: Collection[str]) 
     names = {*by_users, *(f.name for f in found if isinstance(f, ScalarFunction | AggregateFunction))}
     return any(
         Follows.OUTSIDE in v.node.follows()
+        or isinstance(v.node, ProcessTablesExec)
         or any(call.function in names for call in v.node.aggregates)
         or any(_calls(expr, names) for expr in expressions_of(v.node))
         for v in job.dataflow.vertices

@@ -22,6 +22,7 @@ from sqlengine.user_functions.declare import (
     udtaf,
     udtf,
 )
+from sqlengine.user_functions.process import ProcessTableFunction, declaration
 
 __all__ = ["alter_function", "create_function", "drop_function", "register", "unregister"]
 
@@ -157,6 +158,10 @@ name."""
 
 
 def _declare(function: Any) -> UserFunction:
+    if isinstance(function, ProcessTableFunction) or (
+        inspect.isclass(function) and issubclass(function, ProcessTableFunction)
+    ):
+        return declaration(function)
     thing: Any = function() if inspect.isclass(function) else function
     if isinstance(thing, TableAggregateFunction):
         return udtaf(thing)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from runtime.expr.function import AggregateFunction, AnyFunction, ScalarFunction
+from runtime.expr.function import AggregateFunction, AnyFunction, ProcessFunction, ScalarFunction
 
 __all__ = ["function_kind", "is_called_by_name", "signature_texts"]
 
 
 def function_kind(function: AnyFunction) -> str:
-    """`SCALAR`, `AGGREGATE` or `WINDOW`."""
+    """`SCALAR`, `AGGREGATE`, `WINDOW` or `PROCESS TABLE`."""
     if isinstance(function, ScalarFunction):
         return "SCALAR"
+    if isinstance(function, ProcessFunction):
+        return "PROCESS TABLE"
     return "AGGREGATE" if isinstance(function, AggregateFunction) else "WINDOW"
 
 

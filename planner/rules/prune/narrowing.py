@@ -27,6 +27,7 @@ from planner.logical.nodes import (
     LookupJoin,
     Match,
     Over,
+    ProcessTables,
     Project,
     Scan,
     Shared,
@@ -204,6 +205,12 @@ def _(plan: ToChangelog, wanted: Wanted) -> LogicalNode:
     return plan.with_inputs(
         projected(prune(plan.input, frozenset(c.id for c in plan.input.columns)), plan.input.columns)
     )
+
+
+@_prune.register
+def _(plan: ProcessTables, wanted: Wanted) -> LogicalNode:
+    # The function sees all columns of its tables.
+    return plan.with_inputs(*(projected(prune(p, frozenset(c.id for c in p.columns)), p.columns) for p in plan.parts))
 
 
 @_prune.register

@@ -17,6 +17,7 @@ from planner.logical.nodes import (
     LogicalNode,
     LookupJoin,
     Match,
+    ProcessTables,
     Project,
     Scan,
     TemporalJoin,
@@ -63,6 +64,8 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
             return below(source) | _typed((window_time,))
         case WindowTopN(input=source):
             return _of_windows(source, below(source))
+        case ProcessTables(produced=produced):
+            return _typed(produced)
         case WindowAggregate(properties=properties):
             return _typed(tuple(c for c, _ in properties))
         case Union(parts=parts, produced=produced):

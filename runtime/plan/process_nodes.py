@@ -1,0 +1,107 @@
+"""The physical node of process table functions of users. See `nodes.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from runtime.core.changelog import ChangelogMode
+from runtime.core.node import node
+from runtime.core.schema import Field, Schema
+from runtime.core.types import BIGINT, STRING, TypeRoot, array, row
+from runtime.expr.display import show
+from runtime.expr.function import shown_name
+from runtime.expr.nodes import Literal
+from runtime.plan.base import BY_ROW, Division, Follows, PhysicalNode, by_keys
+from runtime.plan.estimates.rows import RowFacts
+from runtime.plan.parts import SortSpec
+from runtime.plan.state import KEYS, WATERMARK, StateSpec, key_text, until_idle
+from runtime.plan.text import columns_text, order_text
+
+__all__ = ["TIMERS", "ProcessTablesExec"]
+
+TIMERS: Final = array(row(("name", STRING), ("time", BIGINT)))
+"""The timers of a key: name (NULL for none) and milliseconds."""
+
+
+@node
+class ProcessTablesExec(PhysicalNode):
+    """The rows that a process function of a user makes of the rows of its tables, which it sees by key, or (`each`) one by
+    one.
+
+    `keys`, `times`: for each input the positions of its key and of its time; `times` is empty without `on_time`.
+    `names`: those of the columns of each input, as the function sees them.
+    `order`: how the rows of each input are ordered, by its time first; empty: they come as they arrive.
+    `arguments`: constants by parameter. `states`, `ttls`: what is kept for each key. `passes`: the columns of the input
+    come before the function's, else those of the keys.
+    """
+
+    parts: tuple[PhysicalNode, ...]
+    function: str
+    keys: tuple[tuple[int, ...], ...]
+    times: tuple[int, ...]
+    names: tuple[tuple[str, ...], ...]
+    arguments: tuple[tuple[str, Literal], ...]
+    states: Schema
+    ttls: tuple[int, ...]
+    schema: Schema
+    mode: ChangelogMode
+    order: tuple[tuple[SortSpec, ...], ...] = ()
+    each: bool = False
+    passes: bool = False
+
+    def text(self) -> str:
+        by = (
+            ""
+            if self.each
+            else f" by ({'; '.join(columns_text(k, p.schema) for k, p in zip(self.keys, self.parts, strict=True))})"
+        )
+        given = ", ".join(f"{name} {show(value)}" for name, value in self.arguments)
+        if self.order:
+            by += f" in order of {'; '.join(order_text(o, p.schema) for o, p in zip(self.order, self.parts, strict=True))}"
+        return f"{shown_name(self.function)}{by}{f' with {given}' if given else ''}"
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The columns of the key, under the names that they have in the first input."""
+        return tuple(self.parts[0].schema[k] for k in self.keys[0])
+
+    def state(self) -> tuple[StateSpec, ...]:
+        if self.each:
+            return ()
+        keys = tuple(range(len(self.key_fields)))
+        by = key_text(Schema(self.key_fields), keys, "one key")
+        tables = [
+            StateSpec(f.name, f"{f.name} by {by}", until_idle(ttl, KEYS), Schema((*self.key_fields, _saved(f))), keys)
+            for f, ttl in zip(self.states, self.ttls, strict=True)
+        ]
+        if self.times:
+            timers = Schema((*self.key_fields, Field("timers", TIMERS)))
+            tables += [
+                StateSpec(f"waiting{number}", "rows until their time has come", WATERMARK, part.schema, keys)
+                for number, (part, keys) in enumerate(zip(self.parts, self.keys, strict=True))
+                if self.order
+            ]
+            tables.append(StateSpec("timers", f"timers by {by}", WATERMARK, timers, keys))
+        return tuple(tables)
+
+    def follows(self) -> Follows:
+        return Follows.ARRIVAL | (Follows.EVENT_TIME if self.times else Follows.NOTHING)
+
+    def division(self) -> Division:
+        return BY_ROW if self.each else by_keys(*zip(self.parts, self.keys, strict=True))
+
+    def estimate(self, inputs: Sequence[RowFacts]) -> RowFacts:
+        return inputs[0]._replace(rows=sum(i.rows for i in inputs), columns=())
+
+    @property
+    def expires(self) -> bool:
+        return any(self.ttls)
+
+
+def _saved(state: Field) -> Field:
+    """A state as a column: a map as its entries, because keys in Python may be NULL."""
+    if state.type.root is not TypeRoot.MAP:
+        return state
+    key, value = (t.with_nullable(True) for t in state.type.children)
+    return Field(state.name, array(row(("key", key), ("value", value))))
