@@ -105,6 +105,7 @@ from runtime.spi.lookup import LookupTable
 from runtime.spi.reader import (
     AvailabilityReader,
     BacklogReader,
+    BufferingReader,
     CheckpointListener,
     DictionaryReader,
     EndOffsetReader,
@@ -121,6 +122,7 @@ from runtime.spi.source import SourceTable, Split
 from runtime.spi.statistics import ColumnStatistics, TableStatistics
 from runtime.spi.writer import (
     AtomicWriter,
+    BufferingWriter,
     DictionaryWriter,
     DistributedWriter,
     FencedWriter,
@@ -136,12 +138,14 @@ LeftOut = SkippedInput
 __all__ = [
     "APPEND",
     "AtomicWriter",
+    "BufferingWriter",
     "AvailabilityReader",
     "BIGINT",
     "BINARY",
     "BOOLEAN",
     "BYTES",
     "BacklogReader",
+    "BufferingReader",
     "Call",
     "Case",
     "Cast",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyarrow import ipc
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.logs import Log, tell
 
-__all__ = ["ColumnFiles", "filed"]
+__all__ = ["ColumnFiles", "filed", "in_memory"]
 
 _log = Log("database")
 
@@ -65,6 +66,11 @@ class ColumnFiles:
 def filed(changes: ChangelogBatch, files: ColumnFiles | None) -> ChangelogBatch:
     """The same changes, their rows in a file; as they are when there are no files."""
     return changes if files is None else ChangelogBatch(files.keep(changes.rows), changes.kinds)
+
+
+def in_memory(changes: Iterable[ChangelogBatch], files: ColumnFiles | None) -> list[ChangelogBatch]:
+    """Those of some changes that were too few for a file."""
+    return [c for c in changes if files is None or c.rows.nbytes < _LEAST_BYTES]
 
 
 def _mapped(rows: pa.RecordBatch, path: str) -> pa.RecordBatch:

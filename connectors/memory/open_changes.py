@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from connectors.memory.column_files import in_memory
 from connectors.memory.rows import TableVersion
 from connectors.memory.snapshot import TableSnapshot
 from connectors.memory.staged import StagedChanges
@@ -59,6 +60,12 @@ class OpenChanges(StagedChanges):
     def batches(self) -> Sequence[ChangelogBatch]:
         """The changes in their order."""
         return self._changes
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """What it holds in memory: its changes, those of others that it has heard of, and what a sink has prepared. From
+        any thread."""
+        return in_memory((*self._changes, *self._others, *self.prepared), self.files)
 
     def __bool__(self) -> bool:
         """Whether the epoch has changed anything."""

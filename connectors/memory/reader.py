@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from connectors.memory.column_files import in_memory
 from connectors.memory.rows import TableVersion
 from connectors.memory.snapshot import cannot_be_read_again
 from runtime.core.changelog import ChangelogBatch
@@ -114,6 +115,17 @@ class MemoryReader:
     @property
     def waiting(self) -> bool:
         return bool(self._steps)
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """The steps that wait, without what is in files. From any thread."""
+        found: list[ChangelogBatch] = []
+        for step, _ in (*self._steps, *(self._aside or ())):
+            if isinstance(step, TableVersion):
+                found += map(ChangelogBatch, step.in_memory)
+            elif step is not None:
+                found += in_memory((step,), self._table.files)
+        return found
 
     def available_in(self) -> float | None:
         return 0.0 if self._steps else None

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from connectors.memory.column_files import ColumnFiles
+from runtime.core.changelog import ChangelogBatch
 
-__all__ = ["RowStore", "TableVersion"]
+__all__ = ["RowStore", "TableParts", "TableVersion"]
 
 _CHUNK_ROWS = 1 << 16
 _CHUNK_BYTES = 1 << 26
@@ -77,6 +79,11 @@ class TableVersion:
             self._read[key] = weakref.ref(known)
         return known
 
+    @property
+    def in_memory(self) -> list[pa.RecordBatch]:
+        """The rows that are in memory."""
+        return [chunk.rows for chunk in self._chunks if not chunk.in_file]
+
     def pieces(self, rows: int) -> list[TableVersion]:
         """The same rows as versions of at least so many rows, in order; itself alone when it is in memory."""
         if self._files is None:
@@ -132,6 +139,21 @@ class RowStore:
     @property
     def nbytes(self) -> int:
         return sum(chunk.nbytes for chunk in self._chunks)
+
+    @property
+    def in_memory(self) -> list[pa.RecordBatch]:
+        """The rows that are in memory. From any thread."""
+        return [chunk.rows for chunk in tuple(self._chunks) if not chunk.in_file]
+
+    @property
+    def count_bytes(self) -> int:
+        """The memory of how often rows count. From any thread."""
+        return sum(chunk.counts.nbytes for chunk in tuple(self._chunks) if chunk.counts is not None)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the rows in files. From any thread."""
+        return sum(chunk.row_bytes for chunk in tuple(self._chunks) if chunk.in_file)
 
     @property
     def size(self) -> int:
@@ -287,6 +309,14 @@ class RowStore:
         often = np.flatnonzero(counts != 1)
         self.count(often, counts[often])
         return before, np.arange(len(before))
+
+
+class TableParts(NamedTuple):
+    """What of a table is in memory: its rows, the bytes of their index, and the changes that nobody was shown yet."""
+
+    rows: RowStore
+    index_bytes: int
+    pending: Sequence[ChangelogBatch]
 
 
 def _level(chunk: _Chunk) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.memory.column_files import filed
+from connectors.memory.column_files import filed, in_memory
 from connectors.memory.open_changes import OpenChanges
 from connectors.memory.staged import StagedChanges
 from connectors.memory.table import MemoryTable
@@ -68,6 +68,10 @@ class _MemoryWriter:
         rows = pa.RecordBatch.from_arrays(batch.columns, names=self._columns)
         self._staged.append(filed(ChangelogBatch(rows, batch.kinds), self._table.files))
         self._wrote = True
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        return in_memory(tuple(self._staged), self._table.files)
 
     def flush(self, epoch: int) -> None:
         """Rows stay staged."""

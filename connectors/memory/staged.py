@@ -27,6 +27,11 @@ class StagedChanges(ABC):
         """Tells this one, with its rows, from one of the same name in another process."""
         return os.urandom(8).hex()
 
+    @property
+    def prepared(self) -> list[ChangelogBatch]:
+        """What is kept."""
+        return [batch for batches in tuple(self._prepared.values()) for batch in batches]
+
     @abstractmethod
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order."""

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from connectors.memory.column_files import ColumnFiles, filed
+from connectors.memory.column_files import ColumnFiles, filed, in_memory
 from connectors.memory.difference import difference
 from connectors.memory.history import every_change, in_pieces, inverse
 from connectors.memory.reader import MemoryReader
-from connectors.memory.rows import RowStore, TableVersion
+from connectors.memory.rows import RowStore, TableParts, TableVersion
 from connectors.memory.snapshot import TableSnapshot
 from connectors.memory.staged import StagedChanges
 from runtime.core.cancellation import look, whole
@@ -138,6 +138,12 @@ class MemoryTable(StagedChanges):
     @property
     def nbytes(self) -> int:
         return self._rows.nbytes + self._index.nbytes + self._positions.nbytes
+
+    @property
+    def parts(self) -> TableParts:
+        """What of it is in memory. From any thread."""
+        pending = (*self._unpublished, *self._passed_on, *self._unshown, *self.prepared)
+        return TableParts(self._rows, self._index.nbytes + self._positions.nbytes, in_memory(pending, self.files))
 
     # --- changing
     # ---------------------------------------------------------------------------------------------------------
@@ -465,13 +471,9 @@ class MemoryTable(StagedChanges):
 
     statement_changes = True
 
-    @property
-    def changelog_mode(self) -> ChangelogMode:
-        return self.mode
+    changelog_mode = mode
 
-    @property
-    def bounded(self) -> bool:
-        return False
+    bounded = False
 
     def statistics(self) -> TableStatistics:
         rows = len(self) if self.stated_rows is None else self.stated_rows
@@ -490,9 +492,7 @@ class MemoryTable(StagedChanges):
         return {"connector": "memory", "name": self.name}
 
     def accepts(self, requested: ChangelogMode) -> ChangelogMode:
-        if self.append_only:
-            return APPEND
-        return requested
+        return APPEND if self.append_only else requested
 
     def snapshot(self, version: TableVersion | None = None) -> TableSnapshot:
         """The contents now, or a version of them, as a bounded table."""

@@ -6,7 +6,9 @@ work that has made the process grow fails with MemoryLimitError; the memory that
 goes on.
 
 What counts is the memory that the system has given to this process and to nobody else, whoever holds it in there: state,
-rows, results that somebody keeps, freed memory that the allocator has not given back.
+rows, results that somebody keeps, freed memory that the allocator has not given back. The memory of the processes that
+carry out tasks for this one counts, too (`count_worker`). Who owns how much of it is another question, which is answered
+when it is asked (`MemoryAccount`).
 """
 
 from __future__ import annotations
@@ -16,15 +18,30 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from runtime.core.errors import MemoryLimitError
 from runtime.core.options import Option, Options, parse_memory
 
-__all__ = ["MEMORY_LIMIT", "MemoryUse", "ProcessMemory", "admit", "is_full", "is_scarce"]
+__all__ = [
+    "MEMORY_LIMIT",
+    "MemoryAccount",
+    "MemoryUse",
+    "ProcessMemory",
+    "admit",
+    "count_worker",
+    "forget_worker",
+    "is_full",
+    "is_scarce",
+    "own_bytes",
+    "release_free",
+    "set_beside",
+    "worker_bytes",
+]
 
 MEMORY_LIMIT: Option[int] = Option(
     "sqlengine.memory.limit",
@@ -43,6 +60,9 @@ _WAITS, _WAIT_SECONDS = 5, 0.02
 _OWN_GROWTH = 1 / 32
 """Work that has taken less than this part of the limit is not to blame."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if sys.platform == "linux" else 0
+_NAMED_OWNERS = 3
+_NAMED_BYTES = 1 << 20
+"""Smaller owners are not named: they explain nothing."""
 _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -75,16 +95,56 @@ def _container_bytes(path: str) -> int:
         return sys.maxsize
 
 
-def _own_bytes() -> int:
-    """Resident pages that are not of files: on Linux. Elsewhere 0, so that there is no limit."""
+def own_bytes() -> int:
+    """Resident pages of this process that are not of files: on Linux. Elsewhere 0, so that there is no limit."""
+    return _bytes_of("self")
+
+
+def _bytes_of(process: object) -> int:
     if sys.platform != "linux":
         return 0
-    with open("/proc/self/statm", "rb", buffering=0) as told:
+    with open(f"/proc/{process}/statm", "rb", buffering=0) as told:
         _, resident, shared, *_ = told.read(256).split()
     return (int(resident) - int(shared)) * _PAGE_BYTES
 
 
-def _release_free() -> None:
+_workers: dict[int, str] = {}
+_beside = 0
+
+
+def count_worker(pid: int, name: str) -> None:
+    """A process carries out tasks for this one: what it takes counts here, until `forget_worker`."""
+    _workers[pid] = name
+
+
+def forget_worker(pid: int) -> None:
+    """The process has ended. Harmless when called again."""
+    _workers.pop(pid, None)
+
+
+def worker_bytes() -> Mapping[tuple[int, str], int]:
+    """What each of these processes takes now, by its number and name."""
+    found: dict[tuple[int, str], int] = {}
+    for pid, name in tuple(_workers.items()):
+        try:
+            found[pid, name] = _bytes_of(pid)
+        except (OSError, ValueError):
+            # It has just ended: there is no such file, or nothing in it.
+            continue
+    return found
+
+
+def set_beside(taken: int) -> None:
+    """In a worker: what the process that it works for takes, with all its other workers, when it was last told."""
+    global _beside
+    _beside = taken
+
+
+def _all_bytes() -> int:
+    return own_bytes() + _beside + sum(worker_bytes().values())
+
+
+def release_free() -> None:
     """What nobody refers to, and what allocators keep for later."""
     gc.collect()
     pa.default_memory_pool().release_unused()
@@ -154,7 +214,32 @@ class ProcessMemory:
         self._released_at = float("-inf")
 
 
-_process = ProcessMemory(_own_bytes, _release_free)
+_process = ProcessMemory(_all_bytes, release_free)
+
+
+class MemoryAccount(NamedTuple):
+    """What somebody has in memory for one purpose.
+
+    Args:
+        owner_kind: TABLE, VIEW, JOB, QUERY, SESSION, WORKER or PROCESS.
+        owner: its name.
+        part: what the memory is for.
+        process: `driver`: this process, or `workers`: those that carry out tasks.
+        rows: how many rows, or keys, they are; None where nobody knows.
+        bytes: of memory.
+        disk_bytes: of files on the local disk.
+    """
+
+    owner_kind: str
+    owner: str
+    part: str
+    process: str
+    rows: int | None
+    bytes: int
+    disk_bytes: int = 0
+
+
+Accounts = Callable[[], Iterable[MemoryAccount]]
 
 
 class MemoryUse:
@@ -162,10 +247,12 @@ class MemoryUse:
 
     Args:
         options: hold the limit.
+        accounts: tells who owns the memory, for the error.
     """
 
-    def __init__(self, options: Options, process: ProcessMemory | None = None) -> None:
+    def __init__(self, options: Options, process: ProcessMemory | None = None, *, accounts: Accounts = tuple) -> None:
         self._process = process or _process
+        self._accounts = accounts
         self._limit = _limit(options)
         self._least = self._process.used()
         """The least that the process took since the work began."""
@@ -180,7 +267,7 @@ class MemoryUse:
         self._least = min(self._least, used)
         if used > self._limit and used - self._least >= self._limit * _OWN_GROWTH:
             self._process.expect_release()
-            raise _reached(self._limit, f"this statement has taken {_shown(used - self._least)} of it")
+            raise _reached(self._limit, f"this statement has taken {_shown(used - self._least)} of it", self._accounts)
 
 
 def is_full(options: Options, process: ProcessMemory | None = None) -> bool:
@@ -189,10 +276,10 @@ def is_full(options: Options, process: ProcessMemory | None = None) -> bool:
     return process.used() > limit and process.after_release() > limit
 
 
-def admit(options: Options, process: ProcessMemory | None = None) -> None:
+def admit(options: Options, process: ProcessMemory | None = None, *, accounts: Accounts = tuple) -> None:
     """Before rows are added that stay: raises MemoryLimitError when the limit is reached."""
     if (process or _process).stays_above(_limit(options)):
-        raise _reached(_limit(options), "no rows are taken in until some of it is free")
+        raise _reached(_limit(options), "no rows are taken in until some of it is free", accounts)
 
 
 def is_scarce(options: Options, process: ProcessMemory | None = None) -> bool:
@@ -200,12 +287,28 @@ def is_scarce(options: Options, process: ProcessMemory | None = None) -> bool:
     return (process or _process).used() > _limit(options) * _SCARCE
 
 
-def _reached(limit: int, what: str) -> MemoryLimitError:
+def _reached(limit: int, what: str, accounts: Accounts) -> MemoryLimitError:
     return MemoryLimitError(
-        f"the memory limit of {_shown(limit)} is reached; {what}",
+        f"the memory limit of {_shown(limit)} is reached; {what}{_largest(accounts)}",
         hint="set 'sqlengine.memory.limit' higher, 'state.backend.type' to 'rocksdb' for state on disk, or DROP and DELETE "
-        "what is not needed; SELECT * FROM system.metrics WHERE name LIKE '%bytes' ORDER BY `value` DESC shows what takes "
-        "memory",
+        "what is not needed; SELECT * FROM system.memory ORDER BY bytes DESC shows what takes memory",
+    )
+
+
+def _largest(accounts: Accounts) -> str:
+    """The largest owners, for the error; the limit is told whatever becomes of that."""
+    owners: dict[str, int] = {}
+    try:
+        for account in accounts():
+            if account.owner_kind not in ("PROCESS", "WORKER"):
+                owner = f"{account.owner_kind.lower()} {account.owner}"
+                owners[owner] = owners.get(owner, 0) + account.bytes
+    except Exception:
+        # Others change what is counted, and somebody may stand in the middle of a step.
+        return ""
+    named = sorted((o for o in owners.items() if o[1] >= _NAMED_BYTES), key=lambda o: -o[1])[:_NAMED_OWNERS]
+    return (
+        f"; the largest owners are {', '.join(f'{owner} ({_shown(size)})' for owner, size in named)}" if named else ""
     )
 
 

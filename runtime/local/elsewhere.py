@@ -23,6 +23,11 @@ class Elsewhere(Protocol):
     cold_starts: int
     """How many tasks had to open their state from files."""
 
+    @property
+    def state_bytes(self) -> Mapping[int, int]:
+        """How much memory the state takes in the tasks of each partition, as they have last told."""
+        ...
+
     def operator(self, node: PhysicalNode, name: str) -> Operator | None:
         """What stands in the dataflow for an operator that runs elsewhere, without state; None: it runs here."""
         ...

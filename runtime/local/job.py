@@ -18,7 +18,7 @@ from runtime.core.cancellation import Cancellation, Stopped
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.clock import MAX_WATERMARK, VirtualClock
 from runtime.core.errors import MemoryLimitError, without_traceback
-from runtime.core.memory import MemoryUse, is_full
+from runtime.core.memory import is_full
 from runtime.core.metrics import Histogram
 from runtime.core.secrets import masked_text
 from runtime.local.alignment import Alignments
@@ -93,7 +93,7 @@ class Job:
         self._rejections = settings.rejected.for_job(name, settings.time_zone)
         self._image = JobImage(settings, self._rejections)
         patience = PATIENCE_SECONDS if any(isinstance(r, SinkExec) for r in roots) else 0.0
-        self.cancellation = Cancellation(patience, limit=MemoryUse(settings.options).look)
+        self.cancellation = Cancellation(patience, limit=settings.memory_use(self).look)
         """The request to stop, and the limit of memory. Another takes its place once a view is kept, and in tests."""
         self.stopped_with_savepoint = False
         self.gave_up = False

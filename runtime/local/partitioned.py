@@ -90,8 +90,7 @@ class PartitionedOperator(PiecewiseOperator):
 
     @property
     def state_size(self) -> StateSize:
-        sizes = [task.state_size for task in self._tasks]
-        return StateSize(sum(s.rows for s in sizes), sum(s.bytes for s in sizes))
+        return StateSize.total(task.state_size for task in self._tasks)
 
     @property
     def complete(self) -> bool:

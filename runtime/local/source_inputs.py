@@ -18,7 +18,7 @@ from runtime.local.dataflow import SourceInput
 from runtime.local.flush import FlushMark
 from runtime.local.pace import EpochRoom, Pace
 from runtime.local.rejected import JobRejections, Refusals
-from runtime.local.split_progress import Reached, SplitProgress, take_split
+from runtime.local.split_progress import OpenSplit, Reached, SplitProgress, take_split
 from runtime.operators.operator import SplitRows
 from runtime.plan.nodes import SourceExec
 from runtime.spi.abilities import (
@@ -29,6 +29,7 @@ from runtime.spi.abilities import (
 )
 from runtime.spi.reader import (
     BacklogReader,
+    BufferingReader,
     CheckpointListener,
     DictionaryReader,
     EndOffsetReader,
@@ -71,18 +72,6 @@ _Taken = tuple[str, list[ChangelogBatch]]
 """A split, and what it gave."""
 
 
-@dataclass(slots=True, eq=False)
-class _OpenSplit:
-    """A split that was begun: its reader (again as `timed` when it knows the watermark of its rows), and when it last
-    gave a row or could not be asked for one."""
-
-    split: Split
-    reader: SourceReader
-    last_row_at: int
-    timed: WatermarkReader | None
-    told: BacklogReader | None
-
-
 class SourceInputs:
     """The readers of one source.
 
@@ -120,7 +109,7 @@ class SourceInputs:
         self._coded = coded
         self._seen: set[str] = set()
         self._waiting: list[Split] = []
-        self._open: list[_OpenSplit] = []
+        self._open: list[OpenSplit] = []
         self._last_row_at = clock.now()
         self._pace = Pace(0 if isinstance(node.table, SupportsStatementChanges) else rows_per_second, clock)
         in_real_time = not node.table.bounded or node.idle_timeout > 0 or self._pace.limited
@@ -134,8 +123,7 @@ class SourceInputs:
         self._gathering: list[BacklogReader] = []
         self._progress = SplitProgress(position)
         self._reached = Reached(0, (), ())
-        self._stop_watching = nobody
-        self._splits_changed = False
+        self._stop_watching, self._splits_changed = nobody, False
         if not node.table.bounded and isinstance(node.table, SupportsSplitEvents):
             self._stop_watching = node.table.watch_splits(self._have_changed)
         try:
@@ -177,6 +165,18 @@ class SourceInputs:
     def position(self) -> Any:
         """Where reading goes on after what `poll` has returned: a JSON value for the constructor."""
         return self._progress.json(self._reached)
+
+    @property
+    def buffered(self) -> list[ChangelogBatch]:
+        """Rows that were read ahead or that readers hold, as far as they tell. From any thread."""
+        held = [
+            batch for o in tuple(self._open) if isinstance(o.reader, BufferingReader) for batch in o.reader.buffered
+        ]
+        ahead = self._ahead
+        if ahead is not None and ahead.done() and not ahead.cancelled() and ahead.exception() is None:
+            batch = ahead.result().batch
+            held += [] if batch is None else [batch]
+        return held
 
     @property
     def reached(self) -> Reached:
@@ -224,7 +224,7 @@ class SourceInputs:
         active = [o for o in self._open if not self._is_idle(o)]
         return min((self._mark(o) for o in active), default=None)
 
-    def _mark(self, open_split: _OpenSplit) -> int:
+    def _mark(self, open_split: OpenSplit) -> int:
         if not self._side_by_side or len(self._seen) == 1:
             return self._watermark
         return self._marks.get(open_split.split.id, MIN_WATERMARK)
@@ -386,13 +386,13 @@ class SourceInputs:
         timed = reader if isinstance(reader, WatermarkReader) else None
         told = reader if isinstance(reader, BacklogReader) else None
         self._log.debug("%s: %s begun", self.node.name, split.id, source=self.node.name, split=split.id)
-        self._open.append(_OpenSplit(split, reader, self._clock.now(), timed, told))
+        self._open.append(OpenSplit(split, reader, self._clock.now(), timed, told))
         return reader
 
     def _reader(self, split: Split) -> SourceReader:
         return self.node.table.open(split, self._context)
 
-    def _take(self, open_split: _OpenSplit, room: EpochRoom, wanted: int) -> list[ChangelogBatch]:
+    def _take(self, open_split: OpenSplit, room: EpochRoom, wanted: int) -> list[ChangelogBatch]:
         """Read a split until it has nothing now, or has given so many rows, or there is no room for more."""
         reader, batches, over = open_split.reader, list[ChangelogBatch](), False
         while wanted > 0 and room.rows > 0 and not over:
@@ -411,7 +411,7 @@ class SourceInputs:
         self._flush.asked(open_split.split, over)
         return batches
 
-    def _end(self, open_split: _OpenSplit) -> None:
+    def _end(self, open_split: OpenSplit) -> None:
         """A split has given its last row."""
         self._open.remove(open_split)
         name = open_split.split.id
@@ -421,7 +421,7 @@ class SourceInputs:
             mark = table.fingerprint(open_split.reader.position())
         self._progress.finish(open_split.split.id, mark)
 
-    def _not_asked(self, splits: Sequence[_OpenSplit]) -> None:
+    def _not_asked(self, splits: Sequence[OpenSplit]) -> None:
         """Splits that might have had rows: they are not idle."""
         for open_split in splits:
             open_split.last_row_at = self._clock.now()
@@ -491,7 +491,7 @@ class SourceInputs:
         idle = all(map(self._is_idle, self._open)) if self._open else self._silent_since(self._last_row_at)
         return idle and not self._waiting
 
-    def _is_idle(self, open_split: _OpenSplit) -> bool:
+    def _is_idle(self, open_split: OpenSplit) -> bool:
         told = open_split.timed is not None and open_split.timed.idle
         return told or self._silent_since(open_split.last_row_at)
 

@@ -80,7 +80,8 @@ class SpillingOperator(PiecewiseOperator):
     def state_size(self) -> StateSize:
         """Of memory and store together."""
         hot = self.inner.state_size
-        return StateSize(hot.rows + self._state.rows, hot.bytes + self._state.nbytes + self._state.bytes)
+        stored = self._state.bytes
+        return StateSize(hot.rows + self._state.rows, hot.bytes + self._state.nbytes + stored, stored)
 
     @property
     def complete(self) -> bool:

@@ -15,9 +15,10 @@ from typing import Any
 
 from runtime.core.errors import ConnectorError
 from runtime.core.strict_json import read_json
+from runtime.spi.reader import BacklogReader, SourceReader, WatermarkReader
 from runtime.spi.source import Split
 
-__all__ = ["Reached", "SplitProgress", "take_split"]
+__all__ = ["OpenSplit", "Reached", "SplitProgress", "take_split"]
 
 _PACKED = 256
 """Names in a pack."""
@@ -35,6 +36,18 @@ class Reached:
     finished: int
     active: tuple[tuple[str, Any], ...]
     waiting: tuple[Split, ...]
+
+
+@dataclass(slots=True, eq=False)
+class OpenSplit:
+    """A split that was begun: its reader (again as `timed` when it knows the watermark of its rows), and when it last
+    gave a row or could not be asked for one."""
+
+    split: Split
+    reader: SourceReader
+    last_row_at: int
+    timed: WatermarkReader | None
+    told: BacklogReader | None
 
 
 class SplitProgress:

@@ -12,7 +12,7 @@ there says so (`takes_parts`). Then no more than a piece is in memory between th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,10 +84,17 @@ class EpochTime:
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """How much an operator keeps: rows (entries) and bytes."""
+    """How much an operator keeps: rows (entries) and bytes; `disk_bytes` of these are on the local disk."""
 
     rows: int
     bytes: int
+    disk_bytes: int = 0
+
+    @staticmethod
+    def total(sizes: Iterable[StateSize]) -> StateSize:
+        """That of several operators together."""
+        known = list(sizes)
+        return StateSize(sum(s.rows for s in known), sum(s.bytes for s in known), sum(s.disk_bytes for s in known))
 
 
 class Rejections(Protocol):

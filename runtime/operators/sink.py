@@ -15,6 +15,7 @@ from runtime.operators.operator import EpochTime, Operator, OperatorContext
 from runtime.plan.nodes import SinkExec
 from runtime.spi.writer import (
     AtomicWriter,
+    BufferingWriter,
     DictionaryWriter,
     DistributedWriter,
     FencedWriter,
@@ -80,6 +81,11 @@ class SinkOperator(Operator):
             self.has_half_epoch = True
             self._writer.write(batch)
             self.rows_written += len(batch)
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """The rows that the writer holds in memory, as far as it tells."""
+        return self._writer.buffered if isinstance(self._writer, BufferingWriter) else ()
 
     def task_writer(self) -> TaskWriter | None:
         """What writes for it in another process; None when the writer takes nothing from there."""

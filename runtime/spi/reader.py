@@ -14,6 +14,7 @@ from runtime.core.changelog import ChangelogBatch
 __all__ = [
     "AvailabilityReader",
     "BacklogReader",
+    "BufferingReader",
     "CheckpointListener",
     "DictionaryReader",
     "EndOffsetReader",
@@ -109,6 +110,17 @@ class WatermarkReader(Protocol):
     @property
     def idle(self) -> bool:
         """Nobody should wait for the watermark of this reader."""
+        ...
+
+
+@runtime_checkable
+class BufferingReader(Protocol):
+    """A reader that holds rows in memory before it gives them."""
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """These rows, for `system.memory`. Called from any thread; rows of which it holds no Arrow columns are left
+        out."""
         ...
 
 

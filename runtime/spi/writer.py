@@ -12,6 +12,7 @@ from runtime.core.changelog import ChangelogBatch
 
 __all__ = [
     "AtomicWriter",
+    "BufferingWriter",
     "DictionaryWriter",
     "DistributedWriter",
     "FencedWriter",
@@ -80,6 +81,16 @@ class AtomicWriter(Protocol):
 
     def complete(self) -> None:
         """All rows are written: what is prepared from now on is shown."""
+        ...
+
+
+@runtime_checkable
+class BufferingWriter(Protocol):
+    """A writer that holds rows in memory until they are prepared."""
+
+    @property
+    def buffered(self) -> Sequence[ChangelogBatch]:
+        """These rows, for `system.memory`. Called from any thread."""
         ...
 
 

@@ -8,6 +8,7 @@ the driver takes, for each task, the file of state of the attempt whose changes 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from runtime.expr.function import FunctionRegistry
 from runtime.local.dataflow import Dataflow, SourceInput
 from runtime.local.source_inputs import SourceInputs
 from runtime.operators.build import build_operator
-from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections, StateSize
+from runtime.operators.operator import EpochTime, Operator, OperatorContext, Rejections
 from runtime.plan.nodes import PhysicalNode, SourceExec, WatermarkExec
 from runtime.tasks.executor import Executor, Tasks
 from runtime.tasks.filed import FiledBatch
@@ -120,6 +121,14 @@ class Divided:
         if number not in self._in_tasks.branches:
             return SourceInputs(node, *given, **named)
         return self._in_tasks.inputs(number, self._open(), *given, **named)
+
+    @property
+    def state_bytes(self) -> Mapping[int, int]:
+        found: Counter[int] = Counter()
+        for vertex in self._flow.vertices:
+            if isinstance(vertex.operator, RemoteOperator):
+                found.update({n: s.bytes - s.disk_bytes for n, s in tuple(vertex.operator.sizes.items())})
+        return found
 
     def close(self) -> None:
         if self._tasks is not None:
@@ -297,8 +306,7 @@ class Divided:
             vertex.rows_in += figures.rows_in
             vertex.rows_out += figures.rows_out
             vertex.busy_seconds += figures.seconds
-            size = StateSize(figures.state_rows, figures.state_bytes)
-            vertex.operator.reported(report.partition, size, figures.complete)
+            vertex.operator.reported(report.partition, figures.state, figures.complete)
         for rejected in report.rejected:
             self._rejections.reject(*rejected)
         task = phase, report.stage, report.partition

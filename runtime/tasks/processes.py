@@ -24,6 +24,7 @@ from typing import Any
 from runtime.core.cancellation import look
 from runtime.core.errors import ProcessError
 from runtime.core.logs import Log
+from runtime.core.memory import count_worker, forget_worker, own_bytes, worker_bytes
 from runtime.core.options import Options
 from runtime.tasks.by_value import dumps
 from runtime.tasks.options import PROCESSES_DIR
@@ -54,7 +55,7 @@ class _Worker:
         ProcessError: E3901 it cannot be started.
     """
 
-    def __init__(self, life: int, root: str) -> None:
+    def __init__(self, life: int, root: str, partition: int) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             path = [os.getcwd() if entry == "" else entry for entry in sys.path]
@@ -70,6 +71,7 @@ class _Worker:
                 ours.close()
                 raise ProcessError(f"a process for tasks cannot be started: {error}", code="E3901") from error
         self.pid = self._process.pid
+        count_worker(self.pid, f"partition {partition}")
         self.connection = Connection(ours.detach())
 
     def ask(self, work: Work) -> None:
@@ -82,6 +84,7 @@ class _Worker:
             self.connection.close()
         self._process.kill()
         self._process.wait()
+        forget_worker(self.pid)
 
     def how_it_ended(self) -> str:
         """Of one whose socket is closed."""
@@ -150,7 +153,7 @@ class ProcessExecutor:
     def _worker(self, partition: int) -> _Worker:
         found = self._workers.get(partition)
         if found is None:
-            found = self._workers[partition] = _Worker(self._life, self._root)
+            found = self._workers[partition] = _Worker(self._life, self._root, partition)
         return found
 
     @contextmanager
@@ -172,12 +175,15 @@ class ProcessExecutor:
         waiting: dict[int, _Worker] = {}
         answers: dict[int, Answer] = {}
         lost: Counter[int] = Counter()
+        taken = {pid: size for (pid, _), size in worker_bytes().items()}
+        together = own_bytes() + sum(taken.values())
 
         def ask(partition: int) -> None:
             while True:
                 worker = waiting[partition] = self._worker(partition)
+                beside = together - taken.get(worker.pid, 0)
                 try:
-                    return worker.ask(Work(place, stage, partition, parts[partition]))
+                    return worker.ask(Work(place, stage, partition, parts[partition], beside))
                 except OSError:
                     self._lose(partition, lost)
 

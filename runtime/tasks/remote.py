@@ -52,7 +52,7 @@ class RemoteOperator(Operator):
 
     @property
     def state_size(self) -> StateSize:
-        return StateSize(sum(s.rows for s in self.sizes.values()), sum(s.bytes for s in self.sizes.values()))
+        return StateSize.total(self.sizes.values())
 
     @property
     def tasks(self) -> Sequence[Operator]:

@@ -24,7 +24,7 @@ from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import SqlEngineError
 from runtime.core.key_group import key_group_range
 from runtime.core.options import Options
-from runtime.operators.operator import EpochTime, Operator
+from runtime.operators.operator import EpochTime, Operator, StateSize
 from runtime.state.backend import StateBackend
 from runtime.state.snapshot import restore_task
 from runtime.state.table import StateTable, TableChanges
@@ -72,8 +72,7 @@ class Figures(NamedTuple):
     rows_in: int
     rows_out: int
     seconds: float
-    state_rows: int
-    state_bytes: int
+    state: StateSize
     complete: bool
 
 
@@ -220,10 +219,9 @@ def _run(
         seconds = wall_clock.perf_counter() - started
         output = output.decoded() if output is not None and len(output) else None
         outputs[number] = output
-        size = operator.state_size
         rows_in = sum(len(b) for b in inputs if b is not None)
         report.figures[number] = Figures(
-            rows_in, 0 if output is None else len(output), seconds, size.rows, size.bytes, operator.complete
+            rows_in, 0 if output is None else len(output), seconds, operator.state_size, operator.complete
         )
         if output is not None:
             found += _sent(program, order, number, partition, output)

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 from runtime.core.errors import InternalError, ProcessError
+from runtime.core.memory import release_free, set_beside
 from runtime.local.allocator import keep_freed_memory
 from runtime.tasks.shelf import Maps, Shelf
 from runtime.tasks.shipping import loads
@@ -36,6 +37,8 @@ class Work(NamedTuple):
     partition: int
     given: list[Any]
     """As stages take them; payloads may be `Shelved`."""
+    beside: int = 0
+    """The memory that the driver and its other workers take: the limit is for all of them."""
 
 
 class Answer(NamedTuple):
@@ -64,7 +67,9 @@ def serve(work: int, life: int, root: str) -> None:
             asked: Work = loads(connection.recv_bytes())
             if not asked.stage:
                 forget_ended()
+                release_free()
                 continue
+            set_beside(asked.beside)
             connection.send_bytes(pickle.dumps(_done(asked), protocol=5))
         except (EOFError, OSError):
             # The driver has ended, or ends this process.

@@ -6,12 +6,13 @@ import itertools
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from connectors.catalogue import standard_registry
 from connectors.memory import MemoryTable
 from connectors.pushed import PushedTable
 from runtime.core.clock import Clock, SystemClock
+from runtime.core.memory import MemoryAccount
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.options import Options
 from runtime.core.rooms import Room
@@ -22,15 +23,18 @@ from runtime.local.rejected import RejectedRows
 from sqlengine.catalog.catalog import Catalogs
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, ObjectPath, PhysicalColumn
 from sqlengine.database.jobs import Jobs
+from sqlengine.database.open_epoch import OpenEpoch
 from sqlengine.database.shown import Shown
 from sqlengine.database.views import Views
 from sqlengine.options.memory_tables import column_files, is_append_only
 
 if TYPE_CHECKING:
+    import sqlengine.database.memory_accounts as _memory_accounts
     import sqlengine.database.metrics as _metrics
     import sqlengine.database.scheduler as _scheduler
     from sqlengine.database.durable import Durable
 else:
+    _memory_accounts = Room("sqlengine.database.memory_accounts")
     _metrics = Room("sqlengine.database.metrics")
     _scheduler = Room("sqlengine.database.scheduler")
 
@@ -44,6 +48,29 @@ class UserFunctionEntry:
 
     function: AnyFunction
     path: str
+
+
+class _Joined(Protocol):
+    """A session, as the database knows it."""
+
+    epoch: OpenEpoch | None
+
+
+class MemoryAccounts:
+    """Who owns the memory of the process. It keeps neither the database nor a job: see `KnownMemory`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = weakref.ref(database)
+        self._jobs: dict[weakref.ref[object], None] = {}
+
+    def began(self, job: object) -> None:
+        jobs = self._jobs
+        jobs[weakref.ref(job, lambda gone: jobs.pop(gone, None))] = None
+
+    def accounts(self) -> list[MemoryAccount]:
+        database = self._database()
+        jobs = (job for job in (reference() for reference in tuple(self._jobs)) if job is not None)
+        return [] if database is None else _memory_accounts.memory_accounts(database, jobs)
 
 
 class Database:
@@ -85,7 +112,9 @@ class Database:
         self._guard = threading.RLock()
         self._scheduler: _scheduler.Scheduler | None = None
         self._numbers = itertools.count(1)
-        self._sessions: set[int] = set()
+        self._sessions: dict[int, weakref.ref[_Joined]] = {}
+        self.memory_accounts = MemoryAccounts(self)
+        """Who owns the memory of the process: `system.memory`."""
 
     @property
     def scheduler(self) -> _scheduler.Scheduler:
@@ -155,25 +184,33 @@ class Database:
     # --- sessions
     # -----------------------------------------------------------------------------------------------------------
 
-    def join(self, session: object) -> int:
+    def join(self, session: _Joined) -> int:
         """A session begins; gives its number. One that nobody has any more, and nobody has closed, keeps the database no
         longer."""
         with self._guard:
             number = next(self._numbers)
-            self._sessions.add(number)
+            self._sessions[number] = weakref.ref(session)
         # What is to be called stays until the session goes, and the database may hold that.
         weakref.finalize(session, _forget, weakref.ref(self), number).atexit = False
         return number
 
+    @property
+    def open_epochs(self) -> dict[int, OpenEpoch]:
+        """What sessions have changed and nobody else sees, by their numbers. From any thread."""
+        joined = ((number, reference()) for number, reference in tuple(self._sessions.items()))
+        return {
+            number: session.epoch for number, session in joined if session is not None and session.epoch is not None
+        }
+
     def forget(self, number: int) -> None:
         """A session that nobody has any more, and nobody has closed, keeps the database no longer."""
         with self._guard:
-            self._sessions.discard(number)
+            self._sessions.pop(number, None)
 
     def leave(self, number: int) -> None:
         """A session has ended; with the last one the database does. Harmless when called again."""
         with self._guard:
-            self._sessions.discard(number)
+            self._sessions.pop(number, None)
             last = not self._sessions and not self.closed.is_set()
             if last:
                 self.closed.set()

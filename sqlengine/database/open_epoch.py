@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from connectors.memory import MemoryTable, OpenChanges
 from runtime.core.cancellation import Cancellation
+from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import PlanningError
 from sqlengine.catalog.objects import ObjectPath
 
@@ -62,6 +63,11 @@ class OpenEpoch:
         """It has ended, or was given up: no table tells it of changes any more, whoever still holds it."""
         for changes in self._changes.values():
             changes.close()
+
+    @property
+    def buffered(self) -> Mapping[ObjectPath, Sequence[ChangelogBatch]]:
+        """What it holds in memory, by table. From any thread."""
+        return {path: changes.buffered for path, changes in tuple(self._changes.items())}
 
     def __iter__(self) -> Iterator[OpenChanges]:
         return (changes for changes in self._changes.values() if changes)

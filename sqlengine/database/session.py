@@ -26,7 +26,7 @@ from runtime.local.checkpoints import Checkpoints
 from runtime.local.job import Job
 from runtime.local.job_settings import JobSettings
 from runtime.plan.nodes import PhysicalNode
-from runtime.plan.walk import walk
+from runtime.plan.walk import walk_all
 from runtime.spi.registry import TableRequest
 from runtime.spi.sink import SinkTable
 from runtime.spi.source import SourceTable
@@ -286,6 +286,7 @@ class Session:
             self.harness.restarts,
             self.harness.cut,
             self.target.dataflow(options, roots),
+            self.database.memory_accounts,
         )
 
     def new_job(
@@ -296,11 +297,10 @@ class Session:
         savepoint: Restored | None = None,
     ) -> Job:
         """A job of a statement, announced to whoever watches."""
-        for root in roots:
-            for node in walk(root):
-                table = node.outside
-                if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
-                    table.refuse()
+        for node in walk_all(roots):
+            table = node.outside
+            if _absent_tables and isinstance(table, _absent_tables.AbsentTable):
+                table.refuse()
         job = Job(name, roots, self.job_settings(roots), checkpoints, savepoint)
         if self.on_job is not None:
             self.on_job(job)
@@ -471,10 +471,11 @@ class Session:
             self.rejected,
             lambda: keys_of(self.options),
             self.metrics,
+            self.database.memory_accounts.accounts,
             lambda: [] if self.durable is None else self.durable.folder.entries(),
         )
         # Figures and state of jobs change with every epoch.
-        with nullcontext() if path[0] in ("log", "metrics", "rejected") else self.views.lock:
+        with nullcontext() if path[0] in ("log", "memory", "metrics", "rejected") else self.views.lock:
             schema, rows = system.open(path, span)
         return _finished(ObjectPath(self.catalogs.current_catalog, SYSTEM_DATABASE, path[-1]), schema, rows)
 

@@ -3,6 +3,7 @@
     system.rejected      rows that could not be used
     system.jobs          jobs of statements, and those that keep views
     system.metrics       figures of jobs, operators, sources, sinks, checkpoints, views and tables (docs/observability.md)
+    system.memory        who owns the memory: tables, views, jobs, queries, sessions
     system.operators     the operators of each job: rows, state, time
     system.checkpoints   the checkpoints of the jobs that have any
     system.log           the checkpoints and the log of a database in a folder
@@ -24,6 +25,7 @@ import pyarrow as pa
 from runtime.checkpoint.keys import Keys
 from runtime.core.clock import MAX_WATERMARK, MIN_WATERMARK
 from runtime.core.errors import BindError, Span, did_you_mean, pointing_at
+from runtime.core.memory import MemoryAccount
 from runtime.core.metrics import MetricsRegistry
 from runtime.core.rooms import Room
 from runtime.core.schema import Field, Schema
@@ -89,6 +91,17 @@ LOG = Schema.of(
 )
 """See `LogEntry`."""
 
+MEMORY = Schema.of(
+    ("owner_kind", STRING),
+    ("owner", STRING),
+    ("part", STRING),
+    ("process", STRING),
+    ("rows", BIGINT),
+    ("bytes", BIGINT),
+    ("disk_bytes", BIGINT),
+)
+"""See `MemoryAccount`."""
+
 STATE = Schema.of(("job", STRING), ("operator", STRING), ("table", STRING), ("columns", STRING), ("rows", BIGINT))
 
 
@@ -101,10 +114,11 @@ class SystemTables:
         rejected: the rows that could not be used.
         keys: gives those that a savepoint must be signed with.
         metrics: gives all figures.
+        memory: gives the account of memory.
         log: gives what the folder of the database holds of its past.
     """
 
-    NAMES = ("checkpoints", "jobs", "log", "metrics", "operators", "rejected", "state")
+    NAMES = ("checkpoints", "jobs", "log", "memory", "metrics", "operators", "rejected", "state")
     """What `open` knows, besides the tables of state."""
 
     def __init__(
@@ -114,11 +128,13 @@ class SystemTables:
         rejected: RejectedRows,
         keys: Callable[[], Keys],
         metrics: MetricsRegistry,
+        memory: Callable[[], Iterable[MemoryAccount]],
         log: Callable[[], Iterable[LogEntry]],
     ) -> None:
         self._log = log
         self._keys = keys
         self._metrics = metrics
+        self._memory = memory
         self._jobs = jobs
         self._views = views
         self._rejected = rejected
@@ -128,6 +144,7 @@ class SystemTables:
         tables: dict[str, Callable[[], tuple[Schema, pa.Table]]] = {
             "rejected": lambda: (REJECTED_SCHEMA, self._rejected.rows()),
             "jobs": lambda: (Jobs.SCHEMA, self._jobs.rows(self._views())),
+            "memory": lambda: (MEMORY, _table(MEMORY, list(self._memory()))),
             "metrics": lambda: (METRICS_SCHEMA, metrics_table(self._metrics.collect())),
             "operators": self._operators,
             "checkpoints": self._checkpoints,

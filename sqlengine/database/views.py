@@ -176,6 +176,11 @@ class Views:
         """What is being made, of which nobody knows so far. Called with the lock held."""
         return self._making.values()
 
+    @property
+    def being_filled(self) -> list[MaintainedView]:
+        """The views whose first answer is being computed. From any thread."""
+        return [f.view for f in tuple(self._making.values()) if isinstance(f, _filling.ViewFilling)]
+
     def touched(self, changed: Collection[ObjectPath]) -> frozenset[ObjectPath]:
         """What an epoch touches that changes some tables and views: those, and the views that read them, directly or
         through others, also those that are being filled."""

@@ -161,7 +161,7 @@ def _target(session: Session, statement: st.Insert) -> CatalogTable:
     found = session.catalogs.get(statement.table.parts, statement.table.span)
     if isinstance(found, CatalogTable):
         if found.connector is None:
-            admit(session.options)
+            admit(session.options, accounts=session.database.memory_accounts.accounts)
         return found
     kind = "materialized view" if isinstance(found, MaterializedView) else "view"
     raise BindError(

@@ -294,3 +294,56 @@ def test_a_place_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     ):
         result(t_env)
     assert told.value.code == "E3901"
+
+
+_LIMITED = """
+import sys
+from runtime.core import memory
+from sqlengine import SqlEngineError, TableEnvironment
+
+config = {"execution.target": "processes", "parallelism.default": "2", "sqlengine.processes.dir": sys.argv[1]}
+generated = (
+    "CREATE TABLE {} (a BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '{}', 'fields.a.kind' = 'sequence', "
+    "'fields.a.start' = '1', 'fields.a.end' = '500000000')"
+)
+with TableEnvironment.create(config) as t_env:
+    t_env.execute_sql(generated.format("few", 1000))
+    t_env.execute_sql(generated.format("many", 500000000))
+    t_env.execute_sql("CREATE TABLE b (a BIGINT, n BIGINT) WITH ('connector' = 'blackhole')")
+    t_env.execute_sql("INSERT INTO b SELECT a, COUNT(*) FROM few GROUP BY a").wait()
+    workers = t_env.session.target.processes
+    before, own, pids = memory.worker_bytes(), memory.own_bytes(), workers.pids
+    t_env.execute_sql(f"SET 'sqlengine.memory.limit' = '{own + sum(before.values()) + (300 << 20)}'")
+    try:
+        t_env.execute_sql("INSERT INTO b SELECT a, COUNT(*) FROM many GROUP BY a").wait()
+    except SqlEngineError as error:
+        print(error.code, "the largest owners are job " in error.message)
+    grown = memory.own_bytes() - own
+    print(grown < 250 << 20, sum(memory.worker_bytes().values()) < sum(before.values()) + (150 << 20))
+    count = "SELECT COUNT(*) AS n FROM (SELECT a, COUNT(*) AS n FROM few GROUP BY a)"
+    print(t_env.execute_sql(count).to_arrow().to_pylist())
+    shown = "SELECT owner, part, process FROM system.memory WHERE owner_kind = 'WORKER' AND bytes > 10000000"
+    print(sorted(t_env.execute_sql(shown).to_arrow().to_pylist(), key=str))
+print(memory.worker_bytes())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process takes is measured on Linux")
+def test_the_memory_limit_is_for_the_processes_too(tmp_path: Path) -> None:
+    """The state that grows is in the workers; those at work end, and the next statement has others."""
+    done = subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    shown = [{"owner": f"partition {n}", "part": "other", "process": "workers"} for n in (0, 1)]
+    said = f"E3800 True\nTrue True\n[{{'n': 1000}}]\n{shown}\n{{}}\n"
+    assert (done.stdout, done.returncode) == (said, 0), done.stderr
+
+
+def test_the_state_of_tasks_is_in_the_account_of_memory(processes: ProcessExecutor) -> None:
+    with environment(processes, 3000) as t_env:
+        changes = t_env.execute_sql("SELECT text, COUNT(*) AS n FROM n GROUP BY text").changes()
+        next(changes)
+        found = [a for a in t_env.session.database.memory_accounts.accounts() if a.process == "workers"]
+        (state,) = [a for a in found if a.part.startswith("state of GroupAggregate")]
+        assert (state.owner_kind, state.rows) == ("QUERY", 3000)
+        assert state.bytes >= 3000 * 20
+        changes.close()
+        assert not [a for a in t_env.session.database.memory_accounts.accounts() if a.owner_kind == "QUERY"]

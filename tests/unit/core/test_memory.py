@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from runtime.core import memory
 from runtime.core.errors import MemoryLimitError
-from runtime.core.memory import MemoryUse, ProcessMemory, admit, is_full, is_scarce
+from runtime.core.memory import MemoryAccount, MemoryUse, ProcessMemory, admit, is_full, is_scarce
 from runtime.core.options import Options
 
 MIB = 1 << 20
@@ -143,3 +144,64 @@ def test_without_a_limit_it_is_that_of_the_machine() -> None:
     assert not is_full(Options({}), machine.memory)
     machine.becomes(1 << 40)
     assert is_full(Options({}), machine.memory)
+
+
+def account(kind: str, owner: str, part: str, mib: int) -> MemoryAccount:
+    return MemoryAccount(kind, owner, part, "driver", None, mib * MIB)
+
+
+def test_the_error_names_the_three_largest_owners_of_all_their_parts() -> None:
+    machine = Machine(1100)
+    known = [
+        account("TABLE", "t", "rows", 300),
+        account("JOB", "job-1", "state of a", 200),
+        account("TABLE", "t", "index", 100),
+        account("QUERY", "query", "state of a", 150),
+        account("JOB", "job-1", "state of b", 250),
+        account("VIEW", "v", "rows", 20),
+        account("PROCESS", "driver", "other", 80),
+    ]
+    with pytest.raises(MemoryLimitError) as refused:
+        admit(LIMIT, machine.memory, accounts=lambda: known)
+    said = "the largest owners are job job-1 (450 MiB), table t (400 MiB), query query (150 MiB)"
+    assert refused.value.message.endswith(said)
+
+
+def test_an_account_that_cannot_be_made_hides_no_error() -> None:
+    def fails() -> list[MemoryAccount]:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    machine = Machine()
+    use = MemoryUse(LIMIT, machine.memory, accounts=fails)
+    machine.becomes(1100)
+    with pytest.raises(MemoryLimitError, match=r"this statement has taken 1000 MiB of it; set "):
+        use.look()
+
+
+def test_worker_processes_count_until_they_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = {"self": 100, 7: 200, 8: 300}
+
+    def bytes_of(process: object) -> int:
+        if process not in taken:
+            raise FileNotFoundError
+        return taken[process]  # type: ignore[index]
+
+    monkeypatch.setattr(memory, "_bytes_of", bytes_of)
+    monkeypatch.setattr(memory, "_workers", {})
+    memory.count_worker(7, "partition 0")
+    memory.count_worker(8, "partition 1")
+    assert memory._all_bytes() == 600
+    assert memory.worker_bytes() == {(7, "partition 0"): 200, (8, "partition 1"): 300}
+    del taken[8]
+    assert memory._all_bytes() == 300
+    memory.forget_worker(7)
+    memory.forget_worker(7)
+    assert memory._all_bytes() == 100
+
+
+def test_a_worker_is_told_what_the_others_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_bytes_of", lambda process: 100)
+    monkeypatch.setattr(memory, "_workers", {})
+    monkeypatch.setattr(memory, "_beside", 0)
+    memory.set_beside(900)
+    assert memory._all_bytes() == 1000

@@ -16,7 +16,7 @@ import resource, sys
 from runtime.core import memory
 from sqlengine import SqlEngineError, TableEnvironment
 
-limit = memory._own_bytes() + (300 << 20)
+limit = memory.own_bytes() + (300 << 20)
 with TableEnvironment.create({"sqlengine.memory.limit": str(limit)}) as t_env:
     t_env.execute_sql("CREATE TABLE t (a BIGINT)")
     t_env.execute_sql("INSERT INTO t VALUES (1), (2)")
@@ -30,8 +30,8 @@ with TableEnvironment.create({"sqlengine.memory.limit": str(limit)}) as t_env:
     t_env.execute_sql("INSERT INTO t VALUES (3)")
     print(t_env.execute_sql("SELECT s FROM v").to_arrow().to_pylist())
     print(t_env.execute_sql("SELECT COUNT(DISTINCT a) AS n FROM t").to_arrow().to_pylist())
-    memory._release_free()
-    print(memory._own_bytes() < limit - (150 << 20))
+    memory.release_free()
+    print(memory.own_bytes() < limit - (150 << 20))
 """
 
 
@@ -56,7 +56,7 @@ import sys
 from runtime.core import memory
 from sqlengine import SqlEngineError, TableEnvironment
 
-limit = memory._own_bytes() + (600 << 20)
+limit = memory.own_bytes() + (600 << 20)
 with TableEnvironment.create({"sqlengine.memory.limit": str(limit), "state.backend.type": sys.argv[1]}) as t_env:
     t_env.execute_sql(
         "CREATE TABLE g (a BIGINT, s STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '2000000', "
