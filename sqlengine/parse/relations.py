@@ -278,9 +278,11 @@ class RelationGrammar(ExpressionGrammar):
         tree.set("order", self.order_by())
         if self.match("MEASURES"):
             tree.set("measures", self.comma_separated(self._measure))
-        if self.match("ONE", "ROW", "PER", "MATCH"):
+        if self.match("ONE"):
+            self.expect("ROW", "PER", "MATCH")
             tree.set("rows", "ONE ROW PER MATCH")
-        elif self.match("ALL", "ROWS", "PER", "MATCH"):
+        elif self.match("ALL"):
+            self.expect("ROWS", "PER", "MATCH")
             tree.set("rows", "ALL ROWS PER MATCH")
         if self.at("AFTER", "MATCH"):
             tree.set("after", self._after_match())
