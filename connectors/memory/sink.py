@@ -130,7 +130,11 @@ class _StepWriter(_MemoryWriter):
 
     def publish(self, committable: Any) -> None:
         super().publish(committable)
-        self._target.publish()
+        self._step()
+
+    def _step(self) -> None:
+        # Where the table changes beside others, whoever has it do so publishes the step when that is over.
+        self._target.publish() if self._target.settled is None else self._target.pass_on()
 
 
 class _LoggedWriter(_StepWriter):
@@ -149,7 +153,7 @@ class _LiveWriter(_StepWriter):
         staged = self._take()
         if staged:
             self._target.apply(*staged)
-            self._target.publish()
+            self._step()
 
 
 class _WholeWriter(_MemoryWriter):

@@ -50,7 +50,12 @@ class StagedChanges(ABC):
             self.apply(*batches)
             del self._prepared[key]
 
+    @property
+    def prepared_rows(self) -> int:
+        """How many rows are kept until then."""
+        return sum(len(batch) for batches in list(self._prepared.values()) for batch in batches)
+
     def forget_prepared(self, writer: str) -> None:
         """Drop what a writer has prepared and nobody has applied."""
-        for key in [k for k in self._prepared if k.rpartition(" ")[0] == writer]:
+        for key in [k for k in list(self._prepared) if k.rpartition(" ")[0] == writer]:
             del self._prepared[key]

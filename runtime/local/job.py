@@ -283,19 +283,23 @@ class Job:
         return all(s.flushed for s in self._sources)
 
     def epochs(
-        self, pause: Callable[[bool], AbstractContextManager[object]] = nullcontext
+        self,
+        pause: Callable[[bool], AbstractContextManager[object]] = nullcontext,
+        turn: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> Iterator[list[ChangelogBatch | None]]:
         """Epoch after epoch, until the input ends or `cancel`; then the sinks are committed. On an error they are
         aborted, unless the job starts again.
 
         `pause` is entered between epochs, told whether there may be more to do at once, and while there is no input:
-        there a driver gives up what others need.
+        there a driver gives up what others need. `turn` is entered for each epoch, and for the end: there it has what
+        others need as well.
         """
         self.status = "RUNNING"
         try:
             while not self.cancellation.requested and not self.resumed_finished:
                 try:
-                    outputs, moved = self._one_epoch()
+                    with turn():
+                        outputs, moved = self._one_epoch()
                 except Stopped:
                     self.gave_up = True
                     break
@@ -310,13 +314,12 @@ class Job:
                     break
                 with pause(moved):
                     self._idling.pause(self, moved)
-        except GeneratorExit:
-            self.close()
-            raise
         except BaseException as error:
-            self._fail(error)
+            with turn():
+                self.close() if isinstance(error, GeneratorExit) else self._fail(error)
             raise
-        self.close()
+        with turn():
+            self.close()
 
     def run(self, pause: Callable[[bool], AbstractContextManager[object]] = nullcontext) -> None:
         """Drain all epochs; `pause` as for `epochs`."""

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.memory import MemorySink, TableSnapshot
+from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
 from runtime.checkpoint.store import CheckpointStore
 from runtime.core.cancellation import Stopped
@@ -32,6 +32,7 @@ from runtime.core.options import Options
 from runtime.local.checkpoints import INTERVAL, Checkpointed, Checkpoints
 from runtime.local.job import Job
 from runtime.plan.nodes import SinkExec
+from sqlengine.database.beside import taken
 from sqlengine.database.database import Database
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place
@@ -144,10 +145,12 @@ class KeptCheckpoints(Checkpoints):
 
     def _commit(self, database: Database, job: Job, info: CheckpointInfo, committables: Mapping[str, Any]) -> None:
         assert database.durable is not None
-        sinks = [v.node for v in job.dataflow.vertices if isinstance(v.node, SinkExec)]
-        names = (n for n, node in zip(job.dataflow.named_sinks(), sinks, strict=True) if _is_stored(node))
-        with database.views.lock:
-            job.dataflow.publish({name: committables[name] for name in names if name in committables})
+        sinks = (v.node.table for v in job.dataflow.vertices if isinstance(v.node, SinkExec))
+        named = zip(job.dataflow.named_sinks(), sinks, strict=True)
+        stored = {name: sink.table for name, sink in named if isinstance(sink, MemorySink)}
+        tables = {table for table in stored.values() if isinstance(table, MemoryTable)}
+        prepared = {name: committables[name] for name in stored if name in committables}
+        with taken(database, tables, lambda: job.dataflow.publish(prepared)):
             database.durable.commit({("checkpoint", self._name): Definition(str(info.id), "", "")})
             database.views.propagate()
             database.durable.checkpoint_when_due()
@@ -158,10 +161,6 @@ class KeptCheckpoints(Checkpoints):
 def _reads_tables(job: Job) -> bool:
     """Whether it has not read all that tables had when it began."""
     return any(isinstance(source.node.table, TableSnapshot) and not source.finished for source in job.inputs)
-
-
-def _is_stored(node: SinkExec) -> bool:
-    return isinstance(node.table, MemorySink)
 
 
 @dataclass

@@ -140,7 +140,7 @@ class SourceThread:
             if seconds == 0 and not self._may_read(view):
                 seconds = FULL_WAIT_SECONDS
             elif seconds == 0:
-                if self._one_epoch(view):
+                if self.one_epoch(view):
                     self._views.propagate()
                     self._views.on_moved()
                     return True
@@ -149,8 +149,9 @@ class SourceThread:
         self._agenda.put(view, seconds)
         return False
 
-    def _one_epoch(self, view: MaintainedView) -> bool:
-        """Nobody waits for an epoch that takes long, but who needs what it changes."""
+    def one_epoch(self, view: MaintainedView) -> bool:
+        """One epoch of a view, and whether there was any. Nobody waits for one that takes long, but who needs what it changes.
+        Called with the lock held."""
         if not view.calls_out and view.seconds < LONG_SECONDS:
             return view.advance()
         part = self._views.touched((view.path,))

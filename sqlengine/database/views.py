@@ -190,7 +190,8 @@ class Views:
     @contextmanager
     def apart(self, part: Collection[ObjectPath], *tables: MemoryTable) -> Iterator[None]:
         """For the time of a block give up the lock, but for a part (`touched`) that this thread changes: others see that
-        part as it was. Called by whoever holds the lock once.
+        part as it was. What the block has passed on to followers is published at its end. Called by whoever holds the lock
+        once.
 
         Args:
             tables: those that change; the contents of the part's views are known.
@@ -206,6 +207,7 @@ class Views:
         finally:
             for table in changing:
                 table.settle(over=True)
+                table.publish()
 
     def freshen(self, part: Collection[ObjectPath]) -> None:
         """Bring those views of a part up to date that have let changes gather: whoever reads them while the part changes
@@ -372,18 +374,23 @@ class Views:
     def flush(self) -> None:
         """Until every view has taken the input that is there now: each split of a source that is known now is read to
         its end, or until it has nothing more at the moment; of one that always has more (a generator without limits) a
-        number of epochs is taken. What comes meanwhile is left for later. It may be interrupted between epochs."""
-        with self.lock:
-            for view in self._views.values():
+        number of epochs is taken. What comes meanwhile is left for later. It may be interrupted between epochs, and others
+        have their turn there."""
+        outside = [view for view in self.jobs() if view.outside]
+        for view in outside:
+            with self.lock.only(partial(self.touched, (view.path,))):
                 if not view.ended:
                     view.job.begin_flush()
-            # In order of creation: a view that reads another one comes after it.
-            for view in list(self._views.values()):
-                moved = True
-                while moved:
-                    look()
-                    with whole():
-                        moved = view.advance() and not (view.outside and view.job.flushed)
+        for view in outside:
+            moved = True
+            while moved:
+                look()
+                with self.lock.only(partial(self.touched, (view.path,))), whole():
+                    moved = not view.ended and self.sources.one_epoch(view) and not view.job.flushed
+                    self.propagate()
+        for view in self.jobs():
+            self._read(view)
+        with self.lock.only(tuple), whole():
             self.propagate()
         for path in list(self._views):
             self.check(path)

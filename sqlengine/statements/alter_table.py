@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from runtime.expr.typing import implicit_cast
 from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable, ComputedColumn, TableColumn
 from sqlengine.catalog.statistics import MeasuredTable
+from sqlengine.database.maintained_view import MOST_GATHERED
 from sqlengine.database.session import Session, physical_schema
 from sqlengine.options.connectors import check_connector
 from sqlengine.parse import ddl_nodes as ddl
@@ -292,7 +294,7 @@ def _follow_contents(
     before: CatalogTable, after: CatalogTable, renamed: ddl.RenameColumn | None, session: Session
 ) -> None:
     """Rows that a table in memory holds, brought into its new columns: new ones NULL, changed types cast. Changes of an
-    open epoch stay changes of that epoch."""
+    open epoch stay changes of that epoch. Meanwhile others wait only where they need the table, or change definitions."""
     old = session.memory[before.storage]
     old_names = {renamed.new.text: renamed.old.text} if renamed is not None else {}
     schema = physical_schema(after)
@@ -301,19 +303,16 @@ def _follow_contents(
         columns = [_converted(rows, old.schema, old_names.get(f.name, f.name), f, session) for f in schema]
         return ChangelogBatch.of(columns, schema, kinds)
 
-    kept = converted(old.contents())
     changes = None if session.epoch is None else session.epoch.find(before.storage)
-    pending = (
-        []
-        if changes is None
-        else [converted(pa.Table.from_batches([batch.rows]), batch.kinds) for batch in changes.batches]
-    )
-    del session.memory[before.storage]
-    new = session.memory_table(after)
-    if len(kept):
-        new.apply(kept)
-    new.publish()
-    new.show()  # An open epoch need not hear of these rows.
+    batches = () if changes is None else changes.batches
+    new = session.database.new_table(after, session.options)
+    beside = session.views.lock.held_once and len(old) + sum(map(len, batches)) > MOST_GATHERED
+    with session.views.apart({before.storage}) if beside else nullcontext():
+        new.apply(converted(old.contents()))
+        pending = [converted(pa.Table.from_batches([batch.rows]), batch.kinds) for batch in batches]
+        new.publish()
+        new.show()  # An open epoch need not hear of these rows.
+    session.database.keep(after.storage, new)
     if session.epoch is not None:
         session.epoch.move(before.storage, _reopened(new, pending), after.storage)
 

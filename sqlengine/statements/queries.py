@@ -219,7 +219,7 @@ def _begin(
     share = _driving.share_of(job, session.options.get(WEIGHT))
 
     def drive() -> None:
-        _driving.drive_job(job, share, session.database, locked=locked)
+        _driving.drive_job(job, share, session, locked=locked)
 
     run, uses = (drive, None) if isinstance(kept, str) else (kept.driven(job, drive), kept.uses)
     running = session.jobs.start(name, text, job, run, locked=locked, goes_on=goes_on, uses=uses, weight=share.weight)

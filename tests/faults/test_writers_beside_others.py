@@ -5,15 +5,19 @@ wait for it only where it changes what they change.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sqlengine import SqlEngineError, TableEnvironment, udf
+from sqlengine.catalog.objects import ObjectPath
 from sqlengine.database.filling import Filling
+from sqlengine.database.source_thread import SourceThread
 from sqlengine.database.turns import TurnLock
 from sqlengine.database.views import Views
+from sqlengine.statements import alter_table
 from tests.faults.gates import LONG, Beside, Gate
 
 
@@ -30,6 +34,19 @@ def _prepare(environment: TableEnvironment, gate: Gate) -> None:
         environment.execute_sql(f"CREATE TABLE {table} (k INT PRIMARY KEY NOT ENFORCED, v INT)")
         environment.execute_sql(f"INSERT INTO {table} VALUES (1, 10), (2, 20)")
     environment.execute_sql("CREATE MATERIALIZED VIEW of_b AS SELECT SUM(v) AS s FROM b")
+
+
+@pytest.fixture
+def in_line(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Counts who has begun to wait for the lock."""
+    found, wait = threading.Semaphore(0), TurnLock._wait
+
+    def noted(lock: TurnLock, *rest: Any) -> None:
+        found.release()
+        wait(lock, *rest)
+
+    monkeypatch.setattr(TurnLock, "_wait", noted)
+    return found
 
 
 class _Waiting:
@@ -268,20 +285,13 @@ def test_a_commit_with_slow_views_stops_no_writer_of_other_tables(
 
 
 def test_writers_of_what_a_commit_touches_wait_for_it(
-    t_env: TableEnvironment, beside: Beside, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    t_env: TableEnvironment, beside: Beside, gate: Gate, in_line: threading.Semaphore
 ) -> None:
     """A writer of the same table, and of one that a slow view reads, too."""
     t_env.execute_sql("CREATE TABLE other (k INT, v INT)")
     t_env.execute_sql(
         "CREATE MATERIALIZED VIEW late AS SELECT slow(v) AS v FROM (SELECT v FROM a UNION ALL SELECT v FROM other)"
     )
-    asked, acquire = threading.Semaphore(0), TurnLock._wait
-
-    def noted(lock: TurnLock, *rest: object) -> None:
-        asked.release()
-        acquire(lock, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(TurnLock, "_wait", noted)
     with t_env.new_session() as one, t_env.new_session() as two:
         with gate.held(lambda: t_env.execute_sql("UPDATE a SET v = v + 100 WHERE k = 1")):
             waiting = [
@@ -289,7 +299,7 @@ def test_writers_of_what_a_commit_touches_wait_for_it(
                 _Waiting(two, "INSERT INTO other VALUES (1, 1000)"),
             ]
             for _ in waiting:
-                assert asked.acquire(timeout=LONG)
+                assert in_line.acquire(timeout=LONG)
             _writes_b(beside, 5)
             assert all(w.waits for w in waiting)
         assert [w.end() for w in waiting] == [None, None]
@@ -331,6 +341,129 @@ def test_a_slow_view_over_a_connector_stops_nobody(t_env: TableEnvironment, besi
         _writes_b(beside, 5)
     t_env.execute_sql("FLUSH")
     assert beside.rows("SELECT SUM(x) FROM outside") == [(55,)]
+
+
+def _files(folder: Path) -> str:
+    """A table over the files of a folder, which is looked at again and again."""
+    return (
+        f"CREATE TABLE files (x INT) WITH ('connector' = 'filesystem', 'path' = '{folder}', 'format' = 'csv', "
+        "'source.monitor-interval' = '5 ms')"
+    )
+
+
+def _come(folder: Path, name: str, *numbers: int) -> None:
+    folder.mkdir(exist_ok=True)
+    hidden = folder / f"_{name}"
+    hidden.write_text("".join(f"{n}\n" for n in numbers))
+    hidden.rename(folder / f"{name}.csv")
+
+
+def test_flush_waits_for_slow_views_alone(
+    t_env: TableEnvironment, beside: Beside, gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others have their turn in an epoch of a view that FLUSH waits for, and see what was there before."""
+    monkeypatch.setattr(SourceThread, "_run", lambda thread: None)  # FLUSH alone advances views.
+    _come(tmp_path, "1", 1, 2)
+    t_env.execute_sql(_files(tmp_path))
+    t_env.execute_sql("CREATE MATERIALIZED VIEW outside AS SELECT slow(x) AS x FROM files")
+    t_env.execute_sql("CREATE MATERIALIZED VIEW above AS SELECT SUM(x) AS s FROM outside")
+    t_env.execute_sql("FLUSH")
+    _come(tmp_path, "2", 3)
+
+    def flush() -> None:
+        while t_env.execute_sql("SELECT COUNT(*) AS c FROM outside").to_arrow().to_pylist() != [{"c": 3}]:
+            t_env.execute_sql("FLUSH")  # The folder is looked at every few milliseconds.
+
+    with gate.held(flush):
+        _writes_b(beside, 5)
+        assert beside.rows("SELECT s FROM above") == [(3,)]
+    assert beside.rows("SELECT s FROM above") == [(6,)]
+
+
+def test_a_slow_job_stops_no_writer_of_other_tables(
+    t_env: TableEnvironment, beside: Beside, gate: Gate, tmp_path: Path, in_line: threading.Semaphore
+) -> None:
+    """Its epoch is there with all of it, and with the views above; who writes to its table waits."""
+    _come(tmp_path, "1", 3)
+    t_env.execute_sql(_files(tmp_path))
+    t_env.execute_sql("CREATE MATERIALIZED VIEW of_a AS SELECT SUM(v) AS s FROM a")
+    with t_env.new_session() as session:
+        with gate.held(lambda: t_env.execute_sql("INSERT INTO a SELECT x, slow(x) FROM files")):
+            while in_line.acquire(blocking=False):
+                pass
+            waiting = _Waiting(session, "INSERT INTO a VALUES (7, 70)")
+            assert in_line.acquire(timeout=LONG)
+            _writes_b(beside, 5)
+            assert waiting.waits
+            assert beside.rows("SELECT SUM(v) FROM a") == beside.rows("SELECT s FROM of_a") == [(30,)]
+        assert waiting.end() is None
+    assert beside.rows("SELECT SUM(v) FROM a") == beside.rows("SELECT s FROM of_a") == [(103,)]
+
+
+def test_a_table_that_gets_other_columns_stops_no_writer_of_others(
+    t_env: TableEnvironment, beside: Beside, gate: Gate, in_line: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has begun to write to the table itself is told; who defines something waits; readers have the old columns."""
+    t_env.execute_sql("CREATE TABLE wide (k INT, v INT)")
+    t_env.execute_sql("INSERT INTO wide VALUES (1, 10), (2, 20)")
+    convert = alter_table._converted
+
+    def held(*given: Any) -> Any:
+        gate(0)
+        return convert(*given)
+
+    monkeypatch.setattr(alter_table, "MOST_GATHERED", 0)
+    monkeypatch.setattr(alter_table, "_converted", held)
+    with t_env.new_session() as one, t_env.new_session() as two:
+        with gate.held(lambda: t_env.execute_sql("ALTER TABLE wide ADD w STRING")):
+            while in_line.acquire(blocking=False):
+                pass
+            writes = _Waiting(one, "INSERT INTO wide VALUES (3, 30)")
+            defines = _Waiting(two, "ALTER TABLE wide RENAME v TO u")
+            for _ in range(2):
+                assert in_line.acquire(timeout=LONG)
+            _writes_b(beside, 5)
+            assert beside.rows("SELECT * FROM wide") == [(1, 10), (2, 20)]
+            assert writes.waits and defines.waits
+        assert _code(writes.end()) == "E1716"
+        assert defines.end() is None
+    assert beside.rows("SELECT k, u, w FROM wide") == [(1, 10, None), (2, 20, None)]
+
+
+def test_a_slow_commit_of_a_kept_job_stops_no_writer_of_other_tables(tmp_path: Path, gate: Gate) -> None:
+    """What it has written is there as a whole, once, also when the database is opened again."""
+    path = str(tmp_path / "shop")
+    _come(tmp_path / "in", "1", 3, 4)
+    with TableEnvironment.create({"execution.checkpointing.interval": "5 ms"}, path=path) as t_env:
+        for sql in (
+            "CREATE TABLE b (k INT PRIMARY KEY NOT ENFORCED, v INT)",
+            "INSERT INTO b VALUES (1, 10), (2, 20)",
+            "CREATE MATERIALIZED VIEW of_b AS SELECT SUM(v) AS s FROM b",
+            "CREATE TABLE s (x INT)",
+            "CREATE MATERIALIZED VIEW of_s AS SELECT SUM(x) AS s FROM s",
+            _files(tmp_path / "in"),
+        ):
+            t_env.execute_sql(sql)
+        with t_env.new_session() as session, pytest.MonkeyPatch.context() as patch:
+            beside = Beside(session)
+            follow = Views.follow
+
+            def held(views: Views, part: Collection[ObjectPath]) -> None:
+                if "s" in {path.name for path in part}:
+                    gate(0)
+                follow(views, part)
+
+            patch.setattr(Views, "follow", held)
+            patch.setattr(Views, "may_take_long", lambda views, changed, rows: "s" in {path.name for path in changed})
+            with gate.held(lambda: t_env.execute_sql("INSERT INTO s SELECT x FROM files")):
+                _writes_b(beside, 5)
+                assert beside.rows("SELECT * FROM s") == beside.rows("SELECT * FROM of_s") == []
+            while beside.rows("SELECT s FROM of_s") != [(7,)]:
+                pass
+            assert beside.rows("SELECT x FROM s") == [(3,), (4,)]
+    with TableEnvironment.create(path=path) as t_env:
+        assert Beside(t_env).rows("SELECT x FROM s") == [(3,), (4,)]
+        assert Beside(t_env).rows("SELECT SUM(v) FROM b") == [(34,)]
 
 
 def test_a_table_between_two_commits_is_whole_in_the_folder(tmp_path: Path, gate: Gate) -> None:
