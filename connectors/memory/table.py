@@ -468,10 +468,11 @@ class MemoryTable(StagedChanges):
 
     # --- as a source and as a sink
     # ------------------------------------------------------------------------------------------
-
     statement_changes = True
 
-    changelog_mode = mode
+    @property
+    def changelog_mode(self) -> ChangelogMode:
+        return self.mode
 
     bounded = False
 
