@@ -8,7 +8,7 @@ from runtime.core.node import Node
 from runtime.expr.nodes import Column
 from runtime.plan.nodes import JoinKind
 
-__all__ = ["Binary", "LogicalNode", "Unary", "joined_columns", "with_nullable_columns"]
+__all__ = ["Binary", "LogicalNode", "Several", "Unary", "joined_columns", "with_nullable_columns"]
 
 
 class LogicalNode(Node):
@@ -63,6 +63,25 @@ class Binary(LogicalNode):
     def with_inputs(self, *inputs: LogicalNode) -> Self:
         left, right = inputs
         return self if left is self.left and right is self.right else self.with_(left=left, right=right)
+
+
+class Several(LogicalNode):
+    """A node with any number of inputs, whose columns are new."""
+
+    __slots__ = ()
+    parts: tuple[LogicalNode, ...]
+    produced: tuple[Column, ...]
+
+    @property
+    def inputs(self) -> tuple[LogicalNode, ...]:
+        return self.parts
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.produced
+
+    def with_inputs(self, *inputs: LogicalNode) -> Self:
+        return self if all(a is b for a, b in zip(inputs, self.parts, strict=True)) else self.with_(parts=inputs)
 
 
 def with_nullable_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:

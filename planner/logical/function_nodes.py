@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Self
 
-from planner.logical.base import LogicalNode, Unary
+from planner.logical.base import LogicalNode, Several, Unary
 from runtime.core.errors import Span
 from runtime.core.node import node
 from runtime.expr.nodes import Column, ColumnRef, Literal, SortKey
@@ -50,7 +49,7 @@ class ToChangelog(Unary):
 
 
 @node
-class ProcessTables(LogicalNode):
+class ProcessTables(Several):
     """The rows that a process function of a user makes of the rows of its tables.
 
     Args:
@@ -81,14 +80,3 @@ class ProcessTables(LogicalNode):
     takes_updates: tuple[bool, ...] = ()
     updates: bool = False
     span: Span | None = field(default=None, compare=False)
-
-    @property
-    def inputs(self) -> tuple[LogicalNode, ...]:
-        return self.parts
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.produced
-
-    def with_inputs(self, *inputs: LogicalNode) -> Self:
-        return self if all(a is b for a, b in zip(inputs, self.parts, strict=True)) else self.with_(parts=inputs)

@@ -9,9 +9,8 @@ first, they are never flags on a general node. Expressions refer to the columns 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Self
 
-from planner.logical.base import Binary, LogicalNode, Unary, joined_columns, with_nullable_columns
+from planner.logical.base import Binary, LogicalNode, Several, Unary, joined_columns, with_nullable_columns
 from planner.logical.function_nodes import FromChangelog, ProcessTables, ToChangelog
 from planner.logical.match import Match
 from runtime.core.errors import Span
@@ -277,23 +276,12 @@ class Limit(Unary):
 
 
 @node
-class Union(LogicalNode):
+class Union(Several):
     """UNION ALL of any number of inputs: output column i is column i of every part, which all have its type (UNION
     without ALL is an Aggregate over it)."""
 
     parts: tuple[LogicalNode, ...]
     produced: tuple[Column, ...]
-
-    @property
-    def inputs(self) -> tuple[LogicalNode, ...]:
-        return self.parts
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.produced
-
-    def with_inputs(self, *inputs: LogicalNode) -> Self:
-        return self if all(a is b for a, b in zip(inputs, self.parts, strict=True)) else self.with_(parts=inputs)
 
 
 @node

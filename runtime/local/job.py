@@ -384,7 +384,8 @@ class Job:
     def save(self, *, complete: bool, finished: bool) -> EpochState:
         """See `Checkpointed`."""
         operators, sinks = self.dataflow.save(complete, hold=True), self.dataflow.prepare()
-        return self._image.fix(self._roots, self.dataflow, self._sources, operators, sinks, finished=finished)
+        self._image.fix(self._sources)
+        return self._image.state(self._roots, self.dataflow, self._sources, operators, sinks, finished=finished)
 
     def publish(self, committables: Mapping[str, Any]) -> None:
         """See `Checkpointed`."""

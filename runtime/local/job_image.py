@@ -25,19 +25,9 @@ class JobImage:
         self._plan = ""
         self._positions: list[Any] = []
 
-    def fix(
-        self,
-        roots: Sequence[PhysicalNode],
-        dataflow: Dataflow,
-        sources: Sequence[SourceInputs],
-        operators: Sequence[Any],
-        sinks: Mapping[str, Any],
-        *,
-        finished: bool,
-    ) -> EpochState:
-        """What a checkpoint holds. Once that is complete (`is_safe`) the sources are told."""
+    def fix(self, sources: Sequence[SourceInputs]) -> None:
+        """A checkpoint holds where the sources stand now. Once that is complete (`is_safe`) they are told."""
         self._positions = [source.position() for source in sources]
-        return self.state(roots, dataflow, sources, operators, sinks, finished=finished)
 
     def is_safe(self, sources: Sequence[SourceInputs]) -> None:
         """The checkpoint is complete that was fixed last: the sources need not give again what came before it."""

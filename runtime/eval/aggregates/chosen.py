@@ -6,6 +6,7 @@ Reading a group costs as much as it holds. Sources: SQL:2003, 10.9 (inverse dist
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType
-from runtime.eval.aggregates.accumulator import Accumulator, TableAccumulator, keep_valid
+from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
+from runtime.eval.aggregates.bag_accumulator import BagAccumulator
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.kernels.order_words import order_words
 from runtime.plan.nodes import SortSpec
@@ -22,31 +24,17 @@ from runtime.state.table import StateTable, shared_value
 __all__ = ["DiscretePercentile", "Mode"]
 
 
-class _Chosen(TableAccumulator):
+class _Chosen(BagAccumulator, ABC):
     """Keeps the values that are not NULL, and gives one of each group's. `order_by`: their order, ascending without."""
 
     def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool, order_by: Sequence[SortSpec]) -> None:
+        super().__init__(ValueBag([types[0].arrow], retract))
         self._type = type_.arrow
         self._descending = bool(order_by) and order_by[0].descending
-        self._bag = ValueBag([types[0].arrow], retract)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         slots, signs, values, seqs = keep_valid(slots, signs, [args[0]], seqs)
         self._bag.add(slots, signs, values, seqs)
-
-    def release(self, slots: np.ndarray) -> None:
-        self._bag.release(slots)
-
-    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
-        assert isinstance(other, _Chosen)
-        self._bag.merge(targets, other._bag, sources)
-
-    @property
-    def nbytes(self) -> int:
-        return self._bag.nbytes
-
-    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
-        return [self._bag.keep_in(f"values of {name}", ["value"], groups)]
 
     def result(self, slots: np.ndarray) -> pa.Array:
         index, rows = self._bag.read(slots)
@@ -57,10 +45,10 @@ class _Chosen(TableAccumulator):
         found = np.where(chosen < 0, -1, rows[order][chosen]) if len(rows) else chosen
         return self._bag.column(0, found).cast(self._type)
 
+    @abstractmethod
     def _choose(self, index: np.ndarray, words: np.ndarray, groups: int) -> np.ndarray:
         """The place of each group's value, -1 for an empty group. index: the group of each value, in order; words: what
         tells different values."""
-        raise NotImplementedError
 
 
 class Mode(_Chosen):

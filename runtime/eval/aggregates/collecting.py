@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from runtime.core.errors import ExpressionError
 from runtime.core.types import DataType, TypeRoot
-from runtime.eval.aggregates.accumulator import Accumulator, TableAccumulator, keep_valid
+from runtime.eval.aggregates.accumulator import Accumulator, keep_valid
+from runtime.eval.aggregates.bag_accumulator import BagAccumulator
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.expr.json_text import json_text, quoted
 from runtime.kernels.arrow_buffers import fixed_array
@@ -27,7 +28,7 @@ from runtime.state.table import StateTable, shared_value
 __all__ = ["ArrayAgg", "Collect", "JsonArray", "JsonObject", "ListAgg", "Percentile"]
 
 
-class _Collection(TableAccumulator):
+class _Collection(BagAccumulator):
     """Keeps `kept` argument columns (and those of ORDER BY) of every row; `skip_nulls` leaves out rows whose first
     argument is NULL."""
 
@@ -40,10 +41,10 @@ class _Collection(TableAccumulator):
         order_by: Sequence[SortSpec] = (),
         order_types: Sequence[DataType] = (),
     ) -> None:
+        super().__init__(ValueBag([t.arrow for t in (*types[:kept], *order_types)], retract))
         self._kept = kept
         self._skip = skip_nulls
         self._order = list(order_by)
-        self._bag = ValueBag([t.arrow for t in (*types[:kept], *order_types)], retract)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         columns = [*args[: self._kept], *(args[len(args) - len(self._order) :] if self._order else ())]
@@ -53,17 +54,6 @@ class _Collection(TableAccumulator):
             columns = [c.filter(valid) for c in columns]
             slots, signs, seqs = slots[mask], None if signs is None else signs[mask], seqs[mask]
         self._bag.add(slots, signs, columns, seqs)
-
-    def release(self, slots: np.ndarray) -> None:
-        self._bag.release(slots)
-
-    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
-        assert isinstance(other, _Collection)
-        self._bag.merge(targets, other._bag, sources)
-
-    @property
-    def nbytes(self) -> int:
-        return self._bag.nbytes
 
     def tables(self, name: str, groups: StateTable) -> list[StateTable]:
         values = ["value", "second value"][: self._kept]
@@ -217,7 +207,7 @@ class JsonObject(_Collection):
         return _wrap("{", _joined(pairs, offsets), "}").cast(self._type)
 
 
-class Percentile(TableAccumulator):
+class Percentile(BagAccumulator):
     """The continuous percentile, by linear interpolation; DOUBLE, or an array of them for an array of fractions.
 
     The fraction is a constant: that of the last row is taken. A third argument repeats each value so many times.
@@ -227,11 +217,11 @@ class Percentile(TableAccumulator):
     """
 
     def __init__(self, types: Sequence[DataType], type_: DataType, retract: bool) -> None:
+        super().__init__(ValueBag([pa.float64(), pa.int64()], retract))
         self._array = type_.root is TypeRoot.ARRAY
         self._type = type_.arrow
         self._weighted = len(types) > 2
         self._fractions: list[float | None] = []
-        self._bag = ValueBag([pa.float64(), pa.int64()], retract)
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         if len(slots) == 0:
@@ -273,17 +263,10 @@ class Percentile(TableAccumulator):
         offsets = np.arange(len(slots) + 1, dtype=np.int64) * len(results)
         return pa.ListArray.from_arrays(_arrow_offsets(offsets, missing), pa.array(flat)).cast(self._type)
 
-    def release(self, slots: np.ndarray) -> None:
-        self._bag.release(slots)
-
     def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
         assert isinstance(other, Percentile)
         self._fractions = other._fractions or self._fractions
-        self._bag.merge(targets, other._bag, sources)
-
-    @property
-    def nbytes(self) -> int:
-        return self._bag.nbytes
+        super().merge(targets, other, sources)
 
     def tables(self, name: str, groups: StateTable) -> list[StateTable]:
         def put(saved: list[object]) -> None:

@@ -11,16 +11,15 @@ from runtime.core.errors import ExpressionError
 from runtime.eval.aggregates.accumulator import (
     Accumulator,
     ColumnAccumulator,
-    TableAccumulator,
     clear_at,
     keep_valid,
 )
+from runtime.eval.aggregates.bag_accumulator import BagAccumulator
 from runtime.eval.aggregates.value_bag import ValueBag
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grouping import distinct_rows
 from runtime.kernels.grow import grown
 from runtime.kernels.indexed import take_at
-from runtime.state.table import StateTable
 
 __all__ = ["EndValue", "RetractableEnd", "SingleValue"]
 
@@ -81,12 +80,12 @@ class EndValue(ColumnAccumulator):
         self.update(slots, None, columns[:1], columns[1].fill_null(0).to_numpy())
 
 
-class RetractableEnd(TableAccumulator):
+class RetractableEnd(BagAccumulator):
     """The first or last value by arrival that is not NULL and has not been taken back."""
 
     def __init__(self, type_: pa.DataType, last: bool) -> None:
         self._last = last
-        self._bag = ValueBag([type_], retract=True, ends=True)
+        super().__init__(ValueBag([type_], retract=True, ends=True))
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         slots, signs, values, seqs = keep_valid(slots, signs, args[:1], seqs)
@@ -95,22 +94,8 @@ class RetractableEnd(TableAccumulator):
     def result(self, slots: np.ndarray) -> pa.Array:
         return self._bag.column(0, self._bag.end(slots, self._last))
 
-    def release(self, slots: np.ndarray) -> None:
-        self._bag.release(slots)
 
-    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
-        assert isinstance(other, RetractableEnd)
-        self._bag.merge(targets, other._bag, sources)
-
-    @property
-    def nbytes(self) -> int:
-        return self._bag.nbytes
-
-    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
-        return [self._bag.keep_in(f"values of {name}", ["value"], groups)]
-
-
-class SingleValue(TableAccumulator):
+class SingleValue(BagAccumulator):
     """The value (NULL too) of a group that must not hold more than one row when it is read.
 
     Raises:
@@ -118,7 +103,7 @@ class SingleValue(TableAccumulator):
     """
 
     def __init__(self, type_: pa.DataType, retract: bool) -> None:
-        self._bag = ValueBag([type_], retract=retract)
+        super().__init__(ValueBag([type_], retract=retract))
 
     def update(self, slots: np.ndarray, signs: np.ndarray | None, args: Sequence[pa.Array], seqs: np.ndarray) -> None:
         self._bag.add(slots, signs, args[:1], seqs)
@@ -134,17 +119,3 @@ class SingleValue(TableAccumulator):
         found = np.full(len(slots), -1, np.int64)
         found[index] = rows
         return self._bag.column(0, found)
-
-    def release(self, slots: np.ndarray) -> None:
-        self._bag.release(slots)
-
-    def merge(self, targets: np.ndarray, other: Accumulator, sources: np.ndarray) -> None:
-        assert isinstance(other, SingleValue)
-        self._bag.merge(targets, other._bag, sources)
-
-    @property
-    def nbytes(self) -> int:
-        return self._bag.nbytes
-
-    def tables(self, name: str, groups: StateTable) -> list[StateTable]:
-        return [self._bag.keep_in(f"values of {name}", ["value"], groups)]
