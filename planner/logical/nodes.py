@@ -482,4 +482,4 @@ def data_types(plan: LogicalNode) -> tuple[DataType, ...]:
     return tuple(c.type for c in plan.columns)
 
 
-__all__ += ["Binary", "FromChangelog", "ProcessTables", "ToChangelog", "Unary", "data_types"]
+__all__ += ["Binary", "FromChangelog", "ProcessTables", "Several", "ToChangelog", "Unary", "data_types"]

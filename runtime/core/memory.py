@@ -25,6 +25,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from runtime.core.errors import MemoryLimitError
+from runtime.core.logs import Log
 from runtime.core.options import Option, Options, parse_memory
 
 __all__ = [
@@ -50,6 +51,7 @@ MEMORY_LIMIT: Option[int] = Option(
     "the memory that the process may take; `0` is 85 % of what the machine, or its container, has",
 )
 
+_log = Log("jobs")
 _SHARE_OF_MACHINE = 0.85
 _SCARCE = 7 / 8
 """From this part of the limit on memory is scarce."""
@@ -303,8 +305,9 @@ def _largest(accounts: Accounts) -> str:
             if account.owner_kind not in ("PROCESS", "WORKER"):
                 owner = f"{account.owner_kind.lower()} {account.owner}"
                 owners[owner] = owners.get(owner, 0) + account.bytes
-    except Exception:
-        # Others change what is counted, and somebody may stand in the middle of a step.
+    except Exception as error:
+        # Others change what is counted, and somebody may stand in the middle of a step. The limit is what has to be told.
+        _log.warning("it is not known who owns the memory: %s: %s", type(error).__name__, error)
         return ""
     named = sorted((o for o in owners.items() if o[1] >= _NAMED_BYTES), key=lambda o: -o[1])[:_NAMED_OWNERS]
     return (

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import sqlengine.statements.jobs as _jobs
     import sqlengine.statements.lasting as _lasting
     import sqlengine.statements.prepared as _prepared
+    import sqlengine.statements.returning as _returning
 else:
     _filling = Room("sqlengine.database.filling")
     _in_the_making = Room("sqlengine.statements.in_the_making")
@@ -30,6 +31,7 @@ else:
     _explain = Room("sqlengine.statements.explain")
     _jobs = Room("sqlengine.statements.jobs")
     _prepared = Room("sqlengine.statements.prepared")
+    _returning = Room("sqlengine.statements.returning")
     _file_catalog = Room("sqlengine.statements.file_catalog")
     _lasting = Room("sqlengine.statements.lasting")
 
@@ -47,8 +49,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
         return _jobs.stop_job(statement, session)
     if isinstance(statement, st.CreateSavepoint):
         return _jobs.create_savepoint(statement, session)
-    name = _RUN.get(type(statement))
-    if name is None:
+    if type(statement) not in _RUN:
         words = " ".join(statement.text.split()[: 1 if isinstance(statement, st.Call) else 2]).upper()
         raise UnsupportedError(
             f"{words} cannot be carried out by this engine",
@@ -56,7 +57,7 @@ def execute(statement: st.Statement, session: Session) -> Result:
             span=statement.span,
             hint=_INSTEAD.get(type(statement), "docs/flink-compatibility.md says what is not there"),
         )
-    run = _with_others.get(type(statement), _named(name))
+    run = _with_others.get(type(statement)) or _run_of(statement)
     session.logged = None
     with session.turn:
         if _reads_a_version(statement):
@@ -115,7 +116,13 @@ def _defined(run: Callable[[Any, Session], Result], statement: st.Statement, ses
 
 def carry_out(statement: st.Statement, session: Session) -> Result:
     """A statement that is a part of another one."""
-    return _named(_RUN[type(statement)])(statement, session)
+    return _run_of(statement)(statement, session)
+
+
+def _run_of(statement: st.Statement) -> Callable[[Any, Session], Result]:
+    run = _named(_RUN[type(statement)])
+    returns = isinstance(statement, st.Insert | st.Update | st.Delete) and statement.returning is not None
+    return functools.partial(_returning.with_rows, run=run) if returns else run
 
 
 def _create_catalog(statement: st.CreateCatalog, session: Session) -> Result:

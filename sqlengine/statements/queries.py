@@ -41,14 +41,12 @@ from sqlengine.text.amounts import counted_rows
 if TYPE_CHECKING:
     import sqlengine.database.driving as _driving
     import sqlengine.statements.lasting_jobs as _lasting_jobs
-    import sqlengine.statements.returning as _returning
     import sqlengine.statements.row_changes as _row_changes
     import sqlengine.verify.attach as _attach
 else:
     _driving = Room("sqlengine.database.driving")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
-    _returning = Room("sqlengine.statements.returning")
     _row_changes = Room("sqlengine.statements.row_changes")
 
 __all__ = [
@@ -105,8 +103,6 @@ def run_query(statement: st.QueryStatement, session: Session) -> Result:
 def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result:
     """Write a query's rows. Bounded input: done when this returns. Unbounded: a job in the background. `again`: the job
     of the database that goes on."""
-    if statement.returning is not None:
-        return _returning.with_rows(statement, session, insert)
     table = _target(session, statement)
     if again:
         return _run_inserts([(statement, table)], statement.text, session, again)

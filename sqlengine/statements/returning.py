@@ -18,10 +18,9 @@ from runtime.core.changelog import DELETE, UPDATE_BEFORE, ChangelogBatch
 from runtime.core.errors import UnsupportedError
 from runtime.core.node import Node
 from runtime.core.schema import Schema
-from runtime.local.job import Job
 from runtime.plan.nodes import CalcExec, PhysicalNode, SourceExec, WatermarkExec
 from runtime.plan.walk import walk
-from sqlengine.api.result import Result, fold
+from sqlengine.api.result import Result
 from sqlengine.catalog.objects import CatalogTable
 from sqlengine.database.session import Session
 from sqlengine.parameters.binding import rewritten
@@ -29,6 +28,7 @@ from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.trees import is_values, returning_query
 from sqlengine.statements.epochs import in_epoch
 from sqlengine.statements.planning import PlannedQuery, plan_insert, plan_query, query_schema
+from sqlengine.statements.row_changes import computed_rows
 
 __all__ = ["returning_schema", "with_rows"]
 
@@ -134,7 +134,4 @@ def _computed(plan: PhysicalNode, table: CatalogTable, rows: pa.RecordBatch, ses
         schema = session.memory_table(table).schema
         return node.with_(table=TableSnapshot(str(table.path), schema, contents, node.table.schema.names))
 
-    job = Job("returning", [rewritten(plan, change)], session.job_settings())
-    with session.without_lock():
-        batches = [output for (output,) in job.epochs() if output is not None]
-    return fold(batches, plan.schema)
+    return computed_rows(rewritten(plan, change), plan.schema, session)

@@ -22,6 +22,7 @@ from runtime.core.rooms import Room
 from runtime.core.schema import Schema
 from runtime.core.types import BIGINT
 from runtime.local.job import Job
+from runtime.plan.nodes import PhysicalNode
 from sqlengine.api.result import Result, fold
 from sqlengine.catalog.objects import CatalogTable, MaterializedView, PhysicalColumn
 from sqlengine.database.session import Session
@@ -34,12 +35,10 @@ from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
     import sqlengine.statements.parameter_rows as _parameter_rows
-    import sqlengine.statements.returning as _returning
 else:
     _parameter_rows = Room("sqlengine.statements.parameter_rows")
-    _returning = Room("sqlengine.statements.returning")
 
-__all__ = ["delete", "insert_known", "truncate", "update"]
+__all__ = ["computed_rows", "delete", "insert_known", "truncate", "update"]
 
 _SHORT_TEXT = 1000
 """Characters of the VALUES of an INSERT that is carried out together with others."""
@@ -96,8 +95,6 @@ def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[Ca
 
 def update(statement: st.Update, session: Session) -> Result:
     """Change rows of a table in memory, as one epoch."""
-    if statement.returning is not None:
-        return _returning.with_rows(statement, session, update)
     return in_epoch(session, lambda: _update(statement, session))
 
 
@@ -139,8 +136,6 @@ def _check_not_null(contents: MemoryTable | OpenChanges, rows: pa.RecordBatch) -
 
 def delete(statement: st.Delete, session: Session) -> Result:
     """Remove rows of a table in memory, as one epoch."""
-    if statement.returning is not None:
-        return _returning.with_rows(statement, session, delete)
     return in_epoch(session, lambda: _delete(statement, session))
 
 
@@ -177,12 +172,17 @@ def _truncate(statement: st.Truncate, session: Session) -> Result:
 def _rows_now(session: Session, query: Tree) -> pa.RecordBatch:
     """The answer over the tables as they are now."""
     planned = plan_query(session, query)
-    job = Job("change", [planned.physical], session.job_settings())
+    return computed_rows(planned.physical, planned.schema, session)
+
+
+def computed_rows(plan: PhysicalNode, schema: Schema, session: Session) -> pa.RecordBatch:
+    """The answer of a plan over rows that are there, while others have the lock. Raises Stopped."""
+    job = Job("change", [plan], session.job_settings())
     with session.without_lock():
         batches = [output for (output,) in job.epochs() if output is not None]
     if job.status == "CANCELED":
         raise Stopped
-    return fold(batches, planned.schema)
+    return fold(batches, schema)
 
 
 def _renamed(rows: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ The parameters of `eval` behind the context are tables, state and constants, eac
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -46,13 +47,13 @@ TRAITS = (
 _KEPT = (TypeRoot.ROW, TypeRoot.ARRAY, TypeRoot.MAP)
 
 
-class ProcessTableFunction:
+class ProcessTableFunction(ABC):
     """Base of process table functions: `eval(self, ctx, ...)`, and where they set timers `on_timer(self, ctx, ...)` with
     the state that it names. `open(self, context)` and `close(self)` may be there, too."""
 
+    @abstractmethod
     def eval(self, ctx: Any, *values: Any, **named: Any) -> Iterable[Any] | None:
         """The rows for a row of a table; they are returned, yielded, or given to `ctx.collect`."""
-        raise NotImplementedError
 
     # `on_timer(ctx, *state)` is called when the watermark has passed the time of a timer.
 
@@ -208,7 +209,9 @@ class _Declared:
         self, inputs: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], tuple[tuple[str, DataType | None, bool], ...]]:
         """The parameters by position, and of those that are no tables name, type and whether they may be left out."""
-        evaluate: Callable[..., Any] = self._function.eval
+        evaluate: Callable[..., Any] | None = getattr(self._function, "eval", None)
+        if evaluate is None or getattr(evaluate, "__isabstractmethod__", False):
+            raise self._wrong("the class has no method eval", "write def eval(self, ctx, input): ..")
         skip = 2 if inspect.isclass(self._function) else 1
         parameters = list(inspect.signature(evaluate).parameters.values())[skip:]
         types = argument_types(evaluate, None, skip=skip)

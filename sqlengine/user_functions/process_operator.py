@@ -37,6 +37,7 @@ from sqlengine.user_functions.opened import FunctionContext
 from sqlengine.user_functions.process_context import ProcessContext
 from sqlengine.user_functions.process_state import KeptState, Timers
 from sqlengine.user_functions.scalar import as_column
+from sqlengine.user_functions.table import cells_of
 
 __all__ = ["ProcessOperator"]
 
@@ -343,23 +344,14 @@ class ProcessOperator(Operator):
             )
         return ChangelogBatch.of([*front, *made, *times], node.schema, kinds)
 
-    def _cells(self, rows: list[Any]) -> list[tuple[Any, ...]]:
+    def _cells(self, rows: list[Any]) -> list[Sequence[Any]]:
         names = [n for n, _ in self._result]
-        width = len(names)
-        found: list[tuple[Any, ...]] = []
-        for one in rows:
-            if isinstance(one, dict):
-                one = tuple(one.get(n) for n in names)
-            elif not isinstance(one, (tuple, list)):
-                one = (one,)
-            if len(one) != width:
-                raise ExpressionError(
-                    f"the Python function {self._name} gave a row of {len(one)} values for {width} columns",
-                    code="E2111",
-                    hint=f"its columns are {', '.join(names)}",
-                )
-            found.append(tuple(one))
-        return found
+        try:
+            return [cells_of(one, names) for one in rows]
+        except ValueError as error:
+            raise ExpressionError(
+                f"the Python function {self._name} gave {error}", code="E2111", hint="give a tuple, or a dict by column"
+            ) from error
 
     def _settle(self, touched: np.ndarray, now: int) -> None:
         """Notes what has changed, and lets keys go that keep nothing."""

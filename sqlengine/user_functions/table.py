@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from runtime.core.types import DataType, array
 from runtime.expr.function import EvalContext, Value
 from sqlengine.user_functions.scalar import as_column, called, columns_of
 
-__all__ = ["rows_as_structs", "table_calls"]
+__all__ = ["cells_of", "rows_as_structs", "table_calls"]
 
 
 def table_calls(name: str, function: Callable[..., Any], row: DataType) -> Callable[..., Value]:
@@ -33,13 +33,22 @@ def rows_as_structs(given: Any, row: DataType) -> list[Any]:
     names = [f.name for f in row.fields]
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         given = [given]
-    return [_struct(one, names) for one in given]
+    return [dict(zip(names, cells_of(one, names), strict=True)) for one in given]
 
 
-def _struct(one: Any, names: list[str]) -> dict[str, Any]:
+def cells_of(one: Any, names: Sequence[str]) -> Sequence[Any]:
+    """The values of a row that a function has given, by column: of a dict those under their names, None where it has none;
+    of a single value that.
+
+    Raises:
+        ValueError: another number of values, or a name that is no column.
+    """
     if isinstance(one, Mapping):
-        return dict(one)
+        for name in one:
+            if name not in names:
+                raise ValueError(f"a row with the column {name!r}, and the columns are {', '.join(names)}")
+        return [one.get(name) for name in names]
     values = one if isinstance(one, (tuple, list)) else (one,)
     if len(values) != len(names):
-        raise ValueError(f"a row of {len(values)} values for {len(names)} columns")
-    return dict(zip(names, values, strict=True))
+        raise ValueError(f"a row of {len(values)} values for the columns {', '.join(names)}")
+    return values

@@ -20,7 +20,7 @@ __all__ = ["FAMILY", "LONGEST"]
 
 FAMILY = Family("series")
 LONGEST = 100_000_000
-"""The most values of one series: 800 MB."""
+"""The most values of the series that are computed at once: 800 MB."""
 _DAY = 86_400_000
 _R = TypeRoot
 _Typed = tuple[tuple[DataType, ...], DataType]
@@ -74,9 +74,12 @@ def generate_series(context: EvalContext, first: Value, last: Value, step: Value
         )
     steps = _steps(start, end, by)
     counts = np.where(known & (steps >= 0), steps + 1, 0)
-    if counts.max(initial=0) > LONGEST:
+    # Together they are one column: of each no more than all may be, so that the sum fits, too.
+    total = int(np.minimum(counts, LONGEST + 1).sum())
+    if total > LONGEST:
+        most = int(counts.max())
         raise ExpressionError(
-            f"GENERATE_SERIES would give {int(counts.max()):,} values, and {LONGEST:,} are the most",
+            f"GENERATE_SERIES would give {max(most, total):,} values at once, and {LONGEST:,} are the most",
             code="E2016",
             hint="give a longer step, or ends that are nearer",
         )

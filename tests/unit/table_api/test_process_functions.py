@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -105,3 +106,26 @@ def test_timers_that_set_one_another_end_with_an_error() -> None:
     with pytest.raises(SqlEngineError) as raised:
         list(t_env.execute_sql("SELECT * FROM ticking(TABLE t PARTITION BY k, on_time => DESCRIPTOR(ts))").collect())
     assert raised.value.code == "E2113"
+
+
+def test_a_class_without_eval_is_refused() -> None:
+    with pytest.raises(SqlEngineError, match="the class has no method eval"):
+
+        @udptf(result_types={"n": "INT"})
+        class Empty(ProcessTableFunction):
+            pass
+
+
+def test_a_row_with_a_name_that_is_no_column_is_refused() -> None:
+    """A value under a wrong name would be lost."""
+
+    class Wrong(ProcessTableFunction):
+        def eval(self, ctx: Any, input: Any) -> Iterable[Any]:
+            yield {"n": 1, "totl": 2}
+
+    with TableEnvironment.create() as t_env:
+        t_env.create_temporary_system_function("wrong", udptf(Wrong, result_types={"n": "INT", "total": "INT"}))
+        t_env.execute_sql("CREATE TABLE t (k INT)")
+        t_env.execute_sql("INSERT INTO t VALUES (1)")
+        with pytest.raises(SqlEngineError, match="E2111 .* the column 'totl', and the columns are n, total"):
+            t_env.execute_sql("SELECT * FROM wrong(input => TABLE t PARTITION BY k)").to_arrow()
