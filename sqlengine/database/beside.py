@@ -43,10 +43,7 @@ class Beside:
         """One epoch, or the end of the job."""
         views, durable = self._database.views, self._database.durable
         with views.lock.only(self._part):
-            if views.lock.all_wanted:
-                # Who needs all would never have a turn, if one after another kept a part.
-                with views.lock.given_up(), views.lock:
-                    pass
+            views.lock.give_way()
             started, part = time.perf_counter(), self._part()
             beside = self._calls_out or self._was_long or views.may_take_long(set(part), 0)
             try:

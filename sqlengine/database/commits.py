@@ -68,10 +68,7 @@ def commit(session: Session, epoch: OpenEpoch) -> None:
             session.epoch = None
             session.publish(tables)
             return
-        if lock.all_wanted:
-            # Who needs all would never have a turn, if one after another kept a part.
-            with lock.given_up(), lock:
-                pass
+        lock.give_way()
         epoch.check(session.stored)
         tables = epoch.tables
         part = views.touched(epoch.storages)

@@ -71,12 +71,6 @@ class TurnLock:
         return self.held and len(self._parts) == 1
 
     @property
-    def all_wanted(self) -> bool:
-        """Whether somebody waits who needs all that it guards."""
-        with self._guard:
-            return any(turn.part is None for turn in self._waiting)
-
-    @property
     def kept(self) -> Collection[Hashable]:
         """What is kept by threads that do not have the lock."""
         return frozenset[Hashable]().union(*(part for _, part in self._kept)) if self._kept else ()
@@ -208,6 +202,14 @@ class TurnLock:
             yield
         finally:
             self._take_again(parts, kept)
+
+    def give_way(self) -> None:
+        """Let those go first who need all: they would never have a turn, if one after another kept a part."""
+        with self._guard:
+            wanted = any(turn.part is None for turn in self._waiting)
+        if wanted:
+            with self.given_up(), self:
+                pass
 
     def _let_go(self, kept: Collection[tuple[int, frozenset[Hashable]]]) -> list[Part | None]:
         with self._guard:
