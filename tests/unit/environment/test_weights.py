@@ -13,8 +13,9 @@ from runtime.core.cancellation import Cancellation
 from runtime.core.errors import SqlEngineError
 from runtime.local.job import Job
 from sqlengine import TableEnvironment, udf
-from sqlengine.database import driving, source_thread
+from sqlengine.database import source_thread
 from sqlengine.database.scheduler import QUANTUM_SECONDS, Scheduler, Share, Worker
+from sqlengine.statements import queries
 from tests.faults.gates import LONG, Gate
 
 ROWS = 300
@@ -43,7 +44,7 @@ def env(monkeypatch: pytest.MonkeyPatch) -> Iterator[TableEnvironment]:
     def share_of(job: Job, weight: int) -> Share:
         return Share(weight, Worker(job.cancellation), Epochs(job))
 
-    monkeypatch.setattr(driving, "share_of", share_of)
+    monkeypatch.setattr(queries._driving, "share_of", share_of)
     with TableEnvironment.create({"sqlengine.epoch.max-rows": "1"}) as made:
         scheduler(made)._clock = lambda: 0.0  # No turn is lent.
         made.session.inserts_in_background = True
@@ -65,9 +66,6 @@ def nobody_computes(env: TableEnvironment) -> Iterator[Callable[[int], None]]:
 
         def seconds(self) -> float:
             return 0.0
-
-    # No turn is lent because the machine is slow.
-    scheduler(env)._clock = lambda: 0.0
 
     def until(count: int) -> None:
         while len(scheduler(env)._waiting) < count:
