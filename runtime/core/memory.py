@@ -267,7 +267,9 @@ class MemoryUse:
             return
         used = self._process.after_release()
         self._least = min(self._least, used)
-        if used > self._limit and used - self._least >= self._limit * _OWN_GROWTH:
+        grown = used - self._least >= self._limit * _OWN_GROWTH
+        if used > self._limit and grown and self._process.stays_above(self._limit):
+            used = self._process.used()
             self._process.expect_release()
             raise _reached(self._limit, f"this statement has taken {_shown(used - self._least)} of it", self._accounts)
 

@@ -105,8 +105,21 @@ def test_what_stopped_work_has_held_is_looked_for_at_once() -> None:
         use.look()
     machine.now += 0.01
     machine.taken, machine.free = 100, 1000
+    before = machine.released
     admit(LIMIT, machine.memory)
-    assert machine.released == 2
+    assert machine.released == before + 1
+
+
+def test_work_is_stopped_only_when_the_allocator_has_had_time_to_give_back() -> None:
+    machine = Machine()
+    use = MemoryUse(LIMIT, machine.memory)
+    machine.becomes(1100)
+    machine.later = 200
+    use.look()
+    assert machine.taken == 900
+    machine.becomes(1100)
+    with pytest.raises(MemoryLimitError):
+        use.look()
 
 
 def test_rows_are_refused_only_when_the_allocator_has_had_time_to_give_back() -> None:
