@@ -19,6 +19,7 @@ from connectors.memory.staged import StagedChanges
 from connectors.memory.table import MemoryTable
 from runtime.core.changelog import ChangelogBatch, ChangelogMode
 from runtime.core.schema import Schema
+from runtime.kernels.grouping import distinct_rows
 from runtime.state.keyed import KeyIndex
 
 __all__ = ["OpenChanges"]
@@ -132,6 +133,30 @@ class OpenChanges(StagedChanges):
             changed = self.table.version_with(ChangelogBatch.concat(self._changes))
             known = self._read = base, len(self._changes), changed
         return known[2]
+
+    def rows_by_key(self, keys: Sequence[pa.Array]) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Which keys are there, bool (n,), and their newest rows in the same order, with the changes in them. Called with
+        the table's lock held; costs as much as the keys and the changes."""
+        held, rows = self.table.rows_by_key(keys)
+        if not self._changes:
+            return held, rows
+        mine, positions = ChangelogBatch.concat(self._changes).decoded(), self.table.key_positions
+        index = KeyIndex([self.schema[p].type.arrow for p in positions])
+        slots, _ = index.insert([mine.column(p) for p in positions], len(mine))
+        newest = np.full(index.capacity + 1, -1, np.int64)
+        last = distinct_rows(slots, last=True)
+        newest[slots[last]] = last
+        # -1, a key without a change, has the last place.
+        at = newest[index.find(keys, len(held))]
+        changed, there = at >= 0, held.copy()
+        there[changed] = mine.signs()[at[changed]] > 0
+        place = np.flatnonzero(held)
+        whole = pa.Table.from_batches([rows, self.table.exactly(mine.rows)]).combine_chunks().to_batches()
+        from_ = at + len(place)
+        kept = place[~changed[place]]
+        from_[kept] = np.flatnonzero(~changed[place])
+        chosen = from_[there]
+        return there, whole[0].take(pa.array(chosen)) if whole else rows
 
     def snapshot(self) -> TableSnapshot:
         """The same as a bounded table: what the session's statements read."""

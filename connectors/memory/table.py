@@ -145,9 +145,6 @@ class MemoryTable(StagedChanges):
         pending = (*self._unpublished, *self._passed_on, *self._unshown, *self.prepared)
         return TableParts(self._rows, self._index.nbytes + self._positions.nbytes, in_memory(pending, self.files))
 
-    # --- changing
-    # ---------------------------------------------------------------------------------------------------------
-
     def apply(self, *batches: ChangelogBatch) -> None:
         """Change the contents by batches in their order; followers hear of it with the next `publish`.
 
@@ -397,9 +394,6 @@ class MemoryTable(StagedChanges):
         for reader in tuple(self._readers) if turned or moved else ():
             reader.push(None) if moved else reader.wake()
 
-    # --- reading
-    # ----------------------------------------------------------------------------------------------------------
-
     def contents(self) -> pa.Table:
         """All live rows, in order of arrival, a row of count n n times."""
         return self.version().rows()
@@ -450,6 +444,13 @@ class MemoryTable(StagedChanges):
         rows.count(first + often, net[fresh][often])
         return rows.version()
 
+    def rows_by_key(self, keys: Sequence[pa.Array]) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Which primary keys are there, bool (n,), and their rows in the same order. Called with the lock held."""
+        self._caught_up()
+        slots = self._index.find(keys, len(keys[0]))
+        held = slots >= 0
+        return held, self._rows.take(self._positions[slots[held]])
+
     def _caught_up(self) -> None:
         if self.catch_up is not None and self.settled is None:
             self.catch_up()
@@ -466,8 +467,6 @@ class MemoryTable(StagedChanges):
         if reader in self._readers:
             self._readers.remove(reader)
 
-    # --- as a source and as a sink
-    # ------------------------------------------------------------------------------------------
     statement_changes = True
 
     @property

@@ -45,7 +45,7 @@ else:
     _job_client = Room("sqlengine.api.job_client")
     _notebook = Room("sqlengine.notebook.live_table")
 
-__all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold"]
+__all__ = ["AsyncRows", "Result", "ResultKind", "RowIterator", "SqlEngineWarning", "fold", "sorted_positions"]
 
 
 class _Finished:
@@ -284,7 +284,7 @@ class Result:
     def _whole(self, batches: Sequence[ChangelogBatch]) -> pa.RecordBatch:
         rows = fold(batches, self._full_schema)
         if self.order:
-            rows = rows.take(pa.array(_sorted_positions(rows, self.order)))
+            rows = rows.take(pa.array(sorted_positions(rows, self.order)))
         return rows.select(list(range(self._visible)))
 
     def _repr_html_(self) -> str:
@@ -493,6 +493,7 @@ def fold(batches: Sequence[ChangelogBatch], schema: Schema) -> pa.RecordBatch:
     return whole.rows.take(pa.array(kept))
 
 
-def _sorted_positions(rows: pa.RecordBatch, order: tuple[SortSpec, ...]) -> np.ndarray:
+def sorted_positions(rows: pa.RecordBatch, order: tuple[SortSpec, ...]) -> np.ndarray:
+    """The positions of rows in an order."""
     columns = [rows.column(spec.index) for spec in order]
     return _sort.sort_indices(columns, [s.descending for s in order], [s.nulls_last for s in order])

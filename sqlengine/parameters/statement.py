@@ -22,6 +22,7 @@ from sqlengine.parse import parse_statement
 from sqlengine.parse import statement_nodes as st
 from sqlengine.parse.advice import advice
 from sqlengine.parse.trees import delete_query, is_values, update_query
+from sqlengine.statements.conflicts import bound_update
 from sqlengine.statements.planning import bound_insert, query_schema
 from sqlengine.statements.returning import returning_schema
 
@@ -220,6 +221,8 @@ def _described(statement: st.Statement, session: Session) -> Schema | None:
                     else session.open_sink(found, st.options_dict(statement.hints), live=False, span=name.span)
                 )
                 bound_insert(statement, found, sink, Binding(session, False))
+                if statement.assignments and found.connector is None:
+                    _describe_update(statement, found, session)
         case st.Update(table=name) | st.Delete(table=name):
             found = session.catalogs.get(name.parts, name.span)
             if isinstance(found, CatalogTable) and found.connector is None:
@@ -229,6 +232,15 @@ def _described(statement: st.Statement, session: Session) -> Schema | None:
         case _:
             pass
     return None
+
+
+def _describe_update(statement: st.Insert, table: CatalogTable, session: Session) -> None:
+    """The parameters of ON CONFLICT DO UPDATE learn their types."""
+    parameters = session.parameters
+    known = [] if parameters is None else list(parameters.slots)
+    bound_update(statement, session, table)
+    if parameters is not None:
+        parameters.slots += [slot for slot in known if slot not in parameters.slots]
 
 
 class PreparedStatement:

@@ -329,8 +329,6 @@ def _definitions(p: _Place) -> str | None:
         return f'put a comma before "{p.token.text}"'
     if p.after("DROP", "COLUMN"):
         return f"write DROP {p.token.text}"
-    if p.word == "(" and p.after("CONFLICT"):
-        return "a clash is always about the primary key: ON CONFLICT DO DEDUPLICATE, DO NOTHING or DO ERROR"
     if p.word == "INTO" and p.after("REPLACE"):
         return FOREIGN["UPSERT"]
     return None

@@ -69,7 +69,7 @@ class RelationGrammar(ExpressionGrammar):
         self.expect("JOIN")
         tree = exp.Join(this=self.relation(), side=side, kind=kind, method="NATURAL" if natural else None)
         at = self.token
-        if not self.at("ON", "CONFLICT", "DO") and self.match("ON"):
+        if not self.at("ON", "CONFLICT", "DO") and not self.at("ON", "CONFLICT", "(") and self.match("ON"):
             if natural or kind == "CROSS":
                 self.refuse(f"a {'NATURAL' if natural else 'CROSS'} JOIN takes no ON", at, "write JOIN .. ON")
             tree.set("on", self.expression())

@@ -174,9 +174,10 @@ class QueryStatement(Statement):
 
 @node
 class Insert(Statement):
-    """`[EXECUTE] INSERT {INTO|OVERWRITE} table [PARTITION (..)] [(columns)] query [ON CONFLICT DO action]`.
+    """`[EXECUTE] INSERT {INTO|OVERWRITE} table [PARTITION (..)] [(columns)] query [ON CONFLICT [(columns)] DO action]`.
 
-    `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE" or None; `hints` the options of an OPTIONS hint after the name.
+    `on_conflict` is "NOTHING", "ERROR", "DEDUPLICATE", "UPDATE" or None, `conflict_target` the columns after CONFLICT;
+    `assignments` and `where` belong to DO UPDATE. `hints`: the options of an OPTIONS hint after the name.
     `returning`: SELECT without FROM, of what RETURNING says, as in UPDATE and DELETE.
     """
 
@@ -188,6 +189,9 @@ class Insert(Statement):
     on_conflict: str | None = None
     hints: tuple[Option, ...] = ()
     returning: QueryText | None = None
+    conflict_target: tuple[Name, ...] = ()
+    assignments: tuple[tuple[Name, ExpressionText], ...] = ()
+    where: ExpressionText | None = None
 
 
 @node

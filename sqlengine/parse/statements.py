@@ -207,11 +207,8 @@ class StatementGrammar(TableGrammar):
         if not self.at_query():
             self.fail("SELECT", "VALUES", "WITH")
         query = self.query_text()
-        on_conflict = None
-        if self.match("ON", "CONFLICT"):
-            self.expect("DO")
-            on_conflict = self.expect_any("NOTHING", "ERROR", "DEDUPLICATE")
-        return Insert(table, query, columns, partition, overwrite, on_conflict, hints, self.returning())
+        insert = Insert(table, query, columns, partition, overwrite, None, hints)
+        return self.on_conflict(insert).with_(returning=self.returning())
 
     def _update(self) -> Update:
         self.expect("UPDATE")

@@ -43,6 +43,7 @@ from sqlengine.parse.ddl_nodes import (
 from sqlengine.parse.lexer import NUMBER, QUOTED, WORD, Token
 from sqlengine.parse.queries import QueryGrammar
 from sqlengine.parse.spans import span_of
+from sqlengine.parse.statement_nodes import Insert
 
 __all__ = ["TableGrammar"]
 
@@ -436,6 +437,20 @@ class TableGrammar(QueryGrammar):
             self.expect("=")
             found.append((name, self.expression_text()))
         return tuple(found)
+
+    def on_conflict(self, insert: Insert) -> Insert:
+        """The INSERT with `ON CONFLICT [(columns)] DO action`, if it stands here."""
+        if not self.match("ON", "CONFLICT"):
+            return insert
+        target = self.names("a column of the primary key") if self.at("(") else ()
+        self.expect("DO")
+        action = self.expect_any("NOTHING", "ERROR", "UPDATE", *(() if target else ("DEDUPLICATE",)))
+        if action != "UPDATE":
+            return insert.with_(on_conflict=action, conflict_target=target)
+        self.expect("SET")
+        assignments = self.assignments()
+        where = self.expression_text() if self.match("WHERE") else None
+        return insert.with_(on_conflict=action, conflict_target=target, assignments=assignments, where=where)
 
     def option_hints(self) -> tuple[Option, ...]:
         """The options of `/*+ OPTIONS(..) */` after the target of an INSERT."""

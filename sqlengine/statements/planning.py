@@ -47,6 +47,7 @@ __all__ = [
     "check_declaration",
     "object_schema",
     "plan_insert",
+    "plan_inserted",
     "plan_query",
     "plan_statement_set",
     "plan_view",
@@ -92,7 +93,20 @@ def plan_query(session: Session, query: Tree, *, live: bool = False) -> PlannedQ
 
 def _plan_query(session: Session, query: Tree, *, live: bool) -> PlannedQuery:
     binding = Binding(session, live)
-    bound = _bound_query(query, binding)
+    return _planned(session, _bound_query(query, binding), binding, query, live=live)
+
+
+def plan_inserted(session: Session, statement: st.Insert, target: CatalogTable) -> PlannedQuery:
+    """The rows that an INSERT gives its table, as a query: in the columns of the table. Raises what `plan_insert`
+    raises, and PlanningError E1614 as `plan_query`."""
+    sink = session.open_sink(target, st.options_dict(statement.hints), live=False, span=statement.table.span)
+    binding = Binding(session, False)
+    plan = bound_insert(statement, target, sink, binding).input
+    bound = BoundQuery(plan, sink.schema.names)
+    return _planned(session, bound, binding, statement.query.query, live=False)
+
+
+def _planned(session: Session, bound: BoundQuery, binding: Binding, query: Tree, *, live: bool) -> PlannedQuery:
     whole = _as_batch(bound.plan) if binding.batch else bound.plan
     plan, order_keys = _without_top_sort(whole)
     optimized, trace = _optimize(session, plan, displayed=True, batch=binding.batch)
@@ -274,6 +288,17 @@ def _check_overwrite(statement: st.Insert, plan: PhysicalNode) -> None:
 
 
 def _bound_insert(session: Session, statement: st.Insert, target: CatalogTable, *, live: bool) -> Sink:
+    if statement.conflict_target or statement.on_conflict == "UPDATE":
+        stored = target.connector is None
+        raise UnsupportedError(
+            "ON CONFLICT with columns or with DO UPDATE "
+            + ("has no plan: it is a statement of its own" if stored else "works on tables without connector"),
+            code="E1607",
+            span=statement.table.span,
+            hint="EXPLAIN and statement sets take ON CONFLICT DO NOTHING, DO ERROR and DO DEDUPLICATE"
+            if stored
+            else "a sink takes ON CONFLICT DO NOTHING, DO ERROR or DO DEDUPLICATE, about the rows of the statement",
+        )
     sink: SinkTable = session.open_sink(target, st.options_dict(statement.hints), live=live, span=statement.table.span)
     binding = Binding(session, session.harness.inserts_follow)
     bound = bound_insert(statement, target, sink, binding)

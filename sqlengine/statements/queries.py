@@ -40,11 +40,13 @@ from sqlengine.text.amounts import counted_rows
 
 if TYPE_CHECKING:
     import sqlengine.database.driving as _driving
+    import sqlengine.statements.conflicts as _conflicts
     import sqlengine.statements.lasting_jobs as _lasting_jobs
     import sqlengine.statements.row_changes as _row_changes
     import sqlengine.verify.attach as _attach
 else:
     _driving = Room("sqlengine.database.driving")
+    _conflicts = Room("sqlengine.statements.conflicts")
     _lasting_jobs = Room("sqlengine.statements.lasting_jobs")
     _attach = Room("sqlengine.verify.attach")
     _row_changes = Room("sqlengine.statements.row_changes")
@@ -106,6 +108,10 @@ def insert(statement: st.Insert, session: Session, *, again: str = "") -> Result
     table = _target(session, statement)
     if again:
         return _run_inserts([(statement, table)], statement.text, session, again)
+    if statement.on_conflict is not None and table.connector is None:
+        done = _conflicts.insert_on_conflict(statement, session, table)
+        if done is not None:
+            return done
     known = _row_changes.insert_known(statement, session, table)
     return _run_inserts([(statement, table)], statement.text, session) if known is None else known
 

@@ -56,9 +56,10 @@ def with_rows(statement: Change, session: Session, run: Callable[[Change, Sessio
             span=statement.returning.span,
             hint="SELECT them from the table, before or behind the statement, in one epoch",
         )
-    bare = statement.with_(returning=None)
+    bare, blind = statement.with_(returning=None), False
     if isinstance(bare, st.Insert):
         _check_ends(bare, table, session)
+        blind = is_values(bare.query.query) and bare.on_conflict is None
 
     def change() -> tuple[int, pa.RecordBatch]:
         contents = session.to_write(table)
@@ -72,7 +73,7 @@ def with_rows(statement: Change, session: Session, run: Callable[[Change, Sessio
             contents.forget_since(before)
             raise
 
-    count, rows = in_epoch(session, change, blind=isinstance(bare, st.Insert) and is_values(bare.query.query))
+    count, rows = in_epoch(session, change, blind=blind)
     summary = f"{count:,} row{'' if count == 1 else 's'} changed in {table.path.name}"
     return Result(planned.schema, [ChangelogBatch(rows)], summary=summary)
 
@@ -102,7 +103,7 @@ def _planned(statement: st.Insert | st.Update | st.Delete, table: CatalogTable, 
 
 
 def _check_ends(statement: st.Insert, table: CatalogTable, session: Session) -> None:
-    if is_values(statement.query.query):
+    if is_values(statement.query.query) or statement.on_conflict is not None:
         return
     plan = plan_insert(session, statement, table, live=False).physical
     if not all(node.table.bounded for node in walk(plan) if isinstance(node, SourceExec)):

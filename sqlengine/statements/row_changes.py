@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     _parameter_rows = Room("sqlengine.statements.parameter_rows")
 
-__all__ = ["computed_rows", "delete", "insert_known", "truncate", "update"]
+__all__ = ["computed_rows", "delete", "insert_known", "is_short", "truncate", "update"]
 
 _SHORT_TEXT = 1000
 """Characters of the VALUES of an INSERT that is carried out together with others."""
@@ -64,10 +64,15 @@ def insert_known(statement: st.Insert, session: Session, table: CatalogTable) ->
             session, lambda: _change(session, session.to_write(table), changes, told, str(table.path)), blind=True
         )
 
-    few = len(statement.query.text) <= _SHORT_TEXT and (given is None or given.count_of_rows == 1)
-    if table.connector is None and few and is_values(statement.query.query) and not session.user_functions:
-        return together(session, write, table.storage)
-    return write()
+    return together(session, write, table.storage) if is_short(statement, session, table) else write()
+
+
+def is_short(statement: st.Insert, session: Session, table: CatalogTable) -> bool:
+    """Whether an INSERT is one of a few known rows into a table in memory, which may be carried out with others."""
+    parameters = session.parameters
+    many = parameters is not None and bool(parameters.keys) and parameters.count_of_rows > 1
+    few = len(statement.query.text) <= _SHORT_TEXT and not many
+    return table.connector is None and few and is_values(statement.query.query) and not session.user_functions
 
 
 def _memory_target(session: Session, name: st.ObjectName, verb: str) -> tuple[CatalogTable, MemoryTable | OpenChanges]:
