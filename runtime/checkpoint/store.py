@@ -28,12 +28,21 @@ from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.manifest import MANIFEST, MOST_BYTES, Manifest, decode_manifest
 from runtime.checkpoint.object_storage import ObjectStorage
+from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader
 from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import CheckpointError, InternalError, OptionError
 from runtime.core.logs import Log
 
-__all__ = ["CheckpointInfo", "CheckpointStore", "Restored", "read_savepoint", "write_savepoint", "storage_at"]
+__all__ = [
+    "CheckpointInfo",
+    "CheckpointStore",
+    "Restored",
+    "folder_name",
+    "read_savepoint",
+    "storage_at",
+    "write_savepoint",
+]
 
 _log = Log("checkpoint")
 _FOLDER = re.compile(r"(chk|copy)-(\d{1,18})")
@@ -45,8 +54,8 @@ class CheckpointStore:
     """The checkpoints of one job.
 
     Args:
-        location: a folder, a URI that pyarrow knows (`s3://bucket/path?region=..`), or a pyarrow file system, of which
-            the root is used. Nothing is made there before the first write.
+        location: a folder, a URI that pyarrow knows (`s3://bucket/path?region=..`), a pyarrow file system, of which
+            the root is used, or an object store. Nothing is made there before the first write.
         job: its name; signs that a folder's name cannot have are replaced.
         retained: how many complete checkpoints are kept. From two on all rows are written twice, so that no damage of
             one file is that of all of them.
@@ -60,7 +69,7 @@ class CheckpointStore:
 
     def __init__(
         self,
-        location: str | fs.FileSystem,
+        location: str | fs.FileSystem | RemoteStorage,
         job: str,
         retained: int = 1,
         keys: Keys = NO_KEYS,
@@ -71,7 +80,7 @@ class CheckpointStore:
             raise OptionError(
                 f"option 'execution.checkpointing.num-retained' cannot be '{retained}'", hint="it is at least 1"
             )
-        self._storage = storage_at(location, _folder_name(job))
+        self._storage = storage_at(location, folder_name(job))
         self._job = job
         self._retained = retained
         self._copies = retained > 1 if copies is None else copies
@@ -425,8 +434,11 @@ def _write_failure(error: Exception, writer: ImageWriter, what: str) -> Exceptio
     return error
 
 
-def storage_at(location: str | fs.FileSystem, folder: str) -> Storage:
-    """A folder at a location: a path, a URI that pyarrow knows, or a file system. Raises CheckpointError E3406."""
+def storage_at(location: str | fs.FileSystem | RemoteStorage, folder: str) -> Storage:
+    """A folder at a location: a path, a URI that pyarrow knows, a file system, or an object store. Raises CheckpointError
+    E3406."""
+    if isinstance(location, RemoteStorage):
+        return location.below(folder)
     if not isinstance(location, str):
         return ObjectStorage(location, folder, f"{location.type_name}:{folder}")
     if "://" not in location:
@@ -459,7 +471,7 @@ def _resolved(path: str) -> str:
     return os.path.realpath(full) if os.path.islink(full.rstrip("/")) else path
 
 
-def _folder_name(job: str) -> str:
+def folder_name(job: str) -> str:
     """The name as that of a folder; different names stay different."""
     safe = _UNSAFE.sub("_", job).lstrip("._")[:_LONGEST_NAME]
     return safe if safe and safe == job else f"{safe}-{zlib.crc32(job.encode()):08x}"

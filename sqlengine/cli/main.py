@@ -283,7 +283,8 @@ def _database_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--database",
         metavar="FOLDER",
-        help="work on the database in this folder, and create it if needed; tables, rows and views are kept",
+        help="work on the database in this folder (or 's3://bucket/path'), and create it if needed; tables, rows and views are"
+        " kept",
     )
 
 
@@ -341,7 +342,11 @@ def full_command(words: list[str]) -> list[str]:
     while options < len(words) and words[options].startswith("-D"):
         options += 1 if len(words[options]) > 2 else 2
     rest = words[options:]
-    if rest and rest[0] not in COMMANDS and (os.path.isdir(rest[0]) or rest[0].endswith(("/", os.sep))):
+    if (
+        rest
+        and rest[0] not in COMMANDS
+        and (os.path.isdir(rest[0]) or rest[0].endswith(("/", os.sep)) or "://" in rest[0])
+    ):
         return ["shell", *words[:options], "--database", *rest]
     return ["shell", *words] if options and not rest else words
 

@@ -6,7 +6,9 @@ are one epoch of the log. So the checkpoint from which it goes on is the one tha
 rows up to there, no more and no less. One that the log does not name yet is as if it had not been taken. The job's other
 sinks publish after the log, and so do sources forget what was read: both are repeated when a crash comes between.
 
-A job that writes to connectors alone goes on from its newest checkpoint, as with `execution.checkpointing.dir`.
+A job that writes to connectors alone goes on from its newest checkpoint, as with `execution.checkpointing.dir`. But in an
+object store, where a former owner of the database may yet complete a checkpoint, the log names that of every job, and no
+sink publishes before.
 
 What a job reads of tables of the database is what they have when it begins. That cannot be had again, so no checkpoint is
 taken before all of it is read. A job that has not come so far begins anew: nothing that it has written counts.
@@ -14,8 +16,6 @@ taken before all of it is read. A job that has not come so far begins anew: noth
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,7 +24,8 @@ from typing import Any
 
 from connectors.memory import MemorySink, MemoryTable, TableSnapshot
 from runtime.checkpoint.epoch_state import CheckpointInfo, Restored
-from runtime.checkpoint.store import CheckpointStore
+from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.store import CheckpointStore, folder_name
 from runtime.core.cancellation import Stopped
 from runtime.core.clock import Clock
 from runtime.core.errors import CheckpointError, DatabaseError, code_and_text
@@ -36,7 +37,7 @@ from sqlengine.database.beside import taken
 from sqlengine.database.database import Database
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place
-from sqlengine.database.folder.folder import JOBS
+from sqlengine.database.folder.job_folders import FOLDER
 from sqlengine.database.jobs import JobUses
 
 __all__ = ["KeptCheckpoints", "KeptJob", "forget", "job_place"]
@@ -55,7 +56,9 @@ class KeptCheckpoints(Checkpoints):
     is taken.
 
     Args:
-        database: that of the tables to which the job writes; None when it writes to connectors alone.
+        database: where the log names the checkpoint that counts; else None.
+        mark: how the log names the folder (`JobFolders.open`).
+        shown: what the folder is called, whoever owns the database.
         closing: set when the database ends.
     """
 
@@ -66,15 +69,24 @@ class KeptCheckpoints(Checkpoints):
         options: Options,
         clock: Clock,
         database: Database | None,
+        mark: str,
+        shown: str,
         closing: threading.Event,
     ) -> None:
-        super().__init__(f"{store.path} {name}", store, options, clock)
+        super().__init__(f"{shown} {name}", store, options, clock)
+        self._shown = shown
         self._name = name
         self._database = database
+        self._mark = mark
         self._closing = closing
         self._reads_tables = False
         self._figures: list[int] = []
         self._saved: list[int] | None = None
+
+    @property
+    def place(self) -> str:
+        """See `Checkpoints.place`. Where folders are marked, one follows another, and the job is the same."""
+        return self._shown if self._mark else super().place
 
     def latest(self) -> Restored | None:
         """The checkpoint that the log names. Raises CheckpointError E3402 when that cannot be used: an older one has
@@ -151,7 +163,7 @@ class KeptCheckpoints(Checkpoints):
         tables = {table for table in stored.values() if isinstance(table, MemoryTable)}
         prepared = {name: committables[name] for name in stored if name in committables}
         with taken(database, tables, lambda: job.dataflow.publish(prepared)):
-            database.durable.commit({("checkpoint", self._name): Definition(str(info.id), "", "")})
+            database.durable.commit({("checkpoint", self._name): Definition(str(info.id), self._mark, "")})
             database.views.propagate()
             database.durable.checkpoint_when_due()
         # Before sources forget what was read, and others see what was written.
@@ -176,16 +188,33 @@ class KeptJob:
     def checkpoints(self, options: Options, clock: Clock, retained: int, *, stored: bool, alone: bool) -> Checkpoints:
         """Those from which it goes on. `stored`: it writes to tables of the database; `alone`: to nothing else."""
         begun = job_place(self.name) in self.durable.definitions
-        where = os.path.join(self.durable.folder.place, JOBS)
+        folders = self.durable.folder.job_folders
+        where, mark = self._folder()
+        shown = f"{self.durable.folder.place}/{FOLDER}/{folder_name(self.name)}"
+        logged = stored or folders.are_fenced
         # The one before the newest is gone back to when the log does not have the newest.
-        store = CheckpointStore(where, self.name, 2 if stored else retained, self.durable.folder.keys,
-                                copies=False if stored else None)  # fmt: skip
+        store = CheckpointStore(where, self.name, 2 if logged else retained, self.durable.folder.keys,
+                                copies=False if logged else None)  # fmt: skip
         if not begun:
             store.clear()
         given = options.as_dict()
         given.setdefault(INTERVAL.key, _STORED_INTERVAL if alone else _CONNECTOR_INTERVAL)
-        return KeptCheckpoints(self.name, store, Options(given), clock, self.database if stored else None,
+        return KeptCheckpoints(self.name, store, Options(given), clock, self.database if logged else None, mark, shown,
                                self.database.closed)  # fmt: skip
+
+    def _folder(self) -> tuple[str | RemoteStorage, str]:
+        """Where its checkpoints are, and how the log names that. Raises CheckpointError E3406."""
+        said = self.durable.definitions.get(("checkpoint", self.name))
+        before = "" if said is None else said.catalog
+        try:
+            where, mark = self.durable.folder.job_folders.open(self.name, before)
+        except OSError as error:
+            raise CheckpointError(
+                f"the checkpoints of {self.name} cannot be taken over: {error}", code="E3406"
+            ) from error
+        if said is not None and mark != before:
+            self.durable.commit({("checkpoint", self.name): Definition(said.text, mark, "")})
+        return where, mark
 
     def driven(self, job: Job, drive: Callable[[], None]) -> Callable[[], None]:
         """From now on the database has the job: `drive`, which runs it, and tells what becomes of it."""
@@ -228,8 +257,11 @@ class KeptJob:
 
 def forget(name: str, durable: Durable) -> None:
     """There is no such job any more. Called with the lock held."""
+    said = durable.definitions.get(("checkpoint", name))
+    mark = "" if said is None else said.catalog
     gone: dict[Place, Definition | None] = {(k, name): None for k in JOB_KINDS if (k, name) in durable.definitions}
     if gone:
         durable.commit(gone)
         durable.settle()
-    shutil.rmtree(CheckpointStore(os.path.join(durable.folder.place, JOBS), name).path, ignore_errors=True)
+    with suppress(OSError):
+        durable.folder.job_folders.remove(name, mark)

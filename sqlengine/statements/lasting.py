@@ -25,7 +25,8 @@ from sqlengine.catalog.catalog import Catalog, Database
 from sqlengine.catalog.objects import CatalogTable, CatalogView, MaterializedView, ObjectPath
 from sqlengine.database.durable import Durable
 from sqlengine.database.folder.changes import JOB_KINDS, Definition, Place, Storage
-from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings, read_backup
+from sqlengine.database.folder.folder import DatabaseFolder, FolderSettings
+from sqlengine.database.folder.opening import read_backup
 from sqlengine.database.folder.stored import Stored
 from sqlengine.database.session import Session
 from sqlengine.options.database import CHECKPOINT_INTERVAL, CHECKPOINT_SIZE, DATABASE_OPTIONS, SYNCHRONOUS

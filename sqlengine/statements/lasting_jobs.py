@@ -152,6 +152,11 @@ def restore_jobs(session: Session) -> None:
         for place, definition in list(durable.definitions.items()):
             if place[0] == "job":
                 _restore(session, durable, place[1], definition)
+        marks = {d.catalog for place, d in durable.definitions.items() if place[0] == "checkpoint"}
+        try:
+            durable.folder.job_folders.remove_others(marks)
+        except OSError as error:
+            _log.warning("checkpoints of former owners stay: %s", error, path=durable.folder.place)
 
 
 def _restore(session: Session, durable: Durable, name: str, definition: Definition) -> None:

@@ -3,6 +3,9 @@
 All of it is as it was after one epoch. Pieces of the checkpoint before are used again, so a checkpoint writes what has
 changed. The manifest names them; it is written last and appears at once. Nothing that the newest manifest names is ever
 changed.
+
+The name of a file begins with the fencing token of who wrote it. An owner deletes no file of a later one. So who takes over
+from an owner that may still be there copies what it needs (`adopted`): nothing that the other does reaches those.
 """
 
 from __future__ import annotations
@@ -11,15 +14,17 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runtime.checkpoint.keys import Keys
-from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.members import Members, as_list
+from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader, SegmentWriter
 from runtime.checkpoint.storage import Damage
+from runtime.checkpoint.storage import Storage as Files
 from runtime.core.errors import DatabaseError
 from runtime.core.strict_json import read_json
 from runtime.kernels.checksum import crc32
@@ -27,13 +32,16 @@ from sqlengine.database.folder.changes import Definition, Place, Storage, defini
 from sqlengine.database.folder.pieces import FILE, FOLDER, RowChanges, RowPiece, pieces_json, pieces_of, row_pieces
 from sqlengine.database.folder.view_state import ViewChanges, ViewState, view_json, view_of
 
-__all__ = ["FOLDER", "FORMAT", "Manifest", "manifests", "read_manifest", "remove_others", "save"]
+__all__ = ["FOLDER", "FORMAT", "Manifest", "adopted", "manifests", "read_manifest", "remove_others", "save"]
 
 FORMAT = 3
 """The version of manifests and of the files that they name. Since 3 there are views."""
 _DIGITS = 20
 _MANIFEST = re.compile(rf"{FOLDER}/manifest-(\d{{{_DIGITS}}})\.json")
 _MOST_BYTES = 256 << 20
+_TOKEN_DIGITS = 8
+_RANDOM_BYTES = 6
+_COPIES = 16
 _MEMBERS = ("format", "database", "epoch", "owner", "definitions", "tables", "views")
 
 
@@ -48,19 +56,25 @@ class Manifest:
     tables: dict[Storage, list[RowPiece]] = field(default_factory=dict)
     views: dict[Storage, ViewState] = field(default_factory=dict)
 
+    @property
+    def files(self) -> set[str]:
+        """All that it needs."""
+        found = {piece.segment.file for pieces in self.tables.values() for piece in pieces}
+        return found.union(*(view.files for view in self.views.values()))
+
 
 def _name(epoch: int) -> str:
     return f"{FOLDER}/manifest-{epoch:0{_DIGITS}}.json"
 
 
-def manifests(storage: LocalStorage) -> list[tuple[int, str]]:
+def manifests(storage: Files) -> list[tuple[int, str]]:
     """The manifests by the number of their epoch, the newest first."""
     found = [(int(m[1]), path) for path in storage.files(FOLDER) if (m := _MANIFEST.fullmatch(path))]
     return sorted(found, reverse=True)
 
 
 def save(
-    storage: LocalStorage,
+    storage: Files,
     manifest: Manifest,
     rows: Mapping[Storage, RowChanges],
     views: Mapping[Storage, ViewChanges],
@@ -72,7 +86,8 @@ def save(
         OSError: it cannot be written; those before it are as they were.
         Damage: older files that were to be merged are damaged.
     """
-    writer, reader = SegmentWriter(storage, FOLDER, os.urandom(6).hex(), digests=bool(keys)), SegmentReader(storage)
+    writer = SegmentWriter(storage, FOLDER, _stem(manifest.owner), digests=bool(keys))
+    reader = SegmentReader(storage)
     try:
         for table, changes in rows.items():
             manifest.tables[table] = row_pieces(changes, writer, reader)
@@ -102,7 +117,7 @@ def _manifest_bytes(manifest: Manifest, keys: Keys) -> bytes:
     return f"{crc32(body):08x} {mac}\n".encode() + body
 
 
-def read_manifest(storage: LocalStorage, path: str, epoch: int, keys: Keys) -> Manifest:
+def read_manifest(storage: Files, path: str, epoch: int, keys: Keys) -> Manifest:
     """The manifest at a path.
 
     Raises:
@@ -150,12 +165,69 @@ def _by_name(value: list[Any], where: str) -> Iterator[tuple[Storage, Any]]:
         yield storage_of(pair[0], where), pair[1]
 
 
-def remove_others(storage: LocalStorage, manifest: Manifest) -> None:
+def adopted(storage: RemoteStorage, manifest: Manifest, owner: int) -> Manifest:
+    """The same manifest with copies of all files, which belong to the owner with that token. Nothing else is written.
+
+    Raises:
+        Damage: a file is missing.
+        OSError: they cannot be copied.
+    """
+    stem = _stem(owner)
+    names = {
+        file: f"{FOLDER}/state-{stem}-{i}.{file.rpartition('.')[2]}" for i, file in enumerate(sorted(manifest.files))
+    }
+
+    def copy(file: str) -> None:
+        try:
+            storage.copy(file, names[file])
+        except FileNotFoundError as error:
+            raise Damage(f"{file} is missing") from error
+
+    with ThreadPoolExecutor(_COPIES, thread_name_prefix="copies a checkpoint") as copying:
+        for _ in copying.map(copy, names):
+            pass
+    return replace(
+        manifest,
+        tables={
+            table: [replace(p, segment=replace(p.segment, file=names[p.segment.file])) for p in pieces]
+            for table, pieces in manifest.tables.items()
+        },
+        views={view: view_of(_renamed(view_json(state), names), FOLDER) for view, state in manifest.views.items()},
+    )
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """JSON with other files in its segments: a segment is a list that begins with its file and where in it."""
+    if isinstance(value, dict):
+        return {name: _renamed(member, names) for name, member in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    if len(value) >= 6 and isinstance(value[0], str) and value[0] in names and isinstance(value[1], int):
+        return [names[value[0]], *value[1:]]
+    return [_renamed(member, names) for member in value]
+
+
+def remove_others(storage: Files, manifest: Manifest) -> None:
     """Deletes what a manifest, the newest, does not need: older ones, their files, and what a crash has left. Raises
     OSError."""
-    needed = {_name(manifest.epoch)} | {p.segment.file for pieces in manifest.tables.values() for p in pieces}
-    needed |= {file for view in manifest.views.values() for file in view.files}
-    others = sorted(set(storage.files(FOLDER)) - needed)
+    needed = {_name(manifest.epoch)} | manifest.files
+    others = sorted(path for path in set(storage.files(FOLDER)) - needed if not _is_later(path, manifest))
     # Manifests first: none is to name files that are gone.
     for path in sorted(others, key=lambda path: FILE.fullmatch(path) is not None):
         storage.delete(path)
+
+
+def _stem(owner: int) -> str:
+    """How the names of files begin that an owner makes now; there are no others with it."""
+    return f"{owner:0{_TOKEN_DIGITS}x}{os.urandom(_RANDOM_BYTES).hex()}"
+
+
+def _is_later(path: str, manifest: Manifest) -> bool:
+    """Whether a file is of an owner after the one that wrote a manifest."""
+    found = _MANIFEST.fullmatch(path)
+    if found is not None:
+        return int(found[1]) > manifest.epoch
+    stem = path.removeprefix(f"{FOLDER}/state-").partition("-")[0]
+    # Files of older versions have no token.
+    token = stem[: -2 * _RANDOM_BYTES] if FILE.fullmatch(path) else ""
+    return len(token) >= _TOKEN_DIGITS and int(token, 16) > manifest.owner

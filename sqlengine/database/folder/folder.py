@@ -1,9 +1,9 @@
 """The folder of a database as one thing: opened, it says what there was; each epoch is added; checkpoints are made.
 
-    owner.json, .lock     who owns it (`lease.py`)
+    owner.json, .lock     who owns it (`lease.py`); in an object store owner/
     log/                  epochs since the newest checkpoint (`log.py`)
     checkpoints/          definitions and rows as they were after some epoch (`checkpoint.py`)
-    jobs/                 the checkpoints of jobs (`sqlengine/database/kept_jobs.py`)
+    jobs/                 the checkpoints of jobs (`job_folders.py`)
 
 What there is is the newest checkpoint and the log behind it. A checkpoint is taken when the log has grown by so many
 bytes, in intervals, and when the database is closed. What it says is fixed between two epochs, when views know all that
@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connectors.memory.column_files import ColumnFiles, filed
+from connectors.memory.column_files import ColumnFiles
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
-from runtime.checkpoint.segments import SegmentReader
+from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.changelog import ChangelogBatch
 from runtime.core.errors import DatabaseError
@@ -36,26 +36,23 @@ from sqlengine.database.folder.changes import (
     Place,
     Storage,
     bodies_of,
-    changes_of,
 )
 from sqlengine.database.folder.checkpoint import Manifest
-from sqlengine.database.folder.lease import OWNER, Lease
-from sqlengine.database.folder.log import FOLDER as LOG_FOLDER
-from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
+from sqlengine.database.folder.job_folders import job_folders
+from sqlengine.database.folder.lease import Lease, taken_over
+from sqlengine.database.folder.log import Log, LogEnd
 from sqlengine.database.folder.log_entries import LogEntry, log_entries
-from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew, read_rows
-from sqlengine.database.folder.stored import State, Stored, StoredRows
+from sqlengine.database.folder.opening import check_is_new, owned, storage_of
+from sqlengine.database.folder.pieces import RowChanges, is_cheaper_anew
+from sqlengine.database.folder.stored import State, Stored
 from sqlengine.database.folder.view_state import ViewChanges, ViewState
 
-__all__ = ["JOBS", "DatabaseFolder", "FolderSettings", "Kept", "read_backup"]
+__all__ = ["DatabaseFolder", "FolderSettings", "Kept"]
 
 _log = Logger("database")
 
-JOBS = "jobs"
-"""Where the checkpoints of jobs are."""
-
-_EMPTY_LOG_BYTES = 256
-"""A file of the log with epochs is larger than one without."""
+_MOST_FILES = 500
+"""A log of so many files is read in a few seconds from an object store."""
 
 
 class Kept(Protocol):
@@ -100,11 +97,19 @@ class DatabaseFolder:
     order of epochs; the rest from any thread."""
 
     def __init__(
-        self, storage: LocalStorage, lease: Lease, settings: FolderSettings, manifest: Manifest, state: State, log: Log
+        self,
+        storage: LocalStorage | RemoteStorage,
+        lease: Lease,
+        settings: FolderSettings,
+        manifest: Manifest,
+        state: State,
+        log: Log,
     ) -> None:
         self.place = storage.place
         self._storage = storage
         self._lease = lease
+        self.job_folders = job_folders(storage, lease)
+        """Where the checkpoints of jobs are."""
         self._settings = settings
         self._manifest = manifest
         self._state = state
@@ -121,15 +126,10 @@ class DatabaseFolder:
             DatabaseError: somebody else owns it (E3701), it is damaged (E3702), of a newer version (E3703), no folder of
             a database (E3706), or cannot be read or written (E3700).
         """
-        storage = LocalStorage(path)
+        storage = storage_of(path)
         try:
-            _check_place(storage)
-            lease = Lease.take(storage)
-            try:
-                return _opened(storage, lease, settings)
-            except BaseException:
-                lease.release()
-                raise
+            opened = owned(storage, settings.keys, settings.synchronous, settings.files)
+            return DatabaseFolder(storage, opened.lease, settings, opened.manifest, opened.state, opened.log)
         except Damage as damage:
             raise DatabaseError(
                 f"the database {storage.place} is damaged: {damage}",
@@ -139,7 +139,9 @@ class DatabaseFolder:
         except OSError as error:
             raise DatabaseError(
                 f"the database {storage.place} cannot be opened: {error.strerror or error}",
-                hint="see to the folder and its permissions",
+                hint="see to the folder and its permissions"
+                if isinstance(storage, LocalStorage)
+                else "see to its URI, the credentials in the environment, and the network",
             ) from error
 
     @property
@@ -173,8 +175,11 @@ class DatabaseFolder:
         self._log.stop()
 
     def check(self) -> None:
-        """Raises DatabaseError E3704 when the log has stopped."""
+        """Raises DatabaseError E3704 when the log has stopped, E3707 when it is known that another process has taken
+        over."""
         self._log.check()
+        if self._lease.is_known_lost:
+            raise taken_over(self.place)
 
     def add(self, changes: EpochChanges) -> None:
         """Add an epoch to the log; `settle` waits until it is safe.
@@ -216,7 +221,7 @@ class DatabaseFolder:
         seconds = self._settings.checkpoint_seconds
         if self.is_behind and seconds > 0 and self.is_older_than(seconds):
             return True
-        large = self._log.written + more >= self._settings.checkpoint_bytes
+        large = self._log.written + more >= self._settings.checkpoint_bytes or self._log.files >= _MOST_FILES
         return large and (self.is_behind or more > 0) and not self._is_writing
 
     def is_older_than(self, seconds: float) -> bool:
@@ -320,9 +325,7 @@ class DatabaseFolder:
             seconds=round(time.monotonic() - started, 3),
         )
         checkpoint.remove_others(self._storage, manifest)
-        for begins, path in log_files(self._storage):
-            if begins < first:
-                self._storage.delete(path)
+        self._log.remove_before(first)
 
     def abandon(self) -> None:
         """Give the folder back as it is."""
@@ -336,18 +339,18 @@ class DatabaseFolder:
         Raises:
             DatabaseError: E3708, there is something already; E3700, it cannot be written.
         """
-        storage = LocalStorage(path)
+        storage = storage_of(path)
         place, keys = storage.place, self._settings.keys
-        if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
-            raise DatabaseError(
-                f"there is something already at {place}", code="E3708", hint="give a folder that is new"
-            )
+        check_is_new(storage)
         definitions = {p: d for p, d in self._state.definitions.items() if p[0] not in JOB_KINDS}
         tables = [(p[1], p[2], p[3]) for p in definitions if p[0] == "table"]
         rows = {table: RowChanges([], kept.contents(table)) for table in tables}
         manifest = Manifest(os.urandom(16).hex(), self.epoch, 0, definitions)
         try:
-            Log(storage, manifest.identity, 0, keys, "full", LogEnd(self.epoch)).close()
+            log = Log(storage, manifest.identity, 0, keys, "full", LogEnd(self.epoch))
+            # An object store has no file of the log without an epoch.
+            log.append(bodies_of(EpochChanges()))
+            log.close()
             filled = {table: changes for table, changes in rows.items() if changes.batches}
             checkpoint.save(storage, manifest, filled, kept.view_images(definitions), keys)
         except OSError as error:
@@ -376,116 +379,3 @@ class DatabaseFolder:
                 self._log.abandon()
         finally:
             self._lease.release()
-
-
-def read_backup(path: str, keys: Keys, files: ColumnFiles | None = None) -> Stored:
-    """What there is in a database that nobody has open, such as a backup. Changes nothing.
-
-    Raises:
-        DatabaseError: there is none (E3706), it is damaged (E3702), newer (E3703), or cannot be read (E3700).
-    """
-    storage = LocalStorage(path)
-    try:
-        found = checkpoint.manifests(storage)
-        if not found:
-            raise DatabaseError(
-                f"there is no database at {storage.place}", code="E3706", hint="give the path of a backup"
-            )
-        _, state, _ = _newest(storage, found, keys, files)
-    except Damage as damage:
-        raise DatabaseError(
-            f"the backup {storage.place} is damaged: {damage}", code="E3702", hint="take another one"
-        ) from damage
-    except OSError as error:
-        raise DatabaseError(
-            f"the backup {storage.place} cannot be read: {error.strerror or error}", hint="see to the folder"
-        ) from error
-    return Stored(state.definitions, state.rows, state.views, storage)
-
-
-def _check_place(storage: LocalStorage) -> None:
-    """Raises DatabaseError E3706 for what is no folder, or one with other files."""
-    place = storage.place
-    if not os.path.lexists(place):
-        return
-    if not os.path.isdir(place):
-        raise DatabaseError(f"{place} is no folder", code="E3706", hint="give the folder of a database, or a new one")
-    names = {name for name in os.listdir(place) if not name.startswith(("_", "."))}
-    if names - {OWNER, LOG_FOLDER, checkpoint.FOLDER, JOBS}:
-        raise DatabaseError(
-            f"{place} holds other files: {', '.join(sorted(names)[:3])}",
-            code="E3706",
-            hint="give the folder of a database, or a new one",
-        )
-
-
-def _opened(storage: LocalStorage, lease: Lease, settings: FolderSettings) -> DatabaseFolder:
-    started = time.monotonic()
-    found = checkpoint.manifests(storage)
-    if not found:
-        return _made(storage, lease, settings)
-    manifest, state, end = _newest(storage, found, settings.keys, settings.files)
-    lease.exceed(max(manifest.owner, end.owner))
-    if end.dropped:
-        tell(f"{storage.place}: {end.cut:,} bytes at the end of the log were never synced, and are dropped")
-    log = Log(storage, manifest.identity, lease.token, settings.keys, settings.synchronous, end)
-    _log.info(
-        "%s is open at epoch %d", storage.place, end.epoch, path=storage.place, epoch=end.epoch,
-        seconds=round(time.monotonic() - started, 3),
-    )  # fmt: skip
-    return DatabaseFolder(storage, lease, settings, manifest, state, log)
-
-
-def _made(storage: LocalStorage, lease: Lease, settings: FolderSettings) -> DatabaseFolder:
-    """A new database. Its log is there before its manifest, so that a log that is missing later is damage."""
-    for first, path in log_files(storage):
-        if first > 1 or storage.read(path).size > _EMPTY_LOG_BYTES:
-            raise Damage("there is a log, and no checkpoint before it")
-        storage.delete(path)  # A crash has left it while the database was made.
-    manifest = Manifest(os.urandom(16).hex(), 0, lease.token)
-    log = Log(storage, manifest.identity, lease.token, settings.keys, settings.synchronous, LogEnd(0))
-    try:
-        checkpoint.save(storage, manifest, {}, {}, settings.keys)
-    except BaseException:
-        log.abandon()
-        raise
-    _log.info("%s is made", storage.place, path=storage.place)
-    return DatabaseFolder(storage, lease, settings, manifest, State({}, {}), log)
-
-
-def _newest(
-    storage: LocalStorage, found: list[tuple[int, str]], keys: Keys, files: ColumnFiles | None
-) -> tuple[Manifest, State, LogEnd]:
-    """The newest checkpoint that can be read, with the log behind it, which must go as far as any checkpoint did."""
-    damage: Damage | None = None
-    for epoch, path in found:
-        try:
-            manifest = checkpoint.read_manifest(storage, path, epoch, keys)
-            state, end = _read(storage, manifest, keys, files)
-        except Damage as error:
-            damage = damage or error
-            continue
-        if end.epoch < found[0][0]:
-            break
-        if damage is not None:
-            _log.warning("%s: %s; an older checkpoint and the log are whole", storage.place, damage, path=storage.place)
-        return manifest, state, end
-    raise damage or Damage("the log ends before the newest checkpoint")
-
-
-def _read(storage: LocalStorage, manifest: Manifest, keys: Keys, files: ColumnFiles | None) -> tuple[State, LogEnd]:
-    reader = SegmentReader(storage)
-    state = State(dict(manifest.definitions), {}, files=files)
-    for table, pieces in manifest.tables.items():
-        state.rows[table] = StoredRows([filed(batch, files) for batch in read_rows(reader, pieces)])
-    end = LogEnd(manifest.epoch)
-    for group in read_log(storage, manifest.identity, manifest.epoch, keys, end):
-        for body in group.bodies:
-            state.add(changes_of(body, f"epoch {group.epoch:,} of the log"), group.epoch)
-    if end.file is None:
-        raise Damage(f"the log behind epoch {manifest.epoch:,} is missing")
-    for view, found in manifest.views.items():
-        place = ("materialized view", *view)
-        if place in state.definitions and state.definitions[place] == manifest.definitions.get(place):
-            state.views[view] = found
-    return state, end

@@ -23,14 +23,15 @@ from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.storage import Damage
 from runtime.kernels.checksum import crc32
 
-__all__ = ["HEAD_BYTES", "LAST", "OPENING", "Frame", "FrameReader", "frame_of"]
+__all__ = ["FENCE", "HEAD_BYTES", "LAST", "OPENING", "Frame", "FrameReader", "frame_of"]
 
 _MAGIC = b"SQLf"
 _HEAD = struct.Struct("<4sBxxxIQQQQII")
 """Magic, flags, part, epoch, length of the body, synced, owner, CRC of the body, CRC of the head before it."""
 HEAD_BYTES = _HEAD.size
-LAST, OPENING, _SIGNED = 1, 2, 4
-"""Flags: the last frame of its epoch; the frame that opens a file; the body ends with a MAC."""
+LAST, OPENING, _SIGNED, FENCE = 1, 2, 4, 8
+"""Flags: the last frame of its epoch; the frame that opens a file; the body ends with a MAC; the file stands in the way of a
+former owner, and stays."""
 _MAC_BYTES = 32
 _SEARCHED = 1 << 20
 
@@ -62,13 +63,14 @@ def frame_of(
     part: int = 0,
     last: bool = True,
     opening: bool = False,
+    fence: bool = False,
     synced: int = 0,
     owner: int = 0,
     keys: Keys,
     identity: str,
 ) -> list[bytes | memoryview]:
     """The bytes of a frame, in pieces to be written one after another, as those of `body` are."""
-    flags = (LAST if last else 0) | (OPENING if opening else 0) | (_SIGNED if keys else 0)
+    flags = (LAST if last else 0) | (OPENING if opening else 0) | (FENCE if fence else 0) | (_SIGNED if keys else 0)
     pieces = list(body)
     if keys:
         pieces.append(bytes.fromhex(keys.sign(_signed(identity, flags, epoch, part, body))))

@@ -1,9 +1,9 @@
 """Who owns the folder of a database: one process at a time.
 
-The operating system holds a lock for the owner and ends it with the process, so a lock that cannot be had tells that the
+On a disk the operating system holds a lock for the owner and ends it with the process, so a lock that cannot be had tells that the
 owner is alive. `owner.json` says who that is. Each owner has a higher fencing token than the one before; it stands in
 every frame of the log and in every manifest, so that what a former owner writes (where a file system has no locks) is
-found out.
+found out. In an object store see `runtime/checkpoint/object_lease.py`.
 """
 
 from __future__ import annotations
@@ -15,42 +15,88 @@ import os
 import socket
 import weakref
 from contextlib import suppress
+from typing import Protocol
 
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.members import Members
+from runtime.checkpoint.object_lease import ObjectLease, Taken
+from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import CheckpointError, DatabaseError
 from runtime.core.strict_json import read_json
 
-__all__ = ["OWNER", "Lease"]
+__all__ = ["OWNER", "FolderLease", "Lease", "ObjectStoreLease", "taken_over"]
 
 OWNER = "owner.json"
 _MOST_BYTES = 1 << 16
 
 
-class Lease:
-    """The right to write in a folder, from `take` until `release`. `token` is its fencing token."""
+class Lease(Protocol):
+    """The right to write in a folder, from `take` until `release`."""
+
+    @property
+    def token(self) -> int:
+        """Its fencing token: higher than those of all owners before."""
+        ...
+
+    def trusts(self, token: int) -> bool:
+        """Whether the owner with that token, this one or one before, has ended for certain: nothing that it began is to
+        come any more, and what it wrote stays."""
+        ...
+
+    def exceed(self, token: int) -> None:
+        """Have a higher token than a former owner of whom nothing was known."""
+        ...
+
+    @property
+    def is_known_lost(self) -> bool:
+        """Whether it is known that somebody else owns the folder; asks nobody."""
+        ...
+
+    def check(self) -> None:
+        """Raises DatabaseError E3707 when somebody else owns the folder by now."""
+        ...
+
+    def release(self) -> None:
+        """The folder may be owned by others."""
+        ...
+
+
+class FolderLease:
+    """The right to write in a folder of the machine."""
 
     def __init__(self, storage: LocalStorage, token: int) -> None:
         self._storage = storage
-        self.token = token
+        self._token = token
+
+    @property
+    def token(self) -> int:
+        return self._token
+
+    def trusts(self, token: int) -> bool:
+        """Always: the lock ended with the process before."""
+        return True
+
+    @property
+    def is_known_lost(self) -> bool:
+        return False
 
     @staticmethod
-    def take(storage: LocalStorage) -> Lease:
+    def take(storage: LocalStorage) -> FolderLease:
         """Raises DatabaseError E3701 when another process, or another environment of this one, owns the folder; OSError
         when it cannot be read or written."""
         place = os.path.realpath(storage.place)
         if place in _held:
             gc.collect()
         if place in _held:
-            raise _owned(storage)
+            raise _owned(storage.place, _who(storage))
         try:
             storage.claim()
         except CheckpointError as error:
-            raise _owned(storage) from error
+            raise _owned(storage.place, _who(storage)) from error
         try:
             before = _owner(storage)
-            lease = Lease(storage, (before.integer("token", 0) if before is not None else 0) + 1)
+            lease = FolderLease(storage, (before.integer("token", 0) if before is not None else 0) + 1)
             lease._announce()
         except BaseException:
             storage.release()
@@ -59,20 +105,16 @@ class Lease:
         return lease
 
     def exceed(self, token: int) -> None:
-        """Have a higher token than a former owner, where `owner.json` did not tell."""
-        if self.token <= token:
-            self.token = token + 1
+        """See `Lease`; where `owner.json` did not tell."""
+        if self._token <= token:
+            self._token = token + 1
             self._announce()
 
     def check(self) -> None:
         """Raises DatabaseError E3707 when somebody else owns the folder by now."""
         owner = _owner(self._storage)
         if owner is None or owner.integer("token", 0) != self.token:
-            raise DatabaseError(
-                f"another process has taken over the database {self._storage.place}",
-                code="E3707",
-                hint="close it here; what this process had been told to be done before is there",
-            )
+            raise taken_over(self._storage.place)
 
     def release(self) -> None:
         """The folder may be owned by others."""
@@ -91,7 +133,61 @@ class Lease:
         self._storage.publish(OWNER, json.dumps(owner).encode())
 
 
-_held: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
+class ObjectStoreLease:
+    """The right to write below a prefix of an object store."""
+
+    def __init__(self, storage: RemoteStorage, lease: ObjectLease) -> None:
+        self._storage = storage
+        self._lease = lease
+
+    @staticmethod
+    def take(storage: RemoteStorage) -> ObjectStoreLease:
+        """Waits until an owner that says nothing is taken for gone.
+
+        Raises:
+            DatabaseError: another process owns it (E3701).
+            OSError: the store cannot be read or written.
+        """
+        try:
+            return ObjectStoreLease(storage, ObjectLease.take(storage))
+        except Taken as owner:
+            raise _owned(storage.place, str(owner)) from owner
+
+    @property
+    def token(self) -> int:
+        return self._lease.token
+
+    def trusts(self, token: int) -> bool:
+        return self._lease.trusts(token)
+
+    @property
+    def is_known_lost(self) -> bool:
+        return self._lease.known_lost
+
+    def exceed(self, token: int) -> None:
+        try:
+            self._lease.exceed(token)
+        except Taken as owner:
+            raise _owned(self._storage.place, str(owner)) from owner
+
+    def check(self) -> None:
+        if self._lease.is_lost():
+            raise taken_over(self._storage.place)
+
+    def release(self) -> None:
+        self._lease.release()
+
+
+def taken_over(place: str) -> DatabaseError:
+    """That somebody else owns the database by now."""
+    return DatabaseError(
+        f"another process has taken over the database {place}",
+        code="E3707",
+        hint="close it here; what this process had been told to be done before is there",
+    )
+
+
+_held: weakref.WeakValueDictionary[str, FolderLease] = weakref.WeakValueDictionary()
 """The folders that this process owns: a lock of the system is one of the process, so it does not tell its parts apart.
 What nobody uses any more owns nothing."""
 
@@ -107,14 +203,17 @@ def _owner(storage: LocalStorage) -> Members | None:
     return None
 
 
-def _owned(storage: LocalStorage) -> DatabaseError:
-    who = "another process"
+def _who(storage: LocalStorage) -> str:
     with suppress(OSError, Damage):
         owner = _owner(storage)
         if owner is not None:
-            who = f"process {owner.integer('pid')} on {owner.text('host')[:200]}, since {owner.text('since')[:40]}"
+            return f"process {owner.integer('pid')} on {owner.text('host')[:200]}, since {owner.text('since')[:40]}"
+    return "another process"
+
+
+def _owned(place: str, who: str) -> DatabaseError:
     return DatabaseError(
-        f"the database {storage.place} is open already: {who} owns it",
+        f"the database {place} is open already: {who} owns it",
         code="E3701",
         hint="one process at a time: close it there first",
     )

@@ -1,8 +1,8 @@
 """The log of a database: its epochs in files, each there whole or not at all, synced before anybody is told.
 
-A file `log/<epoch>.log` holds epochs from that number on. The first frame names the database and the version of the
-format; then come epochs one after another (`frames.py`). When a file is full, or a checkpoint makes those before
-superfluous, it is synced and the next one begins. So only the newest may have a torn end.
+The first frame of a file names the database and the version of the format; then come epochs one after another
+(`frames.py`). When a file is full, or a checkpoint makes those before superfluous, it is synced and the next one begins. So
+only the newest may have a torn end. Where files are: `log_files.py`.
 
 Who appends an epoch gets a ticket, and waits with `settle` until it is as safe as `synchronous` says:
 
@@ -10,6 +10,8 @@ Who appends an epoch gets a ticket, and waits with `settle` until it is as safe 
     normal   with the operating system: it survives the end of the process. A power cut may take what came after the last
              checkpoint or change of file, never half an epoch.
     off      as `normal`, and checkpoints are not waited for, either.
+
+In an object store each of them is as `full`.
 """
 
 from __future__ import annotations
@@ -21,39 +23,21 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from runtime.checkpoint.keys import Keys
-from runtime.checkpoint.local_storage import LocalStorage
+from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.members import Members
-from runtime.checkpoint.storage import Damage
+from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import DatabaseError
 from runtime.core.strict_json import read_json
 from sqlengine.database.folder.changes import Body
 from sqlengine.database.folder.frames import LAST, OPENING, Frame, FrameReader, frame_of
+from sqlengine.database.folder.log_files import contents, files_for, log_files, log_name
 
-__all__ = ["FOLDER", "FORMAT", "EpochBodies", "Log", "LogEnd", "log_files", "read_log"]
+__all__ = ["FORMAT", "EpochBodies", "Log", "LogEnd", "identity_of", "read_log"]
 
-FOLDER = "log"
 FORMAT = 2
 """The version of what stands in files of the log."""
-_SUFFIX = ".log"
-_DIGITS = 20
 _OPENING_BYTES = 1 << 16
-_JOINED_BYTES = 1 << 20
-"""Up to so many bytes pieces are written at once."""
-
-
-def _name(epoch: int) -> str:
-    return f"{FOLDER}/{epoch:0{_DIGITS}}{_SUFFIX}"
-
-
-def log_files(storage: LocalStorage) -> list[tuple[int, str]]:
-    """The files of the log by the number of their first epoch; what has another name is none."""
-    found: list[tuple[int, str]] = []
-    for path in storage.files(FOLDER):
-        name = path.rpartition("/")[2].removesuffix(_SUFFIX)
-        if name.isdecimal() and name.isascii() and path == _name(int(name)):
-            found.append((int(name), path))
-    return sorted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +64,7 @@ class LogEnd:
     format: int = FORMAT
 
 
-def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: LogEnd) -> Iterator[EpochBodies]:
+def read_log(storage: Storage, identity: str, after: int, keys: Keys, end: LogEnd) -> Iterator[EpochBodies]:
     """The epochs behind the one with the number `after`. `end` is filled meanwhile.
 
     Raises:
@@ -92,10 +76,10 @@ def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: 
     end.epoch = after
     # Those that hold older epochs only are left over from a checkpoint, and may be gone in part.
     needed = max((i for i, (first, _) in enumerate(files) if first <= after + 1), default=0)
-    for number, (first, path) in enumerate(files[needed:], needed):
+    read = contents(storage, [path for _, path in files[needed:]])
+    for (number, (first, path)), data in zip(enumerate(files[needed:], needed), read, strict=True):
         newest = number == len(files) - 1
         end.file, end.first, end.size = path, first, 0
-        data = storage.read(path)
         frames = FrameReader(data, path, keys, identity)
         reading = _FileReader(frames, path, identity, first)
         if number == needed and first > after + 1:
@@ -108,6 +92,19 @@ def read_log(storage: LocalStorage, identity: str, after: int, keys: Keys, end: 
             end.epoch = group.epoch
             yield group
         end.cut, end.dropped = data.size - end.size, frames.dropped
+
+
+def identity_of(storage: Storage, first: int) -> str:
+    """The database that the file of the log from an epoch on says it is of. Nothing of it is verified: who reads the log
+    with that does so. Raises Damage, OSError."""
+    path = log_name(first)
+    opening = next(FrameReader(storage.read(path), path, NO_KEYS, "").frames(may_be_torn=True), None)
+    if opening is None or opening.body.size > _OPENING_BYTES:
+        raise Damage(f"{path} does not begin as a file of a log")
+    try:
+        return Members(read_json(opening.body.to_pybytes()), path, (), known=False).text("database")
+    except ValueError as error:
+        raise Damage(f"{path}: {error}") from error
 
 
 class _FileReader:
@@ -180,14 +177,11 @@ class Log:
         end: where the log ends; what stands behind is cut off.
     """
 
-    def __init__(
-        self, storage: LocalStorage, identity: str, owner: int, keys: Keys, synchronous: str, end: LogEnd
-    ) -> None:
-        self._storage = storage
+    def __init__(self, storage: Storage, identity: str, owner: int, keys: Keys, synchronous: str, end: LogEnd) -> None:
         self._identity = identity
         self._owner = owner
         self._keys = keys
-        self._full = synchronous == "full"
+        self._full = synchronous == "full" or isinstance(storage, RemoteStorage)
         self._waits = synchronous != "off"
         self.failure: DatabaseError | None = None
         """What made it stop: nothing is taken any more."""
@@ -197,24 +191,23 @@ class Log:
         # Whoever holds both takes `_syncing` first.
         self._syncing = threading.Lock()
         self._writing = threading.Lock()
-        self.written = 0
+        self.written = end.size
         """Bytes of epochs since the log was opened or `begin_file`."""
-        if end.file is not None and end.size:
-            self._first = end.first
-            self._file = storage.append(end.file, end.size)
-            self._size = self._synced = end.size
-            self.written = end.size
-            self._file.sync()
-            if end.format < FORMAT and end.epoch >= end.first:
-                # An older version of the engine is to say that it does not know what follows.
-                self.begin_file()
-        else:
-            if end.file is not None:
-                storage.delete(end.file)
-            self._open(end.epoch + 1)
+        goes_on = end.file is not None and end.size > 0
+        self._first = end.first if goes_on else end.epoch + 1
+        try:
+            self._files = files_for(storage, self._opening, end)
+        except OSError as error:
+            raise self._stopped(error) from error
+        if goes_on and end.format < FORMAT and end.epoch >= end.first:
+            # An older version of the engine is to say that it does not know what follows.
+            self.begin_file()
 
-    def append(self, bodies: Sequence[Body]) -> int:
+    def append(self, bodies: Sequence[Body], *, fence: bool = False) -> int:
         """Adds an epoch, one frame for each body; gives its number, which is the ticket for `settle`.
+
+        Args:
+            fence: the object that begins with this epoch is never deleted, so that a former owner cannot make it.
 
         Raises:
             DatabaseError: E3704; nobody knows whether it is there after the next start, and no further epoch is taken.
@@ -229,14 +222,18 @@ class Log:
                     epoch=epoch,
                     part=part,
                     last=part == len(bodies) - 1,
-                    synced=self._synced,
+                    fence=fence,
+                    synced=self._files.synced,
                     owner=self._owner,
                     keys=self._keys,
                     identity=self._identity,
                 )
             try:
-                self._write(pieces)
+                self._files.write(epoch, pieces)
+                self.written += sum(map(len, pieces))
                 self.epoch = epoch
+            except OSError as error:
+                raise self._stopped(error) from error
             except BaseException:
                 # Interrupted in between, the number would be given twice.
                 self.stop()
@@ -247,7 +244,8 @@ class Log:
         """Waits until an epoch and all before it (all that there are, without a number) are as safe as they are to be.
 
         Raises:
-            DatabaseError: E3704; nobody knows whether they are there after the next start.
+            DatabaseError: E3704; nobody knows whether they are there after the next start. E3707: another process has
+            taken over, and they are not.
         """
         wanted = self.epoch if epoch is None else epoch
         if not self._full:
@@ -262,11 +260,21 @@ class Log:
 
     @property
     def settled(self) -> int:
-        """The last epoch that is known to be on the disk."""
+        """The last epoch that is known to be safe."""
         return self._settled
 
+    @property
+    def files(self) -> int:
+        """How many files have been begun since the log was opened or `begin_file`."""
+        return self._files.count
+
+    def remove_before(self, first: int) -> None:
+        """Deletes files that have no epoch from `first` on, but for the newest one: a log that is missing is damage.
+        Raises OSError."""
+        self._files.remove_before(first)
+
     def check(self) -> None:
-        """Raises DatabaseError E3704 when it has stopped."""
+        """Raises DatabaseError E3704 or E3707 when it has stopped."""
         if self.failure is not None:
             raise DatabaseError(self.failure.message, code=self.failure.code, hint=self.failure.hint)
 
@@ -283,25 +291,22 @@ class Log:
             if self._first == self.epoch + 1:
                 return self._first  # It is as good as new.
             try:
+                self._files.finish(wait=self._waits)
                 if self._waits:
-                    self._file.close()
-                else:
-                    self._file.abandon()
-            except OSError as error:
+                    self._settled = self.epoch
+                self._files.begin(self.epoch + 1)
+            except (OSError, DatabaseError) as error:
                 raise self._stopped(error) from error
-            if self._waits:
-                self._settled = self.epoch
-            self._open(self.epoch + 1)
-            self.written = 0
-            return self.epoch + 1
+            self._first, self.written = self.epoch + 1, 0
+            return self._first
 
     def close(self) -> None:
-        """No more epochs are taken; those that were are on the disk. Raises DatabaseError E3704."""
+        """No more epochs are taken; those that were are safe. Raises DatabaseError E3704."""
         with self._syncing, self._writing:
             self.check()
             try:
-                self._file.close()
-            except OSError as error:
+                self._files.finish(wait=True)
+            except (OSError, DatabaseError) as error:
                 raise self._stopped(error) from error
             self.failure = _closed()
 
@@ -309,55 +314,34 @@ class Log:
         """Take no more epochs; the file stays as it is."""
         with self._syncing, self._writing:
             self.failure = self.failure or _closed()
-            self._file.abandon()
+            self._files.abandon()
 
     def _sync(self) -> None:
         with self._writing:
             self.check()
-            file, size, epoch = self._file, self._size, self.epoch
+            make_safe, epoch = self._files.unsafe(), self.epoch
         try:
-            file.sync()
-        except OSError as error:
+            make_safe()
+        except (OSError, DatabaseError) as error:
             # Asked again the system may say that all is well: what it could not write is forgotten.
             raise self._stopped(error) from error
-        self._synced, self._settled = size, epoch
+        self._settled = epoch
 
-    def _write(self, pieces: Sequence[bytes | memoryview]) -> None:
-        length = sum(len(piece) for piece in pieces)
-        try:
-            if length <= _JOINED_BYTES:
-                self._file.write(b"".join(pieces))
-            else:
-                for piece in pieces:
-                    self._file.write(piece)  # type: ignore[arg-type]
-        except OSError as error:
-            raise self._stopped(error) from error
-        self._size += length
-        self.written += length
-
-    def _open(self, first: int) -> None:
+    def _opening(self, first: int) -> list[bytes | memoryview]:
         body = json.dumps({"format": FORMAT, "database": self._identity, "first": first}).encode()
-        self._first = first
-        try:
-            self._file = self._storage.create(_name(first))
-            self._size = self._synced = 0
-            self._write(
-                frame_of([body], epoch=first, opening=True, owner=self._owner, keys=self._keys, identity=self._identity)
-            )
-            self._file.sync()
-            self._storage.settle(FOLDER)
-        except OSError as error:
-            raise self._stopped(error) from error
-        self._synced = self._size
+        return frame_of([body], epoch=first, opening=True, owner=self._owner, keys=self._keys, identity=self._identity)
 
-    def _stopped(self, error: OSError) -> DatabaseError:
-        self.failure = DatabaseError(
-            f"the log cannot be written: {error.strerror}",
-            code="E3704",
-            hint="close the database, see to the disk, and open it again: what was told to be done is there; "
-            "the statement at hand may be there, whole, or not",
-        )
-        return DatabaseError(self.failure.message, code="E3704", hint=self.failure.hint)
+    def _stopped(self, error: OSError | DatabaseError) -> DatabaseError:
+        if isinstance(error, DatabaseError):
+            self.failure = error
+        else:
+            self.failure = DatabaseError(
+                f"the log cannot be written: {error.strerror or error}",
+                code="E3704",
+                hint="close the database, see to the disk, and open it again: what was told to be done is there; "
+                "the statement at hand may be there, whole, or not",
+            )
+        return DatabaseError(self.failure.message, code=self.failure.code, hint=self.failure.hint)
 
 
 def _closed() -> DatabaseError:

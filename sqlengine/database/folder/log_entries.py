@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from runtime.checkpoint.keys import Keys
-from runtime.checkpoint.local_storage import LocalStorage
+from runtime.checkpoint.storage import Storage as Files
 from sqlengine.database.folder import checkpoint
 from sqlengine.database.folder.changes import Place, Storage, head_of
 from sqlengine.database.folder.frames import OPENING, FrameReader
-from sqlengine.database.folder.log import log_files
+from sqlengine.database.folder.log_files import log_files
 
 __all__ = ["LogEntry", "log_entries"]
 
@@ -45,7 +45,7 @@ class LogEntry:
     synced: bool
 
 
-def log_entries(storage: LocalStorage, identity: str, keys: Keys, synced: int) -> list[LogEntry]:
+def log_entries(storage: Files, identity: str, keys: Keys, synced: int) -> list[LogEntry]:
     """The checkpoints and the log, in the order of epochs.
 
     Args:
@@ -68,7 +68,7 @@ def log_entries(storage: LocalStorage, identity: str, keys: Keys, synced: int) -
     return found
 
 
-def _of_file(storage: LocalStorage, path: str, identity: str, keys: Keys, synced: int) -> Iterator[LogEntry]:
+def _of_file(storage: Files, path: str, identity: str, keys: Keys, synced: int) -> Iterator[LogEntry]:
     tables: dict[tuple[int, Storage], LogEntry] = {}
     for frame in FrameReader(storage.read(path), path, keys, identity).frames(may_be_torn=True):
         if frame.flags & OPENING:

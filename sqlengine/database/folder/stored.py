@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from connectors.memory.column_files import ColumnFiles, filed
-from runtime.checkpoint.local_storage import LocalStorage
+from runtime.checkpoint.storage import Storage as Files
 from runtime.core.changelog import ChangelogBatch
 from sqlengine.database.folder.changes import Definition, EpochChanges, Place, Storage
 from sqlengine.database.folder.view_state import ViewState
@@ -32,7 +32,7 @@ class Stored:
     definitions: dict[Place, Definition]
     tables: dict[Storage, StoredRows]
     views: dict[Storage, ViewState]
-    storage: LocalStorage
+    storage: Files
 
 
 @dataclass(slots=True)

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 from runtime.checkpoint.keys import NO_KEYS, Keys
-from runtime.checkpoint.local_storage import LocalStorage
+from runtime.checkpoint.local_storage import LocalStorage, _LocalFile
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import DatabaseError
-from sqlengine.database.folder.log import Log, LogEnd, log_files, read_log
+from sqlengine.database.folder.log import Log, LogEnd, read_log
+from sqlengine.database.folder.log_files import log_files
 from tests.faults.disk import Disk, Killed, fault_from
 
 KEY = Keys((b"k" * 16,), unsigned=False)
@@ -142,13 +143,13 @@ def test_many_threads_wait_for_few_syncs(tmp_path: Path, monkeypatch: pytest.Mon
     log, _ = opened(tmp_path, synchronous)
     gate = threading.Barrier(8)
     syncs: list[int] = []
-    sync = type(log._file).sync
+    sync = _LocalFile.sync
 
-    def counted(file: object) -> None:
+    def counted(file: _LocalFile) -> None:
         syncs.append(1)
-        sync(file)  # type: ignore[arg-type]
+        sync(file)
 
-    monkeypatch.setattr(type(log._file), "sync", counted)
+    monkeypatch.setattr(_LocalFile, "sync", counted)
     tickets: list[int] = []
 
     def write(number: int) -> None:

@@ -1,0 +1,172 @@
+"""A database in an object store: whatever a former owner still does, what was acknowledged is there, and nothing else.
+
+A scenario of one process is cut at each operation of its store: there another process takes over, works and makes
+checkpoints, and then the first one goes on, which does not know it. Or it ends there. Afterwards a third process reads.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from runtime.core.errors import SqlEngineError
+from sqlengine import TableEnvironment
+from tests.faults.object_stores import Gate, Machines, cut_off
+
+OPTIONS = {"sqlengine.database.checkpoint-size": "1 b"}
+"""A checkpoint after each epoch."""
+
+TABLE = "CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED, x INT)"
+VIEW = "CREATE MATERIALIZED VIEW v AS SELECT x % 2 AS k, COUNT(*) AS c, SUM(id) AS s FROM t GROUP BY x % 2"
+
+
+def rows(environment: TableEnvironment) -> set[tuple[int, int]]:
+    return {(r["id"], r["x"]) for r in environment.execute_sql("SELECT id, x FROM t").to_arrow().to_pylist()}
+
+
+def insert(environment: TableEnvironment, *values: tuple[int, int]) -> None:
+    environment.execute_sql("INSERT INTO t VALUES " + ", ".join(map(str, values))).wait()
+
+
+def view_is_right(environment: TableEnvironment) -> bool:
+    found = environment.execute_sql("SELECT k, c, s FROM v").to_arrow().to_pylist()
+    expected: dict[int, tuple[int, int]] = {}
+    for id_, x in rows(environment):
+        c, s = expected.get(x % 2, (0, 0))
+        expected[x % 2] = c + 1, s + id_
+    return {r["k"]: (r["c"], r["s"]) for r in found} == expected
+
+
+class Scenario:
+    """What a process does, and which of it was acknowledged."""
+
+    def __init__(self, machines: Machines, gate: Gate) -> None:
+        self.acknowledged: set[tuple[int, int]] = set()
+        self.at_hand: set[tuple[int, int]] = set()
+        self.refused: list[str] = []
+        self.environment = machines.start(gate, OPTIONS)
+        self.opened = gate.operations
+
+    def run(self, first: int) -> None:
+        for number in range(first, first + 4):
+            self.at_hand = {(2 * number, number), (2 * number + 1, number + 1)}
+            try:
+                insert(self.environment, *self.at_hand)
+            except SqlEngineError as error:
+                self.refused.append(str(error.code))
+                return
+            self.acknowledged |= self.at_hand
+            self.at_hand = set()
+
+    def close(self) -> None:
+        try:
+            self.environment.close()
+        except SqlEngineError as error:
+            self.refused.append(str(error.code))
+
+
+def prepared(machines: Machines) -> None:
+    """A database with a table, a view and a few rows."""
+    environment = machines.start(options=OPTIONS)
+    environment.execute_sql(TABLE)
+    environment.execute_sql(VIEW)
+    insert(environment, (-2, 1), (-1, 2))
+    environment.close()
+
+
+def operations_of_the_scenario(machines: Machines) -> int:
+    gate = Gate()
+    scenario = Scenario(machines, gate)
+    scenario.run(100)
+    scenario.close()
+    return gate.operations
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["goes on", "ends"])
+def test_a_former_owner_changes_nothing_wherever_it_stood(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    machines = Machines(monkeypatch)
+    prepared(machines)
+    total = operations_of_the_scenario(machines)
+    assert total > 40
+    for at in range(1, total + 1):
+        machines = Machines(monkeypatch)
+        prepared(machines)
+        gate = Gate()
+        first = Scenario(machines, gate)
+        if at <= first.opened:
+            first.close()
+            continue
+        seen: set[tuple[int, int]] = set()
+        right: list[bool] = []
+
+        def take_over(
+            first: Scenario = first,
+            seen: set[tuple[int, int]] = seen,
+            right: list[bool] = right,
+            machines: Machines = machines,
+        ) -> None:
+            known, at_hand = set(first.acknowledged), set(first.at_hand)
+            cut_off(first.environment)
+            second = machines.start(options=OPTIONS)
+            found = rows(second) - {(-2, 1), (-1, 2)}
+            right.append(found in (known, known | at_hand))
+            right.append(view_is_right(second))
+            insert(second, (1000, 1), (1001, 2))
+            insert(second, (1002, 1))
+            seen |= rows(second)
+            if ends:
+                cut_off(second)
+            else:
+                second.close()
+
+        gate.at, gate.then = at, take_over
+        first.run(0)
+        known = set(first.acknowledged)
+        with suppress(SqlEngineError):
+            first.close()
+        # What is wrong in a checkpoint fails that alone, so it is told here.
+        assert right == [True, True], at
+        third = machines.start()
+        assert rows(third) == seen, (at, first.refused)
+        assert known <= seen
+        assert not first.refused or first.refused[0] == "E3707", first.refused
+        assert view_is_right(third), at
+        insert(third, (2000, 2))
+        assert view_is_right(third), at
+        third.close()
+
+
+def test_a_process_that_ends_anywhere_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = Machines(monkeypatch)
+    prepared(machines)
+    total = operations_of_the_scenario(machines)
+    for at in range(1, total + 1):
+        machines = Machines(monkeypatch)
+        prepared(machines)
+
+        def end() -> None:
+            raise OSError(5, "the machine is gone")
+
+        gate = Gate()
+        first = Scenario(machines, gate)
+        if at <= first.opened:
+            first.close()
+            continue
+        # From there on nothing reaches the store.
+        gate.passes = lambda gate=gate, at=at: _until(gate, at, end)  # type: ignore[method-assign]
+        first.run(0)
+        cut_off(first.environment)
+        with suppress(SqlEngineError):
+            first.close()
+        second = machines.start()
+        found = rows(second) - {(-2, 1), (-1, 2)}
+        assert found in (first.acknowledged, first.acknowledged | first.at_hand), at
+        assert view_is_right(second), at
+        second.close()
+
+
+def _until(gate: Gate, at: int, end: object) -> None:
+    gate.operations += 1
+    if gate.operations >= at:
+        end()  # type: ignore[operator]
