@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from moto.server import ThreadedMotoServer
 
 from sqlengine import TableEnvironment
 from tests.faults.gates import Beside, Gate
@@ -59,3 +61,17 @@ def gate() -> Gate:
 def beside(t_env: TableEnvironment) -> Iterator[Beside]:
     with t_env.new_session() as session:
         yield Beside(session)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """A server that speaks S3, with a bucket `lake`, and credentials in the environment; what a URI says of it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/lake", method="PUT")).close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+        yield f"region=us-east-1&scheme=http&endpoint_override={host}:{port}"
+    server.stop()

@@ -22,7 +22,7 @@ ROWS = 50
 _WRITER = """
 import sys
 from sqlengine import TableEnvironment
-t_env = TableEnvironment.create({"sqlengine.database.checkpoint-size": "20kb"}, path="db")
+t_env = TableEnvironment.create({"sqlengine.database.checkpoint-size": "20kb"}, path=sys.argv[1])
 print("open", flush=True)
 for _ in iter(sys.stdin.readline, ""):
     print(*t_env.execute_sql("SELECT c FROM m").to_arrow().to_pylist(), flush=True)
@@ -46,6 +46,12 @@ INSERT INTO named SELECT name, COUNT(*) FROM g JOIN names ON g.n % 7 = names.r G
 END"""
 
 
+@pytest.fixture(params=["db", "s3://lake/jobs"])
+def place(request: pytest.FixtureRequest) -> str:
+    """Where the database is: in a folder, or in an object store."""
+    return request.param if request.param == "db" else f"{request.param}?{request.getfixturevalue('s3')}"
+
+
 def _file(number: int) -> None:
     """The next file: rows follow one another."""
     hidden = Path("in", f"_{number}")
@@ -60,18 +66,20 @@ def _counted(t_env: TableEnvironment) -> int:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills with SIGKILL")
-def test_a_job_whose_process_is_killed_counts_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_process_is_killed_counts_each_row_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in").mkdir()
     rng = random.Random(FIRST_SEED)
-    with TableEnvironment.create({"execution.checkpointing.interval": "20 ms"}, path="db") as t_env:
+    with TableEnvironment.create({"execution.checkpointing.interval": "20 ms"}, path=place) as t_env:
         for definition in DEFINITIONS:
             t_env.execute_sql(definition)
         assert not t_env.execute_sql(JOB).warnings
     files = 0
     for _ in range(max(3, KILLS)):
         process = subprocess.Popen(
-            [sys.executable, "-c", _WRITER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+            [sys.executable, "-c", _WRITER, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         assert process.stdout is not None and process.stdin is not None
         assert process.stdout.readline() == "open\n"
@@ -86,10 +94,10 @@ def test_a_job_whose_process_is_killed_counts_each_row_once(tmp_path: Path, monk
             pass
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    with TableEnvironment.create(path="db") as t_env:
+    with TableEnvironment.create(path=place) as t_env:
         while _counted(t_env) < files * ROWS:
             pass
-    with TableEnvironment.create(path="db") as t_env:
+    with TableEnvironment.create(path=place) as t_env:
         rows = t_env.execute_sql("SELECT n FROM s").to_arrow().column("n").to_pylist()
         assert sorted(rows) == list(range(files * ROWS))
         assert t_env.execute_sql("SELECT * FROM m").to_arrow().to_pylist() == [{"c": len(rows), "n": sum(rows)}]

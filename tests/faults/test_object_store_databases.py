@@ -7,6 +7,7 @@ checkpoints, and then the first one goes on, which does not know it. Or it ends 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +136,55 @@ def test_a_former_owner_changes_nothing_wherever_it_stood(monkeypatch: pytest.Mo
         insert(third, (2000, 2))
         assert view_is_right(third), at
         third.close()
+
+
+def test_the_job_of_a_former_owner_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Both run: only what the job of the owner has read counts, in a table and in files."""
+    machines = Machines(monkeypatch)
+    (tmp_path / "in").mkdir()
+
+    def add_file(number: int) -> None:
+        hidden = tmp_path / "in" / f"_{number}"
+        hidden.write_text("".join(f"{number * 50 + i}\n" for i in range(50)))
+        hidden.rename(tmp_path / "in" / f"{number:04}.csv")
+
+    def counted(environment: TableEnvironment) -> list[int]:
+        return sorted(environment.execute_sql("SELECT n FROM s").to_arrow()["n"].to_pylist())
+
+    options = {"execution.checkpointing.interval": "10 ms"}
+    environment = machines.start(options=options)
+    files = "WITH ('connector' = 'filesystem', 'format' = 'csv', "
+    environment.execute_sql(
+        f"CREATE TABLE g (n INT) {files}'path' = '{tmp_path}/in', 'source.monitor-interval' = '5 ms')"
+    )
+    environment.execute_sql(f"CREATE TABLE f (n INT) {files}'path' = '{tmp_path}/out')")
+    environment.execute_sql("CREATE TABLE s (n INT)")
+    environment.execute_sql(
+        "EXECUTE STATEMENT SET BEGIN INSERT INTO s SELECT n FROM g; INSERT INTO f SELECT n FROM g; END"
+    )
+    former: list[TableEnvironment] = []
+    for number in range(8):
+        add_file(number)
+        while len(counted(environment)) < 50 * (number + 1):
+            pass
+        if number % 2:
+            cut_off(environment)
+            former.append(environment)
+            add_file(100 + number)
+            environment = machines.start(options=options)
+            # The former one reads this, too.
+            (tmp_path / "in" / f"{100 + number:04}.csv").unlink()
+    while not set(range(400)) <= set(counted(environment)):
+        pass
+    environment.close()
+    for one in former:
+        with suppress(SqlEngineError):
+            one.close()
+    with machines.start() as last:
+        found = counted(last)
+    assert len(found) == len(set(found)) and set(range(400)) <= set(found)
+    written = [int(line) for path in (tmp_path / "out").glob("part-*") for line in path.read_text().split()]
+    assert sorted(written) == found
 
 
 def test_a_process_that_ends_anywhere_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,9 @@ import random
 import signal
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from runtime.core.errors import DatabaseError
 from sqlengine import TableEnvironment
@@ -32,23 +29,6 @@ while True:
     print(next_id, flush=True)
     next_id += 1
 """
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """A server that speaks S3, with a bucket; what a URI says of it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/lake", method="PUT")).close()
-    yield f"region=us-east-1&scheme=http&endpoint_override={host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
 
 
 def test_killed_writers_lose_nothing_that_was_acknowledged(s3: str) -> None:
