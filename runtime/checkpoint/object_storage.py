@@ -1,24 +1,46 @@
 """Any file system of pyarrow as a store of checkpoints: S3, Google Cloud Storage, Azure, HDFS, others through Python.
 
-A file appears there when it is closed. A store that shows a file before shows a damaged one: checksums tell. Two
-processes that write to the same folder cannot tell of each other.
+A file appears there when it is closed. A store that shows a file before shows a damaged one: checksums tell.
+
+Such a file system has no locks. Where the folder is a URI of a store that `RemoteStorage` knows, a lease tells two processes
+of each other.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from contextlib import suppress
+
 import pyarrow as pa
 from pyarrow import fs
 
+from runtime.checkpoint.object_lease import ObjectLease, Taken
+from runtime.checkpoint.remote_storage import RemoteStorage
+from runtime.core.errors import CheckpointError
+from runtime.core.logs import Log
+
 __all__ = ["ObjectStorage"]
+
+_log = Log("checkpoint")
 
 _WITHOUT_FOLDERS = {"s3", "gcs", "abfs"}
 """Stores in which a folder is only the beginning of names."""
 
 
-class ObjectStorage:
-    """Files below a path of a pyarrow file system."""
+_claims: dict[str, tuple[ObjectLease, int]] = {}
+"""By folder, for this process: the lease, and how many claims there are."""
 
-    def __init__(self, system: fs.FileSystem, root: str, place: str) -> None:
+
+class ObjectStorage:
+    """Files below a path of a pyarrow file system.
+
+    Args:
+        uri: that of the folder; empty where there is none, and nobody can tell who writes there.
+    """
+
+    def __init__(self, system: fs.FileSystem, root: str, place: str, uri: str = "") -> None:
+        self._claimed = False
+        self._uri = uri
         self._fs = system
         self._root = root.strip("/") if system.type_name in _WITHOUT_FOLDERS else root.rstrip("/")
         self._place = place.rstrip("/")
@@ -29,10 +51,48 @@ class ObjectStorage:
         return self._place
 
     def claim(self) -> None:
-        """Nothing: such a store has no locks."""
+        if self._claimed or not self._uri:
+            return
+        lease, count = _claims.get(self._place, (None, 0))
+        if lease is None:
+            storage = self._for_lease()
+            if storage is None:
+                return
+            try:
+                lease = ObjectLease.take(storage)
+            except Taken as owner:
+                raise CheckpointError(
+                    f"{owner} writes checkpoints to {self._place}",
+                    code="E3405",
+                    hint="stop it, or give this job another name or execution.checkpointing.dir",
+                ) from owner
+        _claims[self._place] = lease, count + 1
+        self._claimed = True
 
     def release(self) -> None:
-        """Nothing: such a store has no locks."""
+        if not self._claimed:
+            return
+        self._claimed = False
+        lease, count = _claims.pop(self._place)
+        if count > 1:
+            _claims[self._place] = lease, count - 1
+        else:
+            lease.release()
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            self.release()
+
+    def _for_lease(self) -> RemoteStorage | None:
+        """The folder as what can have a lease; None where it cannot be known who writes there."""
+        if importlib.util.find_spec("obstore") is None:
+            _log.warning("%s may have two writers: to tell, pip install 'sqlengine[objectstore]'", self._place)
+            return None
+        try:
+            return RemoteStorage.at(self._uri)
+        except CheckpointError as error:
+            _log.warning("%s may have two writers: %s", self._place, error.message)
+            return None
 
     def files(self, folder: str = "") -> dict[str, int]:
         base = self._path(folder)

@@ -453,7 +453,9 @@ def storage_at(location: str | fs.FileSystem | RemoteStorage, folder: str) -> St
         ) from error
     if isinstance(system, fs.LocalFileSystem):
         return LocalStorage(f"{root}/{folder}", root)
-    return ObjectStorage(system, f"{root.rstrip('/')}/{folder}", f"{location.partition('?')[0].rstrip('/')}/{folder}")
+    head, mark, query = location.partition("?")
+    place = f"{head.rstrip('/')}/{folder}"
+    return ObjectStorage(system, f"{root.rstrip('/')}/{folder}", place, place + mark + query)
 
 
 def _parted(path: str) -> tuple[Storage, str]:

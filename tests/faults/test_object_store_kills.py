@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runtime.core.errors import DatabaseError
+from runtime.checkpoint.store import CheckpointStore
+from runtime.core.errors import CheckpointError, DatabaseError
 from sqlengine import TableEnvironment
 from tests.faults.conftest import FIRST_SEED, KILLS
 
@@ -65,6 +66,40 @@ def test_a_second_process_is_told_who_owns_it(s3: str) -> None:
     writer.wait()
     writer.stdout.close()
     TableEnvironment.create(path=uri).close()
+
+
+JOB = """
+import sys
+from runtime.checkpoint.store import CheckpointStore
+store = CheckpointStore(sys.argv[1], "totals")
+store.claim()
+print("claimed", flush=True)
+sys.stdin.readline()
+store.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_two_jobs_with_one_folder_for_checkpoints_are_refused(s3: str) -> None:
+    uri = f"s3://lake/checkpoints?{s3}"
+    other = subprocess.Popen(
+        [sys.executable, "-c", JOB, uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert other.stdin is not None and other.stdout is not None
+    assert other.stdout.readline() == "claimed\n"
+    store = CheckpointStore(uri, "totals")
+    with pytest.raises(CheckpointError, match=rf"process {other.pid} on .* writes checkpoints to s3://lake/") as error:
+        store.claim()
+    assert error.value.code == "E3405"
+    CheckpointStore(uri, "another job").claim()
+    other.stdin.write("\n")
+    assert other.stdout.readline() == "closed\n"
+    store.claim()
+    # The claims of a process are one.
+    CheckpointStore(uri, "totals").claim()
+    store.close()
+    other.communicate("\n")
 
 
 def test_the_command_line_and_backups_take_uris(s3: str, tmp_path: Path) -> None:
