@@ -96,7 +96,11 @@ class RemoteStorage:
                 hint="pip install 'sqlengine[objectstore]'",
             ) from error
         except (_obstore.exceptions.BaseError, ValueError) as error:
-            raise CheckpointError(f"{place} cannot be reached: {_first_line(error)}", code="E3406") from error
+            raise CheckpointError(
+                f"{place} cannot be reached: {_first_line(error)}",
+                code="E3406",
+                hint="see to its URI, and the credentials in the environment",
+            ) from error
         return RemoteStorage(store, place)
 
     @property

@@ -202,6 +202,7 @@ def _taken_over(
             continue
         try:
             manifest = _manifest(storage, found, keys)
+            lease.check()
             lease.exceed(manifest.owner)
             if not _is_fenced(storage, manifest, lease, keys):
                 continue
@@ -235,10 +236,9 @@ def _is_fenced(storage: RemoteStorage, manifest: Manifest, lease: Lease, keys: K
 
     Raises:
         Damage: the log is not as it was written.
-        DatabaseError: somebody else has taken over (E3707), or the log is of a newer version (E3703).
+        DatabaseError: the log is of a newer version (E3703).
         OSError: the store cannot be read or written.
     """
-    lease.check()
     after = max([manifest.epoch, *(first - 1 for first, _ in log_files(storage)[-1:])])
     end = LogEnd(after)
     for _ in read_log(storage, manifest.identity, after, keys, end):
