@@ -38,6 +38,7 @@ from runtime.local.restart_strategy import may_pass, restart_strategy
 from runtime.local.restarts import Restarts
 from runtime.local.source_inputs import SourceContext, SourceInputs
 from runtime.plan.nodes import PhysicalNode, SinkExec, SourceExec
+from runtime.state.snapshot import SavedState
 
 __all__ = ["Job"]
 
@@ -150,6 +151,12 @@ class Job:
             self._close_sources()
             self.dataflow.abort()
             raise
+
+    def load(self, epoch: int, operators: Mapping[str, SavedState]) -> None:
+        """Give the operators their state, by name, where the job was made without it. Before the first epoch only. Raises
+        CheckpointError E3402."""
+        self.dataflow.restore(epoch, operators)
+        self._alignments.note(self.dataflow)
 
     @property
     def roots(self) -> Sequence[PhysicalNode]:

@@ -214,14 +214,20 @@ class Succession:
 
     @property
     def restored(self) -> Restored:
-        """From where a job of the new plan goes on."""
+        """From where a job of the new plan goes on, but for the state of its operators: that is loaded by `take_over`,
+        because a job may be made with a lock held."""
         names = {self._names[node] for node in self.kept}
         positions = {self._names[n]: f.position for n, f in self._facts.items() if n in self.kept and f.at_hand}
         sources = {name: position for name, position in self._state.sources.items() if name in names}
-        operators = {name: self._state.operators.get(name, _NOTHING) for name in names}
         return replace(
-            self._state, operators=operators, sources={**sources, **positions}, counts={}, finished=False, fitted=True
+            self._state, operators={}, sources={**sources, **positions}, counts={}, finished=False, fitted=True
         )
+
+    @property
+    def operators(self) -> dict[str, SavedState]:
+        """The state of all that goes on, by name."""
+        names = {self._names[node] for node in self.kept}
+        return {name: self._state.operators.get(name, _NOTHING) for name in names}
 
     def answers(self, context: Callable[[str], OperatorContext], now: int) -> Mapping[PhysicalNode, Any]:
         """The answers of what hands them out."""
@@ -261,10 +267,11 @@ def _whole(rows: float | None) -> int | None:
 
 
 def take_over(job: Job, succession: Succession, context: Callable[[str], OperatorContext], now: int) -> None:
-    """Before the first epoch of a job that was made with `Succession.restored`: what is new gets the answers of what it
-    stands on, and gives its own."""
+    """Before the first epoch of a job that was made with `Succession.restored`: what goes on gets its state, what is new the
+    answers of what it stands on, and gives its own."""
     dataflow = job.dataflow
     with job.cancellation.governing(), np.errstate(all="ignore"):
+        job.load(succession.saved.epoch, succession.operators)
         given = succession.answers(context, now)
         for number, vertex in enumerate(dataflow.vertices):
             if vertex.node in given:

@@ -106,7 +106,8 @@ class ViewFilling(Filling):
         self.view.gathers = self.view.gathers and all(list(map(SourceInputs.gather, self.view.job.inputs)))
         before = None
         while (left := len(self._epochs)) and (before is None or left < before):
-            if self._backlog() <= MOST_GATHERED:
+            # The first change of many rows takes longer than later ones: it makes their index.
+            if before is not None and self._backlog() <= MOST_GATHERED:
                 return
             self._take(left)
             before = left

@@ -90,7 +90,10 @@ def replacement(
     session: Session, view: MaterializedView, bound: BoundQuery, contents: MemoryTable
 ) -> Replacement | None:
     """What becomes of a view of the same name; None when there is none that goes on. Called with the lock held, while
-    `contents` are filled. Changes nothing, but for bringing that view up to date."""
+    `contents` are filled. Changes nothing, but for bringing that view up to date.
+
+    Whoever holds the lock once keeps only that view while its state is copied: others write what it does not read.
+    """
     before = session.views.settled(view.path)
     if before is None or before.failure is not None or before.basis is None or before.contents is None:
         return None
@@ -103,7 +106,8 @@ def replacement(
     planned: Planned | None = None
     found: Succession | None = None
     basis: ViewBasis | None = before.basis
-    saved = state_of(before.job)
+    with session.views.lock.keeping({view.path}) if session.views.lock.held_once else nullcontext():
+        saved = state_of(before.job)
     # Over the numbers of rows at that time joins stand in the order in which they stood.
     for basis in (before.basis, None):
         noted = len(session.notes)

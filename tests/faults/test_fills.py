@@ -13,13 +13,17 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from runtime.core.errors import SqlEngineError
+from runtime.local.job import Job
 from sqlengine import TableEnvironment
+from sqlengine.statements import view_replacement
 from tests.faults.conftest import FIRST_SEED, KILLS
+from tests.faults.gates import Beside, Gate
 from tests.faults.stopping import StopAtLook
 
 QUERIES = (
@@ -205,6 +209,35 @@ def test_fills_that_are_cancelled(tmp_path: Path, durable: bool, seed: int) -> N
         with TableEnvironment.create(path=path) as t_env:
             assert {n: _defined(t_env, n) for n in defined} == defined
             _check(t_env)
+
+
+@pytest.mark.parametrize("place", ["copied", "loaded"])
+def test_who_writes_while_state_is_handed_over(gate: Gate, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """While the state of the old view is copied others read it, and write what it does not read; while the new view loads
+    it they write what both read."""
+    owner, name = (view_replacement, "state_of") if place == "copied" else (Job, "load")
+    hands_over = getattr(owner, name)
+
+    def held(*given: Any) -> Any:
+        gate(0)
+        return hands_over(*given)
+
+    monkeypatch.setattr(owner, name, held)
+    query = "SELECT g, MAX(n) + 1 AS c FROM t GROUP BY g"
+    with TableEnvironment.create() as t_env, t_env.new_session() as session:
+        beside = Beside(session)
+        _prepared(t_env)
+        t_env.execute_sql("CREATE TABLE b (x INT)")
+        before = beside.rows("SELECT * FROM v")
+        with gate.held(lambda: t_env.execute_sql(f"ALTER MATERIALIZED VIEW v AS {query}")):
+            beside.rows("INSERT INTO b VALUES (1)")
+            assert beside.rows("SELECT * FROM v") == before
+            if place == "loaded":
+                beside.rows("INSERT INTO t VALUES (9, 3, 5000)")
+                assert beside.rows("SELECT c FROM v WHERE g = 3") == [(5000,)]
+        assert beside.rows("SELECT x FROM b") == [(1,)]
+        beside.rows("INSERT INTO t VALUES (9, 4, 6000)")
+        assert [_rows(t_env, "SELECT * FROM v"), _rows(t_env, "SELECT * FROM above")] == _answers(t_env, [query, ABOVE])
 
 
 def _readers(t_env: TableEnvironment) -> dict[str, int]:
