@@ -165,17 +165,17 @@ class _Explainer:
         return f"{text}{f', offset {offset}' if offset else ''}){on}"
 
     def _match(self, plan: Match) -> str:
-        names = [v.name for v in plan.pattern.variables]
+        name = plan.pattern.name
 
         def value(item: MatchItem) -> str:
-            column, variable, offset, call = item
-            of = "" if variable == UNIVERSAL else f" of {names[variable]}"
-            at = "" if offset is None else f" at {offset}"
-            return f"{self._column(column)} = {self._show(call)}{at}{of}"
+            of = "" if item.variable == UNIVERSAL else f" of {name(item.variable)}"
+            at = "" if item.offset is None else f" at {item.offset}"
+            names = " names" if item.names else ""
+            return f"{self._column(item.column)} = {self._show(item.call)}{at}{names}{of}"
 
         by = ", ".join(f"{self._column(c)} = {self._column(ref)}" for c, ref in plan.partition)
         parts = [f"{plan.pattern} by ({by}) order {self._keys(plan.order)}"]
-        parts += [f"{names[v]}: {self._show(e)}" for v, e in (*plan.alone, *plan.asked)]
+        parts += [f"{name(v)}: {self._show(e)}" for v, e in (*plan.alone, *plan.asked)]
         parts += [f"tests {value(item)}" for item in plan.tested]
         return "; ".join([*parts, *map(value, plan.found)])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from planner.logical.match import MatchItem
 from planner.logical.nodes import (
     Aggregate,
     AssignWatermark,
@@ -84,7 +85,7 @@ def node_expressions(node: LogicalNode) -> tuple[Expr, ...]:
             return tuple(c for _, c in calls)
         case Match():
             keys = (*(ref for _, ref in node.partition), *(k.expr for k in node.order))
-            return (*keys, *(e for _, e in (*node.alone, *node.asked)), *(i[-1] for i in (*node.tested, *node.found)))
+            return (*keys, *(e for _, e in (*node.alone, *node.asked)), *(i.call for i in (*node.tested, *node.found)))
         case Sort(keys=keys):
             return tuple(k.expr for k in keys)
         case FromChangelog(op=op):
@@ -148,8 +149,8 @@ def map_expressions(node: LogicalNode, change: Callable[[Expr], Expr]) -> Logica
                 order=_keys(order, change),
                 alone=tuple((v, change(e)) for v, e in node.alone),
                 asked=tuple((v, change(e)) for v, e in node.asked),
-                tested=tuple((*item[:-1], change(item[-1])) for item in node.tested),
-                found=tuple((*item[:-1], change(item[-1])) for item in node.found),
+                tested=tuple(_item(item, change) for item in node.tested),
+                found=tuple(_item(item, change) for item in node.found),
             )
         case Sort(keys=keys):
             return _with(node, keys=_keys(keys, change))
@@ -259,6 +260,11 @@ def map_outer(plan: LogicalNode, change: Callable[[OuterRef], Expr]) -> LogicalN
 def _with(node: LogicalNode, **fields: object) -> LogicalNode:
     same = all(_identical(value, getattr(node, name)) for name, value in fields.items())
     return node if same else node.with_(**fields)
+
+
+def _item(item: MatchItem, change: Callable[[Expr], Expr]) -> MatchItem:
+    call = change(item.call)
+    return item if call is item.call else item.with_(call=call)
 
 
 def _identical(new: object, old: object) -> bool:

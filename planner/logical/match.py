@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from planner.logical.base import LogicalNode, Unary
-from runtime.core.node import node
+from runtime.core.node import Node, node
 from runtime.expr.nodes import AggregateCall, Column, ColumnRef, Expr, SortKey
 from runtime.plan.pattern import Pattern
 
 __all__ = ["Match", "MatchItem"]
 
-MatchItem = tuple[Column, int, int | None, AggregateCall]
-"""A column, and what of the rows of a variable is in it: number of the variable, offset and call are those of
-`runtime.plan.pattern.MatchValue`, over the columns of the input."""
+
+@node
+class MatchItem(Node):
+    """A column, and what of the rows of a variable is in it: see `runtime.plan.pattern.MatchValue`. The call is over the
+    columns of the input."""
+
+    column: Column
+    variable: int
+    call: AggregateCall
+    offset: int | None = None
+    names: bool = False
 
 
 @node
@@ -33,4 +41,4 @@ class Match(Unary):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(c for c, _ in self.partition) + tuple(item[0] for item in self.found)
+        return tuple(c for c, _ in self.partition) + tuple(item.column for item in self.found)

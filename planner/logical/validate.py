@@ -83,7 +83,7 @@ def _problem(node: LogicalNode) -> str | None:
     if isinstance(node, LookupJoin):
         known.update({c.id: c for c in node.produced})
     if isinstance(node, Match):
-        known.update({item[0].id: item[0] for item in node.tested})
+        known.update({item.column.id: item.column for item in node.tested})
     for expression in node_expressions(node):
         for expr in walk(expression):
             if isinstance(expr, ColumnRef):

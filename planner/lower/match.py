@@ -33,8 +33,10 @@ def _(plan: n.Match, run: Lowering, demand: Demand) -> Lowered:
     source, order = run.sort_specs(source, plan.order)
     source, alone = run.with_columns(source, [e for _, e in plan.alone])
     items = (*plan.tested, *plan.found)
-    source, _, calls = aggregate_input(run, source, (), [item[-1] for item in items], retract=False)
-    values = tuple(MatchValue(item[1], call, item[2]) for item, call in zip(items, calls, strict=True))
+    source, _, calls = aggregate_input(run, source, (), [item.call for item in items], retract=False)
+    values = tuple(
+        MatchValue(item.variable, call, item.offset, item.names) for item, call in zip(items, calls, strict=True)
+    )
     tested = values[: len(plan.tested)]
     node = MatchExec(
         source.node,
@@ -46,7 +48,7 @@ def _(plan: n.Match, run: Lowering, demand: Demand) -> Lowered:
         tested,
         values[len(plan.tested) :],
         plan.order[0].expr.type.is_rowtime,
-        any(item[0].type.is_rowtime and not _is_last_row(item) for item in plan.found)
+        any(item.column.type.is_rowtime and not _is_last_row(item) for item in plan.found)
         or any(c.type.is_rowtime for c, _ in plan.partition),
         schema_of(plan.columns),
         APPEND,
@@ -56,14 +58,13 @@ def _(plan: n.Match, run: Lowering, demand: Demand) -> Lowered:
 
 def _is_last_row(item: MatchItem) -> bool:
     """Whether it is of the last row of the match."""
-    _, variable, offset, call = item
-    return variable < 0 and offset == 0 and call.function == "LAST_VALUE"
+    return item.variable < 0 and item.offset == 0 and item.call.function == "LAST_VALUE"
 
 
 def _over_both(expr: Expr, source: Lowered, tested: tuple[MatchItem, ...]) -> Expr:
     """A condition over the columns of the input and those behind them."""
     width = len(source.ids)
-    at = {item[0].id: width + i for i, item in enumerate(tested)}
+    at = {item.column.id: width + i for i, item in enumerate(tested)}
     positions = source.positions
 
     def change(e: Expr) -> Expr:

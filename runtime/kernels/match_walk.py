@@ -54,9 +54,9 @@ class Automaton:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`after`: 0 past the last row, 1 to the next row, 2 to the first and 3 to the last row of variable `skip_to`;
-    `within`: the length of no match, milliseconds (0: none); `asked`: bits of the variables whose conditions depend on the
-    run."""
+    """`after`: 0 past the last row, 1 to the next row, 2 to the first and 3 to the last row of the variables whose bits are
+    in `skip_to`; `within`: the length of no match, milliseconds (0: none); `asked`: bits of the variables whose conditions
+    depend on the run."""
 
     variables: int
     after: int
@@ -326,10 +326,12 @@ class _Walker:
             elif rules.after == _TO_NEXT_ROW:
                 bound += 1
             else:
-                if not counts[rules.skip_to]:
+                mapped = [v for v, count in enumerate(counts) if rules.skip_to >> v & 1 and count]
+                if not mapped:
                     _check(_NOTHING_MAPPED)
-                bound += sum(counts[: rules.skip_to])
-                bound += 0 if rules.after == _TO_FIRST else counts[rules.skip_to] - 1
+                to = mapped[0 if rules.after == _TO_FIRST else -1]
+                bound += sum(counts[:to])
+                bound += 0 if rules.after == _TO_FIRST else counts[to] - 1
                 if bound == match[START]:
                     _check(_FIRST_ROW_AGAIN)
             self.runs, self.held = _pruned(self.runs, bound), _pruned(self.held, bound)

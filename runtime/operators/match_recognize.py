@@ -15,7 +15,7 @@ from runtime.kernels.sort import sort_indices
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.match_automaton import automaton
 from runtime.operators.match_runs import OpenRuns
-from runtime.operators.match_values import LaidRows, ValueReader, extents
+from runtime.operators.match_values import LaidRows, ValueReader
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
 from runtime.operators.window_assign import milliseconds
 from runtime.plan.nodes import MatchExec
@@ -60,11 +60,15 @@ class MatchOperator(Operator):
         for variable, _ in node.asked:
             asked |= 1 << variable
         self._rules = Rules(
-            len(pattern.variables), _AFTER[pattern.after], max(pattern.skip_to, 0), pattern.within, asked
+            len(pattern.variables),
+            _AFTER[pattern.after],
+            sum(1 << v for v in pattern.members(pattern.skip_to)),
+            pattern.within,
+            asked,
         )
         self._asked = [(v, JoinCondition(e, len(schema), context)) for v, e in node.asked]
-        self._tested = [ValueReader(value, schema.types) for value in node.tested]
-        self._found = [ValueReader(value, schema.types) for value in node.found]
+        self._tested = [ValueReader(value, pattern, schema.types) for value in node.tested]
+        self._found = [ValueReader(value, pattern, schema.types) for value in node.found]
         self._open = OpenRuns(node, self._rules.width, self._automaton.start)
         self._waiting = TimedRows(schema, keyed=False) if node.rowtime else None
         waiting = [] if self._waiting is None else [timed_table(self._waiting, node.kept("waiting"), _no_key)]
@@ -205,9 +209,7 @@ class MatchOperator(Operator):
         place."""
 
         def value(index: int, chosen: np.ndarray) -> pa.Array:
-            reader = self._tested[index]
-            low, high = extents(runs, reader.variable, tested=variable)
-            return reader.read(rows, begin + low, begin + high)
+            return self._tested[index].read(rows, begin, runs, tested=variable)
 
         return condition.holds(rows.column, places, value, np.arange(len(places)), time)
 
@@ -266,10 +268,7 @@ class MatchOperator(Operator):
         partition = matches[:, 0]
         runs = np.zeros((len(matches), self._rules.width), np.int64)
         runs[:, START], runs[:, COUNTS:] = matches[:, 2], matches[:, COUNTS:]
-        values: list[pa.Array] = []
-        for reader in self._found:
-            low, high = extents(runs, reader.variable)
-            values.append(reader.read(rows, begin[partition] + low, begin[partition] + high))
+        values = [reader.read(rows, begin[partition], runs) for reader in self._found]
         keys = self._open.key_columns(slots[partition])
         return ChangelogBatch.of([*keys, *values], self._node.schema)
 

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runtime.core.types import DataType
+from runtime.core.types import STRING, DataType
 from runtime.eval.frames.aggregate_call import frame_call
 from runtime.eval.frames.frame_call import Frames
 from runtime.eval.frames.layout import lay_out
 from runtime.kernels.columns import ColumnStore
 from runtime.kernels.grow import expand_ranges
 from runtime.kernels.match_walk import COUNTS, START
-from runtime.plan.pattern import UNIVERSAL, MatchValue
+from runtime.plan.pattern import MatchValue, Pattern
 
-__all__ = ["LaidRows", "ValueReader", "extents"]
+__all__ = ["LaidRows", "ValueReader"]
+
+_NAME = STRING.not_null()
+_Range = tuple[np.ndarray, np.ndarray]
 
 
 class LaidRows:
@@ -54,56 +57,103 @@ class LaidRows:
         return both.take(take)
 
 
-def extents(runs: np.ndarray, variable: int, *, tested: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Where in their partitions the rows of a variable stand, [low, high), by run or match: the rows of the variables
-    follow one another. `tested`: one more row, the next, is tested for this variable."""
-    counts = runs[:, COUNTS:]
-    start = runs[:, START]
-    more = tested is not None and variable in (UNIVERSAL, tested)
-    if variable == UNIVERSAL:
-        return start, start + counts.sum(axis=1) + more
-    low = start + counts[:, :variable].sum(axis=1)
-    return low, low + counts[:, variable] + more
-
-
 class ValueReader:
-    """One value of `MatchValue`."""
+    """One value of `MatchValue`, of the rows of matches or runs. The rows of variables that follow one another do so too, so
+    a variable or a subset has few ranges of rows."""
 
-    def __init__(self, value: MatchValue, types: Sequence[DataType]) -> None:
-        self.variable = value.variable
+    def __init__(self, value: MatchValue, pattern: Pattern, types: Sequence[DataType]) -> None:
         self._value = value
-        self._call = None if value.offset is not None else frame_call(value.call, types, False)
-        self._needed = frozenset(value.call.args)
-        self._arrow = value.call.type.arrow
+        call = value.call
+        if value.names:
+            call = call.with_(args=(0,), arg_types=(_NAME,))
+            types = [_NAME]
+        self._call = None if value.offset is not None else frame_call(call, types, False)
+        self._needed = frozenset(call.args)
+        self._arrow = call.type.arrow
+        self._blocks = _blocks(pattern.members(value.variable))
+        self._names = pa.array([v.name for v in pattern.variables], _NAME.arrow)
 
-    def read(self, rows: LaidRows, low: np.ndarray, high: np.ndarray) -> pa.Array:
-        """The value for the rows [low, high) each, places in the order of `rows`."""
-        value = self._value
-        if value.offset is not None:
-            if value.call.function == "FIRST_VALUE":
-                places = low + value.offset
-                places = np.where(places < high, places, -1)
-            else:
-                places = high - 1 - value.offset
-                places = np.where(places >= low, places, -1)
-            found = rows.column(value.call.args[0], places)
+    def read(self, rows: LaidRows, begin: np.ndarray, runs: np.ndarray, *, tested: int | None = None) -> pa.Array:
+        """The value of each run or match, whose partition begins at a place in the order of `rows`. `tested`: one more
+        row, the next, is tested for this variable."""
+        counts = runs[:, COUNTS:]
+        start = begin + runs[:, START]
+        ranges = [_range(start, counts, block, tested) for block in self._blocks]
+        if self._value.offset is None:
+            found = self._aggregate(rows, start, counts, ranges, tested)
         else:
-            found = self._aggregate(rows, low, high)
+            places = self._places(ranges, self._value.offset)
+            if self._value.names:
+                found = self._names_of(np.arange(len(runs)), places, start, counts, tested)
+            else:
+                found = rows.column(self._value.call.args[0], places)
         return found if found.type == self._arrow else found.cast(self._arrow)
 
-    def _aggregate(self, rows: LaidRows, low: np.ndarray, high: np.ndarray) -> pa.Array:
-        """Over rows that are laid out again for each range, or over all of them where these are fewer."""
+    def _places(self, ranges: list[_Range], offset: int) -> np.ndarray:
+        """The places of the row so many after the first, or before the last; -1 where there is none."""
+        places = np.full(len(ranges[0][0]), -1, np.int64)
+        left = np.full(len(places), offset, np.int64)
+        first = self._value.call.function == "FIRST_VALUE"
+        for low, high in ranges if first else reversed(ranges):
+            here = (left >= 0) & (left < high - low)
+            places[here] = (low + left if first else high - 1 - left)[here]
+            left -= high - low
+        return places
+
+    def _names_of(
+        self, run: np.ndarray, places: np.ndarray, start: np.ndarray, counts: np.ndarray, tested: int | None
+    ) -> pa.Array:
+        """The names of the variables to which the rows at places are mapped, each by a run; NULL at -1."""
+        ends = start[:, None] + np.cumsum(counts, axis=1)
+        if tested is not None:
+            ends[:, tested:] += 1
+        variables = np.zeros(len(places), np.int64)
+        for end in ends.T:
+            variables += end[run] <= places
+        return self._names.take(pa.array(variables, mask=places < 0))
+
+    def _aggregate(
+        self, rows: LaidRows, start: np.ndarray, counts: np.ndarray, ranges: list[_Range], tested: int | None
+    ) -> pa.Array:
+        """Over rows that are laid out again for each run, or over all of them where these are fewer and a run has one range
+        of them."""
         assert self._call is not None
-        counts = high - low
-        if int(counts.sum()) <= len(rows):
-            owner, places = expand_ranges(low, counts)
-            high = np.cumsum(counts)
-            low = high - counts
+        sizes = np.sum([high - low for low, high in ranges], axis=0)
+        if len(ranges) > 1 or self._value.names or int(sizes.sum()) <= len(rows):
+            parts = [expand_ranges(low, high - low) for low, high in ranges]
+            owner, places = (np.concatenate(part) for part in zip(*parts, strict=True))
+            by_owner = np.argsort(owner, kind="stable")
+            owner, places = owner[by_owner], places[by_owner]
+            high = np.cumsum(sizes)
+            low = high - sizes
         else:
             places = np.arange(len(rows), dtype=np.int64)
             owner = np.zeros(len(rows), np.int64)
+            low, high = ranges[0]
         width = max(self._needed, default=-1) + 1
-        columns = [rows.column(i, places) if i in self._needed else pa.nulls(0) for i in range(width)]
+        if self._value.names:
+            columns = [self._names_of(owner, places, start, counts, tested)]
+        else:
+            columns = [rows.column(i, places) if i in self._needed else pa.nulls(0) for i in range(width)]
         layout = lay_out(owner, np.ones(len(owner), np.bool_))
         here = np.minimum(low, max(len(owner) - 1, 0))
         return self._call.values(Frames(layout, columns, here, low, high), np.ones(len(owner), np.bool_))
+
+
+def _blocks(variables: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as ranges [low, high)."""
+    found: list[tuple[int, int]] = []
+    for variable in variables:
+        if found and found[-1][1] == variable:
+            found[-1] = (found[-1][0], variable + 1)
+        else:
+            found.append((variable, variable + 1))
+    return found
+
+
+def _range(start: np.ndarray, counts: np.ndarray, block: tuple[int, int], tested: int | None) -> _Range:
+    """The places [low, high) of the rows of variables that follow one another."""
+    first, after = block
+    low = start + counts[:, :first].sum(axis=1)
+    more = tested is not None and first <= tested < after
+    return low, low + counts[:, first:after].sum(axis=1) + more

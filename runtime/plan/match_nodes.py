@@ -68,7 +68,9 @@ class MatchExec(PhysicalNode):
 
     def _value_text(self, value: MatchValue, name: str = "") -> str:
         call = calls_text([value.call], self.input.schema, [name])
-        variable = "" if value.variable == UNIVERSAL else f"{self.pattern.variables[value.variable].name}."
+        if value.names:
+            call = call.replace("()", "(CLASSIFIER)", 1)
+        variable = "" if value.variable == UNIVERSAL else f"{self.pattern.name(value.variable)}."
         if value.offset is not None:
             call = call.replace("_VALUE(", "(").replace(")", f", {value.offset})" if value.offset else ")", 1)
         return f"{variable}{call}".removesuffix(" AS ")

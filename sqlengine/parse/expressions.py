@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from runtime.core.errors import SqlSyntaxError
 from sqlengine.parse.constant_rows import ComparedConstants, ConstantRows
+from sqlengine.parse.cursor import RESERVED
 from sqlengine.parse.functions import FunctionGrammar
 from sqlengine.parse.lexer import COMPARISONS, CONSTANTS, END, NUMBER, OP, QUOTED, WORD, Token
 from sqlengine.parse.literals import INTERVAL_FIELDS
@@ -70,6 +71,9 @@ _RESERVED_FUNCTIONS = frozenset(("LEFT", "RIGHT", "ROW", "GROUPING", "INSERT", "
 
 class ExpressionGrammar(FunctionGrammar):
     """Reads expressions."""
+
+    of_match = False
+    """Whether the expression stands in MATCH_RECOGNIZE, where RUNNING or FINAL may stand before a call."""
 
     def expression(self) -> exp.Expr:
         start = self.token
@@ -340,8 +344,22 @@ class ExpressionGrammar(FunctionGrammar):
                 return self.place(MapConstructor(expressions=values), start)
         return None
 
+    def _side(self) -> str | None:
+        """RUNNING or FINAL, if one stands here before a call."""
+        after = self.peek()
+        named = after.kind is QUOTED or (after.kind is WORD and after.upper not in RESERVED and after.upper != "ILIKE")
+        return self.match_any("RUNNING", "FINAL") if self.of_match and named and self.peek(2).upper == "(" else None
+
     def _column_or_call(self) -> exp.Expr:
         start = self.token
+        side = self._side()
+        if side is not None:
+            at = self.token
+            call = self.call(self.identifier("a function"), [], at)
+            if not isinstance(call, FunctionCall):
+                self.refuse(f"{side} stands before FIRST, LAST or an aggregate", start)
+            call.set("side", side)
+            return self.place(call, start)
         parts = [self.identifier("an expression", reserved=start.upper in _RESERVED_FUNCTIONS)]
         while self._at_field():
             self.advance()

@@ -105,8 +105,9 @@ Relations (what stands in From.this and Join.this); `alias` is TableAlias(this=I
   LATERAL TABLE(f(..))                  TableArg, Descriptor, ModelArg, NamedArg over any of them, or expressions
   VALUES .. or (VALUES ..) AS a (x, y)  Values(expressions, alias)
   relation MATCH_RECOGNIZE (..) AS a    MatchRecognize(this=relation, partition_by=[..], order=Order, measures=[Alias],
-                                        rows="ONE ROW PER MATCH"|"ALL ROWS PER MATCH"|None, after=AfterMatch|None,
-                                        pattern=PatternText, within=IntervalLiteral|None, define=[Alias], alias)
+                                        rows="ONE ROW PER MATCH"|"ALL ROWS PER MATCH ..."|None, after=AfterMatch|None,
+                                        pattern=PatternText, within=IntervalLiteral|None, subsets=[PatternSubset],
+                                        define=[Alias], alias); RUNNING and FINAL: FunctionCall(.., side="RUNNING")
   join                                  Join(this=relation, side="LEFT"|"RIGHT"|"FULL"|None, kind="INNER"|"CROSS"|None,
                                         method="NATURAL"|None, on=expression|None, using=[Identifier]|None); a comma is
                                         a Join with kind=None and neither on nor using
@@ -139,6 +140,7 @@ __all__ = [
     "ModelArg",
     "NamedArg",
     "ParameterMark",
+    "PatternSubset",
     "PatternText",
     "StatementNode",
     "TableArg",
@@ -151,9 +153,15 @@ __all__ = [
 
 class FunctionCall(exp.Anonymous):
     """A call of any function: `this` is the name as written, `expressions` the arguments in order, `order` the Order
-    behind them (of an aggregate)."""
+    behind them (of an aggregate), `side` the word before the name in MATCH_RECOGNIZE: "RUNNING" or "FINAL"."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "qualifier": False, "order": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": False,
+        "qualifier": False,
+        "order": False,
+        "side": False,
+    }
 
     @property
     def name(self) -> str:
@@ -249,6 +257,7 @@ class MatchRecognize(exp.Expression, exp.UDTF):
         "after": False,
         "pattern": True,
         "within": False,
+        "subsets": False,
         "define": True,
         "alias": False,
     }
@@ -267,6 +276,12 @@ class PatternText(exp.Expression):
     """What stands between the parentheses of PATTERN, as written in `this`, with its place in the text."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class PatternSubset(exp.Expression):
+    """`U = (A, B)` of SUBSET: `this` is the Identifier of the name, `expressions` those of the variables."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": True}
 
 
 class ParameterMark(exp.Expression, exp.Condition):

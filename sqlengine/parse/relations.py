@@ -16,6 +16,7 @@ from sqlengine.parse.nodes import (
     HintOption,
     JoinTree,
     MatchRecognize,
+    PatternSubset,
     PatternText,
     TableArg,
     TableFunction,
@@ -273,6 +274,7 @@ class RelationGrammar(ExpressionGrammar):
     def _match_recognize(self, relation: exp.Expr, start: Token) -> MatchRecognize:
         self.expect("MATCH_RECOGNIZE", "(")
         tree = MatchRecognize(this=relation)
+        outside, self.of_match = self.of_match, True
         if self.match("PARTITION", "BY"):
             tree.set("partition_by", self.comma_separated(self.expression))
         tree.set("order", self.order_by())
@@ -283,7 +285,7 @@ class RelationGrammar(ExpressionGrammar):
             tree.set("rows", "ONE ROW PER MATCH")
         elif self.match("ALL"):
             self.expect("ROWS", "PER", "MATCH")
-            tree.set("rows", "ALL ROWS PER MATCH")
+            tree.set("rows", f"ALL ROWS PER MATCH{self._which_rows()}")
         if self.at("AFTER", "MATCH"):
             tree.set("after", self._after_match())
         self.expect("PATTERN", "(")
@@ -292,31 +294,35 @@ class RelationGrammar(ExpressionGrammar):
             if not self.at("INTERVAL"):
                 self.fail("INTERVAL")
             tree.set("within", self.interval())
-        if self.at("SUBSET"):
-            raise UnsupportedError(
-                "SUBSET is not supported",
-                span=self.token.span,
-                text=self.text,
-                hint="combine the values of each variable: SUM(A.x) + SUM(B.x)",
-            )
+        if self.match("SUBSET"):
+            tree.set("subsets", self.comma_separated(self._subset))
         self.expect("DEFINE")
         tree.set("define", self.comma_separated(self._definition))
         self.expect(")")
+        self.of_match = outside
         return self.place(tree, start)
 
     def _measure(self) -> exp.Alias:
         start = self.token
-        if self.at_any("FINAL", "RUNNING") and self.peek().upper not in (".", "(", "AS"):
-            if self.advance().upper == "RUNNING":
-                raise UnsupportedError(
-                    "RUNNING is not supported in MEASURES",
-                    span=start.span,
-                    text=self.text,
-                    hint="leave it out: with one row per match all values are those at the end of the match",
-                )
         this = self.expression()
         self.expect("AS")
         return self.place(exp.Alias(this=this, alias=self.identifier("the name of the measure")), start)
+
+    def _which_rows(self) -> str:
+        """What follows ALL ROWS PER MATCH, with a space before it."""
+        for words in (("SHOW", "EMPTY", "MATCHES"), ("OMIT", "EMPTY", "MATCHES"), ("WITH", "UNMATCHED", "ROWS")):
+            if self.match(words[0]):
+                self.expect(*words[1:])
+                return " " + " ".join(words)
+        return ""
+
+    def _subset(self) -> PatternSubset:
+        start = self.token
+        name = self.identifier("the name of a subset")
+        self.expect("=", "(")
+        variables = self.comma_separated(lambda: self.identifier("a pattern variable"))
+        self.expect(")")
+        return self.place(PatternSubset(this=name, expressions=variables), start)
 
     def _after_match(self) -> AfterMatch:
         start = self.expect("AFTER", "MATCH", "SKIP")

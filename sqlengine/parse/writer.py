@@ -189,7 +189,8 @@ def _arguments(generator: Generator, tree: nodes.FunctionCall) -> str:
 def _call(generator: Generator, tree: nodes.FunctionCall, arguments: str) -> str:
     own = tree.name if re.fullmatch(r"[^\W\d][\w$]*", tree.name) else f"`{tree.name.replace('`', '``')}`"
     name = ".".join([*map(generator.sql, tree.qualifier), own])
-    return f"{name}({arguments})"
+    side = tree.args.get("side")
+    return f"{side + ' ' if side else ''}{name}({arguments})"
 
 
 def _json_arguments(generator: Generator, tree: nodes.JsonFunction) -> str:
@@ -231,6 +232,11 @@ def _match_recognize(generator: Generator, tree: nodes.MatchRecognize) -> str:
     parts.append(f"PATTERN ({args['pattern'].this})")
     if args.get("within") is not None:
         parts.append(f"WITHIN {generator.sql(args['within'])}")
+    subsets = ", ".join(
+        f"{generator.sql(s, 'this')} = ({generator.expressions(s, flat=True)})" for s in args.get("subsets") or ()
+    )
+    if subsets:
+        parts.append(f"SUBSET {subsets}")
     define = ", ".join(f"{generator.sql(d, 'alias')} AS {generator.sql(d, 'this')}" for d in args["define"])
     parts.append(f"DEFINE {define}")
     return f"{generator.sql(tree, 'this')} MATCH_RECOGNIZE ({' '.join(parts)}){_alias(generator, tree)}"

@@ -229,7 +229,7 @@ def _(plan: Over, wanted: Wanted) -> LogicalNode:
 
 @_prune.register
 def _(plan: Match, wanted: Wanted) -> LogicalNode:
-    found = tuple(item for item in plan.found if item[0].id in wanted)
+    found = tuple(item for item in plan.found if item.column.id in wanted)
     if not found and not plan.partition:
         found = plan.found[:1]
     kept = plan if len(found) == len(plan.found) else plan.with_(found=found)

@@ -78,7 +78,7 @@ def _derive(plan: LogicalNode, traits: TraitContext) -> Attributes:
         case Match(input=source, partition=partition, found=found):
             known = below(source)
             values: list[tuple[Column, Expr]] = [*partition]
-            values += [(item[0], item[-1].args[0]) for item in found if item[2] is not None]
+            values += [(i.column, i.call.args[0]) for i in found if i.offset is not None and i.call.args]
             return {c.id: known[e.id] for c, e in values if isinstance(e, ColumnRef) and e.id in known}
         case TemporalJoin(left=left):
             return below(left)

@@ -143,7 +143,8 @@ static int64_t rows_of_first(const int64_t *run, int64_t variables)
 typedef struct {
     const int64_t *begin, *target, *variable;
     const uint64_t *must, *must_not;
-    int64_t variables, width, after, skip_to, within;
+    int64_t variables, width, after, within;
+    uint64_t skip_to;
     int64_t *matches, matches_room, matches_used;
     Heap runs, next, found, held;
     int64_t *run, *spare;
@@ -163,11 +164,15 @@ static int settle(Walk *walk, Heap *runs, int64_t partition, int64_t row)
         else if (walk->after == TO_NEXT_ROW)
             bound = sum(bound, 1);
         else {
-            if (match[COUNTS + walk->skip_to] == 0)
+            int64_t found = -1;
+            for (int64_t v = 0; v < walk->variables && (found < 0 || walk->after != TO_FIRST); v++)
+                if ((walk->skip_to >> v & 1) && match[COUNTS + v] != 0)
+                    found = v;
+            if (found < 0)
                 return NOTHING_MAPPED;
-            bound = sum(bound, rows_of_first(match, walk->skip_to));
+            bound = sum(bound, rows_of_first(match, found));
             if (walk->after != TO_FIRST)
-                bound = sum(bound, sum(match[COUNTS + walk->skip_to], -1));
+                bound = sum(bound, sum(match[COUNTS + found], -1));
             if (bound == match[START])
                 return FIRST_ROW_AGAIN;
         }
@@ -382,7 +387,7 @@ KERNEL sqlengine_match_walk(
         || held_size % width || answers_size != runs_size / width || answered_size != partitions
         || new_run_begin_size != partitions + 1 || new_held_begin_size != partitions + 1 || new_runs_size % width
         || new_held_size % width || matches_size % width || status_size != STATUS || after < 0 || after > 3
-        || (after >= TO_FIRST && !within(skip_to, variables)) || begin[0] != 0 || begin[states] != edges
+        || begin[0] != 0 || begin[states] != edges
         || !within(status[DONE], partitions + 1) || !within(status[RUNS_USED], new_runs_size / width + 1)
         || !within(status[HELD_USED], new_held_size / width + 1) || !within(status[MATCHES_USED], matches_size / width + 1))
         return MISFIT;
@@ -394,7 +399,7 @@ KERNEL sqlengine_match_walk(
             /* PROCEED leads to states that were made before, so it comes to an end. */
             if (!within(target[e], variable[e] == -1 ? s : states) || variable[e] < -1 || variable[e] >= variables)
                 return OUTSIDE(e);
-    Walk walk = {begin, target, variable, must, must_not, variables, width, after, skip_to, duration,
+    Walk walk = {begin, target, variable, must, must_not, variables, width, after, duration, (uint64_t)skip_to,
                  matches, matches_size / width, status[MATCHES_USED], {0}, {0}, {0}, {0}, NULL, NULL};
     walk.run = malloc((size_t)(2 * width) * sizeof *walk.run);
     if (walk.run == NULL)

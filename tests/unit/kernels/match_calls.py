@@ -26,7 +26,7 @@ def of_match(rng: np.random.Generator, rows: int) -> list[Any]:
         variables = tuple(PatternVariable("ABCD"[i], *q) for i, q in enumerate(quantifiers))
         made = automaton(Pattern(variables, AfterMatch.TO_NEXT_ROW))
         after = number % 2
-        rules = Rules(len(variables), after, 0, int(rng.integers(0, 2)) * 6, int(rng.integers(0, 4)))
+        rules = Rules(len(variables), after, 1, int(rng.integers(0, 2)) * 6, int(rng.integers(0, 4)))
         partitions = 1 + rows // 20
         runs = Runs(np.arange(partitions + 1), np.zeros((partitions, rules.width), np.int64))
         runs.rows[:, START], runs.rows[:, STATE] = NOT_BEGUN, made.start

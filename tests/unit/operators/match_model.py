@@ -80,9 +80,9 @@ class JavaQueue:
 
 
 class Model:
-    """One partition. `skip`: "past", "next", or ("first" or "last", variable)."""
+    """One partition. `skip`: "past", "next", or ("first" or "last", variables)."""
 
-    def __init__(self, variables: Sequence[Variable], skip: str | tuple[str, int], within: int) -> None:
+    def __init__(self, variables: Sequence[Variable], skip: str | tuple[str, frozenset[int]], within: int) -> None:
         self.variables = variables
         self.skip = skip
         self.within = within
@@ -158,7 +158,7 @@ class Model:
             elif self.skip == "next":
                 bound = (rows[0][0], rows[0][1] + 1)
             else:
-                mine = [row[:2] for v, row in match.mapped if v == self.skip[1]]
+                mine = [row[:2] for v, row in match.mapped if v in self.skip[1]]
                 bound = mine[0 if self.skip[0] == "first" else -1]
             self.runs.keep(lambda run, bound=bound: run.key >= bound)
             self.held.keep(lambda run, bound=bound: run.key >= bound)

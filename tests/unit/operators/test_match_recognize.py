@@ -20,11 +20,18 @@ START = datetime.datetime(2024, 1, 1)
 DELAY = 4
 
 
-def _values(mapped: Mapped, variable: int) -> list[int | None]:
-    return [row[2] for v, row in mapped if v == variable]
+Skip = str | tuple[str, frozenset[int]]
 
 
-def _last(values: list[int | None], back: int = 0) -> int | None:
+def _values(mapped: Mapped, *variables: int) -> list[int | None]:
+    return [row[2] for v, row in mapped if v in variables]
+
+
+def _names(mapped: Mapped, variables: frozenset[int]) -> list[str]:
+    return [NAMES[v] for v, _ in mapped if v in variables]
+
+
+def _last(values: list[Any], back: int = 0) -> Any:
     return values[-1 - back] if back < len(values) else None
 
 
@@ -37,27 +44,49 @@ def _sum(values: list[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-Made = Callable[[int], tuple[str, Condition]]
+Made = Callable[[int, frozenset[int]], tuple[str, Condition]]
+"""Of a variable and those of the subset S."""
 CONDITIONS: list[Made] = [
-    lambda v: ("", lambda mapped, row: True),
-    lambda v: (f"{NAMES[v]}.p > 2", lambda mapped, row: _less(2, row[2])),
-    lambda v: (f"{NAMES[v]}.p <= 3 OR p IS NULL", lambda mapped, row: row[2] is None or row[2] <= 3),
-    lambda v: (
+    lambda v, s: ("", lambda mapped, row: True),
+    lambda v, s: (f"{NAMES[v]}.p > 2", lambda mapped, row: _less(2, row[2])),
+    lambda v, s: (f"{NAMES[v]}.p <= 3 OR p IS NULL", lambda mapped, row: row[2] is None or row[2] <= 3),
+    lambda v, s: (
         f"{NAMES[v]}.p > LAST(A.p)" if v else "A.p > 1",
         lambda mapped, row: _less(_last(_values(mapped, 0)), row[2]) if v else _less(1, row[2]),
     ),
-    lambda v: (f"SUM({NAMES[v]}.p) < 9", lambda mapped, row: _less(_sum([*_values(mapped, v), row[2]]), 9)),
-    lambda v: (
+    lambda v, s: (f"SUM({NAMES[v]}.p) < 9", lambda mapped, row: _less(_sum([*_values(mapped, v), row[2]]), 9)),
+    lambda v, s: (
         f"{NAMES[v]}.p < 6 AND (LAST(p, 1) IS NULL OR p <> LAST(p, 1))",
         lambda mapped, row: _less(row[2], 6) and (not mapped or mapped[-1][1][2] is None or row[2] != mapped[-1][1][2]),
     ),
-    lambda v: (
+    lambda v, s: (
         f"COUNT(*) < 4 AND FIRST({NAMES[v]}.p) > 0",
         lambda mapped, row: len(mapped) < 3 and _less(0, [*_values(mapped, v), row[2]][0]),
     ),
-    lambda v: (
+    lambda v, s: (
         f"{NAMES[v]}.p >= LAST({NAMES[v]}.p, 1) OR LAST({NAMES[v]}.p, 1) IS NULL",
         lambda mapped, row: (before := _last(_values(mapped, v))) is None or (row[2] is not None and row[2] >= before),
+    ),
+    lambda v, s: (
+        "S.p > 2",
+        lambda mapped, row: _less(2, row[2] if v in s else _last(_values(mapped, *s))),
+    ),
+    lambda v, s: (
+        "COUNT(S.p) < 3",
+        lambda mapped, row: sum(p is not None for p in [*_values(mapped, *s), *([row[2]] if v in s else [])]) < 3,
+    ),
+    lambda v, s: (
+        f"LAST(CLASSIFIER(), 1) IS NULL OR LAST(CLASSIFIER(), 1) <> 'A' OR CLASSIFIER() <> '{NAMES[v]}'",
+        lambda mapped, row: not mapped or mapped[-1][0] != 0,
+    ),
+    lambda v, s: (
+        "COALESCE(MAX(CLASSIFIER(S)), '') < 'C' AND COALESCE(FIRST(S.p, 1), 1) > 0",
+        lambda mapped, row: (
+            max([*_names(mapped, s), *([NAMES[v]] if v in s else [])], default="") < "C"
+            and (
+                (second := [*_values(mapped, *s), *([row[2]] if v in s else [])][1:2]) in ([], [None]) or second[0] > 0
+            )
+        ),
     ),
 ]
 NAMES = "ABCD"
@@ -65,12 +94,14 @@ QUANTIFIERS = [(1, 1), (1, 1), (1, None), (0, None), (0, 1), (1, 2), (0, 2), (2,
 
 
 @st.composite
-def patterns(draw: st.DrawFn) -> list[tuple[Variable, str]]:
-    """Variables with their conditions as text; Flink takes the pattern."""
+def patterns(draw: st.DrawFn) -> tuple[list[tuple[Variable, str]], frozenset[int]]:
+    """Variables with their conditions as text, and those of the subset S; Flink takes the pattern."""
     found: list[tuple[Variable, str]] = []
-    for number in range(draw(st.integers(1, 4))):
+    count = draw(st.integers(1, 4))
+    subset = draw(st.frozensets(st.integers(0, count - 1), min_size=1))
+    for number in range(count):
         least, most = draw(st.sampled_from(QUANTIFIERS))
-        text, holds = draw(st.sampled_from(CONDITIONS))(number)
+        text, holds = draw(st.sampled_from(CONDITIONS))(number, subset)
         greedy = (least, most) == (0, 1) or draw(st.booleans())
         variable = Variable(NAMES[number], least, most, greedy, holds)
         if found and found[-1][0].takes_all and least == 0 and most in (None, 1):
@@ -81,7 +112,7 @@ def patterns(draw: st.DrawFn) -> list[tuple[Variable, str]]:
         first.least, first.most = 1, 1
     if last.takes_all:
         last.greedy = False
-    return found
+    return found, subset
 
 
 def _quantifier(variable: Variable) -> str:
@@ -94,11 +125,14 @@ def _quantifier(variable: Variable) -> str:
 
 
 @st.composite
-def skips(draw: st.DrawFn, variables: list[Variable]) -> tuple[str, str | tuple[str, int]]:
-    choices: list[tuple[str, str | tuple[str, int]]] = [("PAST LAST ROW", "past"), ("TO NEXT ROW", "next")]
+def skips(draw: st.DrawFn, variables: list[Variable], subset: frozenset[int]) -> tuple[str, Skip]:
+    choices: list[tuple[str, Skip]] = [("PAST LAST ROW", "past"), ("TO NEXT ROW", "next")]
     for number, variable in enumerate(variables):
         if number and variable.least:
-            choices += [(f"TO {w.upper()} {variable.name}", (w, number)) for w in ("first", "last")]
+            choices += [(f"TO {w.upper()} {variable.name}", (w, frozenset((number,)))) for w in ("first", "last")]
+    if any(number and variables[number].least for number in subset):
+        choices += [("TO LAST S", ("last", subset)), ("TO S", ("last", subset))]
+        choices += [] if 0 in subset else [("TO FIRST S", ("first", subset))]
     return draw(st.sampled_from(choices))
 
 
@@ -119,20 +153,26 @@ EPOCHS = st.lists(
 def test_matches_are_those_of_the_model(
     kernels: str, data: st.DataObject, epochs: list[list[tuple[str, int | None, int]]], within: int, tie: bool
 ) -> None:
-    pattern = data.draw(patterns())
+    pattern, subset = data.draw(patterns())
     variables = [v for v, _ in pattern]
-    skip_text, skip = data.draw(skips(variables))
+    skip_text, skip = data.draw(skips(variables, subset))
     define = ", ".join(f"{v.name} AS {text}" for v, text in pattern if text) or "A AS TRUE"
     measures = ", ".join(
         f"COUNT({v.name}.id) AS n{v.name}, FIRST({v.name}.id) AS f{v.name}, LAST({v.name}.id, 1) AS l{v.name}, "
         f"SUM({v.name}.p) AS s{v.name}, MAX({v.name}.p) AS m{v.name}"
         for v in variables
     )
+    measures += (
+        ", COUNT(S.id) AS nS, FIRST(S.id) AS fS, LAST(S.id, 1) AS lS, RUNNING SUM(S.p) AS sS, FINAL MAX(S.p) AS mS, "
+        "S.id AS lastS, CLASSIFIER(S) AS c, FINAL LAST(CLASSIFIER(S), 1) AS c1, FIRST(CLASSIFIER(), 1) AS c2, "
+        "ARRAY_AGG(CLASSIFIER()) AS cs, MAX(CLASSIFIER(S)) AS cm, COUNT(CLASSIFIER(S)) AS cn"
+    )
     query = (
         f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts{', id DESC' if tie else ''} "
         f"MEASURES {measures}, LAST(p) AS p, MATCH_ROWTIME() AS rt AFTER MATCH SKIP {skip_text} "
         f"PATTERN ({' '.join(v.name + _quantifier(v) for v in variables)}) "
-        f"{f'WITHIN INTERVAL {chr(39)}{within}{chr(39)} SECOND' if within else ''} DEFINE {define}) AS m"
+        f"{f'WITHIN INTERVAL {chr(39)}{within}{chr(39)} SECOND' if within else ''} "
+        f"SUBSET S = ({', '.join(NAMES[v] for v in sorted(subset))}) DEFINE {define}) AS m"
     )
     with pytest.MonkeyPatch.context() as patch, TableEnvironment.create() as environment:
         if kernels == "python":
@@ -159,15 +199,20 @@ def test_matches_are_those_of_the_model(
                 watermark = max(watermark, second - DELAY)
             base += 5
             run(f"INSERT INTO t VALUES {', '.join(values)}")
-            got = Counter(tuple(row) for row in run("SELECT * FROM v").collect())
-            assert got == _expected(accepted, watermark, variables, skip, within), query
+            got = Counter(tuple(map(_hashable, row)) for row in run("SELECT * FROM v").collect())
+            assert got == _expected(accepted, watermark, variables, subset, skip, within), query
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _expected(
     accepted: list[tuple[str, Row]],
     watermark: int,
     variables: list[Variable],
-    skip: str | tuple[str, int],
+    subset: frozenset[int],
+    skip: Skip,
     within: int,
 ) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
@@ -178,11 +223,14 @@ def _expected(
         model.advance(watermark)
         for match in model.matches:
             row: list[Any] = [key]
-            for number in range(len(variables)):
-                ids = [abs(r[1]) for v, r in match if v == number]
-                known = [p for p in _values(match, number) if p is not None]
+            for mine in [*(frozenset((v,)) for v in range(len(variables))), subset]:
+                ids = [abs(r[1]) for v, r in match if v in mine]
+                known = [p for p in _values(match, *mine) if p is not None]
                 row += [len(ids), ids[0] if ids else None, ids[-2] if len(ids) > 1 else None]
                 row += [sum(known) if known else None, max(known) if known else None]
+            names, all_names = _names(match, subset), [NAMES[v] for v, _ in match]
+            row += [_last(ids), _last(names), _last(names, 1), _last(all_names[:2]) if len(match) > 1 else None]
+            row += [tuple(all_names), max(names, default=None), len(names)]
             row += [match[-1][1][2], START + datetime.timedelta(seconds=match[-1][1][0])]
             found[tuple(row)] += 1
     return found
