@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from runtime.core.errors import BindError, Span, TypeMismatchError, did_you_mean
-from runtime.core.types import DataType, RowField, TypeRoot, array, char, map_of
+from runtime.core.rooms import Room
+from runtime.core.types import STRING, DataType, RowField, TypeRoot, array, char, map_of
 from runtime.expr.nodes import Call, Case, Cast, ColumnRef, Expr, Literal, Parameter
 from runtime.expr.nullability import cast_type
 from runtime.expr.typing import comparison_type, explicit_cast, implicit_cast
@@ -21,7 +23,12 @@ from sqlengine.bind.session import ExpressionRules
 from sqlengine.parse.nodes import Assigned, MapConstructor
 from sqlengine.parse.spans import span_of
 
-__all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of"]
+if TYPE_CHECKING:
+    import sqlengine.bind.array_texts as _array_texts
+else:
+    _array_texts = Room("sqlengine.bind.array_texts")
+
+__all__ = ["CONSTRUCTS", "cast_explicitly", "get_field", "row_of", "written_array"]
 
 
 def _column(binder: ExpressionRules, tree: exp.Column) -> Expr:
@@ -181,7 +188,39 @@ def cast_explicitly(value: Expr, target: DataType, safe: bool, span: Span | None
     return Cast(value, wanted, safe, span=span)
 
 
+def written_array(text: exp.Literal, target: DataType, *, safe: bool = False) -> Expr:
+    """The array that a text says, such as '{1,2}'. Raises TypeMismatchError E1305 when it is none."""
+    span = span_of(text)
+    return _array_of(_array_texts.array_elements(str(text.this), span), target, safe, span)
+
+
+def _array_of(elements: list[_array_texts.ArrayText], target: DataType, safe: bool, span: Span | None) -> Expr:
+    """An array whose elements are given as texts, each cast to what it is to be."""
+    element = target.children[0]
+
+    def value(written: _array_texts.ArrayText) -> Expr:
+        if isinstance(written, list):
+            if element.root is not TypeRoot.ARRAY:
+                raise TypeMismatchError(
+                    f"there is an array within an array of {element.with_nullable(True)}",
+                    code="E1305",
+                    span=span,
+                    hint=f"cast to {target}[]",
+                )
+            return _array_of(written, element, safe, span)
+        if written is None or element.root is not TypeRoot.ARRAY:
+            text = Literal(written, STRING.with_nullable(written is None))
+            return cast_explicitly(text, element, safe, span)
+        raise TypeMismatchError(f"'{written[:60]}' is no array", code="E1305", span=span, hint="write {{1,2},{3}}")
+
+    values, found = [value(written) for written in elements], array(element).not_null()
+    return Call("ARRAY", tuple(values), found, span=span) if values else Literal((), found)
+
+
 def _cast(binder: ExpressionRules, tree: exp.Cast) -> Expr:
+    target, written = tree.args["to"].data_type, tree.this
+    if target.root is TypeRoot.ARRAY and isinstance(written, exp.Literal) and written.is_string:
+        return written_array(written, target, safe=isinstance(tree, exp.TryCast))
     value = binder.bind(tree.this)
     return cast_explicitly(value, tree.args["to"].data_type, isinstance(tree, exp.TryCast), span_of(tree))
 

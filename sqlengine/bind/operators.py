@@ -272,6 +272,22 @@ def _like(binder: ExpressionRules, tree: exp.Binary, escape: exp.Expr | None = N
     return scalar_call(binder, name, args, span_of(tree))
 
 
+def _matches(binder: ExpressionRules, tree: exp.RegexpLike | exp.RegexpILike) -> Expr:
+    """PostgreSQL's `text ~ pattern`, and `~*` whatever the case."""
+    text, pattern = binder.bind(tree.this), binder.bind(tree.expression)
+    if isinstance(tree, exp.RegexpILike):
+        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+            pattern = Literal(f"(?i){pattern.value}", STRING.not_null())
+        else:
+            either_case = Literal("(?i)", STRING.not_null())
+            pattern = scalar_call(binder, "||", [either_case, pattern], span_of(tree.expression))
+    return scalar_call(binder, "~", [text, pattern], span_of(tree))
+
+
+def _power(binder: ExpressionRules, tree: exp.Pow) -> Expr:
+    return scalar_call(binder, "POWER", [binder.bind(tree.this), binder.bind(tree.expression)], span_of(tree))
+
+
 def _escape(binder: ExpressionRules, tree: exp.Escape) -> Expr:
     return _like(binder, tree.this, tree.expression)
 
@@ -377,6 +393,9 @@ OPERATORS: dict[type[exp.Expr], Callable[..., Expr]] = {
     exp.Like: _like,
     exp.ILike: _like,
     exp.SimilarTo: _like,
+    exp.RegexpLike: _matches,
+    exp.RegexpILike: _matches,
+    exp.Pow: _power,
     exp.Escape: _escape,
     exp.Between: _between,
     exp.Paren: _paren,

@@ -1,4 +1,4 @@
-"""Comparisons with ANY (SOME) and ALL of the rows of a query.
+"""Comparisons with ANY (SOME) and ALL of the rows of a query, or of the elements of an array.
 
 `x = ANY (S)` is IN and `x <> ALL (S)` NOT IN. The others ask for an extreme of S and for the number of its NULLs, with m
 the value of S that is hardest (ALL) or easiest (ANY) to meet:
@@ -9,6 +9,8 @@ the value of S that is hardest (ALL) or easiest (ANY) to meet:
                      else                 x > m
 
 and ANY the other way round. `x = ALL (S)` asks for both extremes, and `x <> ANY (S)` is its negation.
+
+For an array the same holds (PostgreSQL's "Row and Array Comparisons"); of an array that is NULL nothing is known.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from planner.logical.nodes import Aggregate, Filter, LogicalNode
-from runtime.core.errors import BindError, Span
-from runtime.core.types import BIGINT, BOOLEAN
+from runtime.core.errors import BindError, Span, TypeMismatchError, with_article
+from runtime.core.types import BIGINT, BOOLEAN, INT, TypeRoot, array
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
@@ -29,8 +31,10 @@ from runtime.expr.nodes import (
     SubqueryKind,
     fresh_column,
 )
-from runtime.expr.typing import resolve_call
-from sqlengine.bind.operators import comparison, conjunction, negation
+from runtime.expr.typing import comparison_type, resolve_call
+from sqlengine.bind.coerce import cast_to
+from sqlengine.bind.construct import written_array
+from sqlengine.bind.operators import comparison, conjunction, negation, scalar_call
 from sqlengine.bind.session import ExpressionRules
 from sqlengine.bind.subquery import bound_subquery, in_query
 from sqlengine.parse.spans import span_of
@@ -42,14 +46,17 @@ _MISSING = Literal(None, BOOLEAN)
 
 
 def quantified(binder: ExpressionRules, tree: exp.Binary) -> Expr:
-    """`x <op> ANY (query)` or `x <op> ALL (query)`.
+    """`x <op> ANY (query or array)` or `x <op> ALL (query or array)`.
 
     Raises:
         BindError: E1220 when the query has several columns.
-        TypeMismatchError: E1304 when x does not compare with its values, E1301 when they have no order.
+        TypeMismatchError: E1302 when there is no array, E1304 when x does not compare with its values, E1301 when they
+            have no order.
     """
     side, span = tree.expression, span_of(tree)
     every = isinstance(side, exp.All)
+    if not isinstance(side.this, exp.Subquery):
+        return _of_array(binder, tree, every)
     if isinstance(tree, exp.EQ):
         return _all_equal(binder, tree, span) if every else in_query(binder, tree.this, side.this, span)
     if isinstance(tree, exp.NEQ):
@@ -60,7 +67,7 @@ def quantified(binder: ExpressionRules, tree: exp.Binary) -> Expr:
     value = _extreme(binder, side.this, hardest)
     holds = comparison(sign, binder.bind(tree.this), value, span)
     decides = negation(holds, span) if every else holds
-    return _decided(binder, side.this, value, every, decides, holds)
+    return _decided(_nulls(binder, side.this), value, every, decides, holds)
 
 
 def _all_equal(binder: ExpressionRules, tree: exp.Binary, span: Span | None) -> Expr:
@@ -68,12 +75,68 @@ def _all_equal(binder: ExpressionRules, tree: exp.Binary, span: Span | None) -> 
     query, operand = tree.expression.this, binder.bind(tree.this)
     least, most = _extreme(binder, query, "MIN"), _extreme(binder, query, "MAX")
     holds = conjunction([comparison("=", operand, least, span), comparison("=", operand, most, span)])
-    return _decided(binder, query, most, True, negation(holds, span), holds)
+    return _decided(_nulls(binder, query), most, True, negation(holds, span), holds)
 
 
-def _decided(binder: ExpressionRules, query: exp.Expr, extreme: Expr, every: bool, decides: Expr, holds: Expr) -> Expr:
-    """The answer: of a query without values, where the extreme `decides`, where NULLs leave it open, else `holds`."""
-    nulls = _nulls(binder, query)
+def _of_array(binder: ExpressionRules, tree: exp.Binary, every: bool) -> Expr:
+    """`x <op> ANY (array)` or `x <op> ALL (array)`."""
+    span, written = span_of(tree), tree.expression.this
+    operand = binder.bind(tree.this)
+    if isinstance(written, exp.Literal) and written.is_string:
+        values = written_array(written, array(operand.type.materialized().with_nullable(True)))
+    else:
+        values = binder.bind(written)
+    if values.type.root is not TypeRoot.ARRAY:
+        raise TypeMismatchError(
+            f"ANY and ALL compare with a query or an array, and this is {with_article(values.type.with_nullable(True))}",
+            code="E1302",
+            span=span_of(written),
+            hint="ARRAY[x] is an array of one value",
+        )
+    element = values.type.children[0]
+    common = comparison_type(operand.type, element)
+    if common is not None and not element.same_ignoring_nullability(common):
+        values = cast_to(values, array(common.with_nullable(element.nullable)).with_nullable(values.type.nullable))
+        element = values.type.children[0]
+
+    def call(name: str, *more: Expr) -> Expr:
+        return scalar_call(binder, name, [values, *more], span)
+
+    def contains(value: Expr) -> Expr:
+        return call("ARRAY_CONTAINS", value)
+
+    nulls = contains(Literal(None, element.with_nullable(True))) if element.nullable else None
+    operator = type(tree)
+    if operator is (exp.NEQ if every else exp.EQ):
+        one = comparison("=", operand, Literal(None, element.with_nullable(True)), span)  # E1304
+        assert isinstance(one, Call)
+        open_ = [Call("IS NULL", (operand,), BOOLEAN.not_null()), *([] if nulls is None else [nulls])]
+        found = Case(
+            (
+                (comparison("=", call("CARDINALITY"), Literal(0, INT.not_null()), span), Literal(False, BOOLEAN)),
+                (open_[0], _MISSING),
+                (contains(cast_to(operand, element.with_nullable(True))), Literal(True, BOOLEAN)),
+                *((e, _MISSING) for e in open_[1:]),
+            ),
+            Literal(False, BOOLEAN),
+            BOOLEAN,
+        )
+        answer: Expr = negation(found, span) if every else found
+    elif operator in (exp.EQ, exp.NEQ):
+        least, most = call("ARRAY_MIN"), call("ARRAY_MAX")
+        holds = conjunction([comparison("=", operand, least, span), comparison("=", operand, most, span)])
+        same = _decided(nulls, most, True, negation(holds, span), holds)
+        answer = same if every else negation(same, span)
+    else:
+        sign = _SIGNS[operator]
+        value = call("ARRAY_MAX" if (sign in (">", ">=")) is every else "ARRAY_MIN")
+        holds = comparison(sign, operand, value, span)
+        answer = _decided(nulls, value, every, negation(holds, span) if every else holds, holds)
+    return Case(((Call("IS NULL", (values,), BOOLEAN.not_null()), _MISSING),), answer, BOOLEAN)
+
+
+def _decided(nulls: Expr | None, extreme: Expr, every: bool, decides: Expr, holds: Expr) -> Expr:
+    """The answer: where there are no values, where the extreme `decides`, where NULLs leave it open, else `holds`."""
     empty: Expr = Literal(every, BOOLEAN)
     if nulls is not None:
         empty = Case(((nulls, _MISSING),), empty, BOOLEAN)

@@ -3,8 +3,9 @@
     SELECT DISTINCT ON (k) .. ORDER BY k, t   QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) = 1
     GROUP BY ALL                              GROUP BY all that is selected without an aggregate
     * EXCLUDE (a, b), * EXCEPT (a, b)         the other columns
+    SELECT UNNEST(x) AS y FROM t              SELECT u.y FROM t CROSS JOIN UNNEST(x) AS u (y)
 
-Sources: PostgreSQL's SELECT, "DISTINCT Clause"; DuckDB's "GROUP BY ALL" and "Star Expression".
+Sources: PostgreSQL's SELECT, "DISTINCT Clause", and "SQL Functions Returning Sets"; DuckDB's "GROUP BY ALL" and "Star Expression".
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
-from runtime.core.errors import BindError, did_you_mean
+from runtime.core.errors import BindError, UnsupportedError, did_you_mean
 from runtime.expr.function import AggregateFunction, FunctionRegistry
 from sqlengine.parse.nodes import FunctionCall
 from sqlengine.parse.spans import span_of
@@ -50,17 +51,57 @@ def left_out(items: Sequence[N], star: exp.Star) -> list[N]:
 
 
 def spelled_out(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
-    """The same SELECT without DISTINCT ON and GROUP BY ALL.
+    """The same SELECT without DISTINCT ON, GROUP BY ALL, and UNNEST in its list.
 
     Raises:
         BindError: E1219, DISTINCT ON without an ORDER BY that begins with its expressions; E1217, GROUP BY ALL of a star.
+        UnsupportedError: several UNNEST, or one beside aggregates.
     """
+    if any(_unnested(item) is not None for item in tree.expressions):
+        tree = _with_rows_of_arrays(tree, functions)
     group, distinct = tree.args.get("group"), tree.args.get("distinct")
     if group is not None and group.args.get("all"):
         tree = _with(tree, group=_grouped(tree, group, functions))
     if distinct is not None and distinct.args.get("on") is not None:
         tree = _with(tree, distinct=None, qualify=_first_of_each(tree, distinct.args["on"]))
     return tree
+
+
+def _unnested(item: exp.Expr) -> FunctionCall | None:
+    """The UNNEST that is an item of the select list."""
+    value = item.this if isinstance(item, exp.Alias) else item
+    return value if isinstance(value, FunctionCall) and value.name.upper() == "UNNEST" else None
+
+
+def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.Select:
+    at = [i for i, item in enumerate(tree.expressions) if _unnested(item) is not None]
+    call = _unnested(tree.expressions[at[0]])
+    assert call is not None
+    grouped = any(tree.args.get(clause) is not None for clause in ("group", "having", "qualify"))
+    if len(at) > 1 or grouped or any(_is_computed(item, functions) for item in tree.expressions):
+        beside = "a second one" if len(at) > 1 else "groups, aggregates and window functions"
+        raise UnsupportedError(
+            f"UNNEST in the select list is not supported beside {beside}",
+            span=span_of(call),
+            hint="write it in FROM: FROM t CROSS JOIN UNNEST(array) AS u (x)",
+        )
+    made = tree.copy()
+    item = made.expressions[at[0]]
+    name = item.args["alias"] if isinstance(item, exp.Alias) else exp.to_identifier(call.name.lower())
+    # No relation of a query can have this name.
+    rows = exp.to_identifier(" unnest")
+    column = exp.Column(this=name.copy(), table=rows.copy())
+    value = exp.Alias(this=column, alias=name.copy())
+    alias = exp.TableAlias(this=rows, columns=[name.copy()])
+    unnest = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
+    for node in (column, value, unnest):
+        node.meta.update(call.meta)
+    made.expressions[at[0]].replace(value)
+    if made.args.get("from_") is None:
+        made.set("from_", exp.From(this=unnest))
+    else:
+        made.append("joins", exp.Join(this=unnest, kind="CROSS"))
+    return made
 
 
 def _with(tree: exp.Select, **clauses: exp.Expr | None) -> exp.Select:

@@ -30,6 +30,12 @@ _COMPARISONS: dict[str, type[exp.Expr]] = {
 _TERMS: dict[str, type[exp.Expr]] = {"+": exp.Add, "-": exp.Sub}
 _FACTORS: dict[str, type[exp.Expr]] = {"*": exp.Mul, "/": exp.Div, "%": exp.Mod, "||": exp.DPipe}
 _RANGES = ("BETWEEN", "IN", "LIKE", "ILIKE", "SIMILAR")
+_MATCHES: dict[str, type[exp.Expr]] = {
+    "~": exp.RegexpLike,
+    "~*": exp.RegexpILike,
+    "!~": exp.RegexpLike,
+    "!~*": exp.RegexpILike,
+}
 _WITHOUT_PARENTHESES = frozenset(
     (
         "CURRENT_DATE",
@@ -139,16 +145,30 @@ class ExpressionGrammar(FunctionGrammar):
             right_start = self.token
             if self.at_any("ALL", "ANY", "SOME") and self.peek().upper == "(":
                 quantifier = exp.All if self.advance().upper == "ALL" else exp.Any
-                right: exp.Expr = self.place(quantifier(this=self.subquery()), right_start)
+                right: exp.Expr = self.place(quantifier(this=self._compared_values()), right_start)
             else:
                 right = self._range()
             left = self.place(kind(this=left, expression=right), start)
         return left
 
+    def _compared_values(self) -> exp.Expr:
+        """What ANY and ALL compare with: the rows of a query, or the elements of an array."""
+        if self._query_in_parentheses():
+            return self.subquery()
+        self.expect("(")
+        values = self.expression()
+        self.expect(")")
+        return values
+
     def _range(self) -> exp.Expr:
         start = self.token
         left = self.additive()
         while True:
+            if (kind := _MATCHES.get(self.token.upper)) is not None:
+                excluded = self.advance().upper.startswith("!")
+                left = self.place(kind(this=left, expression=self.additive()), start)
+                left = self.place(exp.Not(this=left), start) if excluded else left
+                continue
             negated = self.at("NOT") and self.peek().upper in _RANGES
             if negated:
                 self.advance()
@@ -219,10 +239,18 @@ class ExpressionGrammar(FunctionGrammar):
 
     def _multiplicative(self) -> exp.Expr:
         start = self.token
-        left = self._unary()
+        left = self._power()
         while (kind := _FACTORS.get(self.token.upper)) is not None:
             self.advance()
-            left = self.place(kind(this=left, expression=self._unary()), start)
+            left = self.place(kind(this=left, expression=self._power()), start)
+        return left
+
+    def _power(self) -> exp.Expr:
+        """PostgreSQL's `a ^ b`: from left to right, and behind signs."""
+        start = self.token
+        left = self._unary()
+        while self.match("^"):
+            left = self.place(exp.Pow(this=left, expression=self._unary()), start)
         return left
 
     def _unary(self) -> exp.Expr:
@@ -329,6 +357,12 @@ class ExpressionGrammar(FunctionGrammar):
                 self.expect(")")
                 kind = exp.Cast if word == "CAST" else exp.TryCast
                 return self.place(kind(this=value, to=target), start)
+            case "UNNEST", "(":
+                self.advance()
+                self.expect("(")
+                call = FunctionCall(this=start.text, expressions=[self.expression()])
+                self.expect(")")
+                return self.place(call, start)
             case "EXISTS", "(":
                 self.advance()
                 return self.place(exp.Exists(this=self.subquery().this), start)

@@ -133,9 +133,9 @@ def _operators(p: _Place) -> str | None:
         return "greater or equal is written >="
     if p.word == "&":
         return "write AND"
-    if p.word == "^":
-        return f"write POWER({p.near(-1).text}, {p.near(1).text})"
-    if p.word == "~" or p.word in ("RLIKE", "REGEXP", "GLOB"):
+    if p.word == "~" and p.after("~"):
+        return "write text LIKE 'pattern'"
+    if p.word in ("RLIKE", "REGEXP", "GLOB"):
         return _REGEXP
     if p.word == "[":
         if _EXPRESSION in p.expected or "a table" in p.expected:

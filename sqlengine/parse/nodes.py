@@ -24,7 +24,8 @@ Names and literals
 
 Operators
 
-  + - * / % ||, unary - and +           Add Sub Mul Div Mod DPipe, Neg, UnaryPlus
+  + - * / % || ^, unary - and +         Add Sub Mul Div Mod DPipe Pow, Neg, UnaryPlus
+  x ~ p, x ~* p, x !~ p, x !~* p        RegexpLike, RegexpILike, inside Not when negated
   = <> != < <= > >=                     EQ NEQ LT LTE GT GTE
   AND OR NOT, ( x )                     And Or Not, Paren (binary: a AND b AND c is And(And(a, b), c))
   x IS [NOT] NULL / TRUE / FALSE        Is(this, expression=Null|Boolean), inside Not when negated
@@ -36,6 +37,8 @@ Operators
   x [NOT] IN (a, b)                     In(this, expressions=[..]), inside Not when negated
   x [NOT] IN (query)                    In(this, query=Subquery), inside Not when negated
   EXISTS (query), (query), x > ALL (query) Exists(this=query), Subquery(this=query), GT(x, All|Any(this=Subquery))
+  x = ANY (array)                       EQ(x, All|Any(this=expression))
+  UNNEST(array) in the select list      Anonymous("UNNEST")
   (a, b), ROW(a, b)                     Tuple(expressions), Anonymous("ROW")
   (a - b) DAY TO SECOND                 Difference(this=a, expression=b, unit="DAY", to_unit="SECOND"|None)
   (a, b) OVERLAPS (c, d)                Overlaps(this=Tuple, expression=Tuple); also over ROW(..)

@@ -132,6 +132,21 @@ class FlinkGenerator(Generator):
     def bracket_sql(self, tree: exp.Bracket) -> str:
         return f"{self.sql(tree, 'this')}[{self.expressions(tree, flat=True)}]"
 
+    def regexplike_sql(self, tree: exp.RegexpLike) -> str:
+        return self.binary(tree, "~")
+
+    def regexpilike_sql(self, tree: exp.RegexpILike) -> str:
+        return self.binary(tree, "~*")
+
+    def pow_sql(self, tree: exp.Pow) -> str:
+        return self.binary(tree, "^")
+
+    def any_sql(self, tree: exp.Any) -> str:
+        return f"ANY {_in_parentheses(self, tree.this)}"
+
+    def all_sql(self, tree: exp.All) -> str:
+        return f"ALL {_in_parentheses(self, tree.this)}"
+
     def unaryplus_sql(self, tree: nodes.UnaryPlus) -> str:
         return f"+ {self.sql(tree, 'this')}"
 
@@ -184,6 +199,11 @@ def _arguments(generator: Generator, tree: nodes.FunctionCall) -> str:
     if name in ("FLOOR", "CEIL", "CEILING") and len(values) == 2 and isinstance(tree.expressions[1], exp.Var):
         return f"{values[0]} TO {values[1]}"
     return f"{', '.join(values)}{generator.sql(tree, 'order')}"
+
+
+def _in_parentheses(generator: Generator, tree: exp.Expr) -> str:
+    text = generator.sql(tree)
+    return text if isinstance(tree, exp.Subquery) else f"({text})"
 
 
 def _call(generator: Generator, tree: nodes.FunctionCall, arguments: str) -> str:

@@ -1,7 +1,7 @@
 """Functions of regular expressions, in Java's language (`runtime/expr/java_regex.py`).
 
 A constant pattern that RE2 takes runs in Arrow; other patterns once per distinct text. A pattern that Java refuses
-gives NULL (REGEXP: FALSE). Group numbers count from 1, 0 is the whole match.
+gives NULL (REGEXP: FALSE; PostgreSQL's operator: an error). Group numbers count from 1, 0 is the whole match.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runtime.core.errors import ExpressionError
 from runtime.core.rooms import Room
 from runtime.core.types import BOOLEAN, INT, STRING, array
 from runtime.expr.columns import as_array, from_numpy, validity
@@ -59,6 +60,28 @@ def regexp(context: EvalContext, text: Value, pattern: Value) -> Value:
     def find(given: str, expression: str) -> bool:
         read = _java_regex.java_regex(expression) if expression else None
         return read is not None and read.python.search(given) is not None
+
+    return map_distinct(find, [text, pattern], pa.bool_(), context.num_rows)
+
+
+@FAMILY.scalar(
+    "~",
+    [CHARACTER, CHARACTER],
+    BOOLEAN,
+    "Whether the expression matches somewhere; an error for a wrong one. `~*`: whatever the case; `!~`, `!~*`: whether not.",
+    syntax="s ~ p",
+    can_fail=True,
+)
+def matches(context: EvalContext, text: Value, pattern: Value) -> Value:
+    regex = _constant(pattern)
+    if regex is not None:
+        return pc.match_substring_regex(text, regex.re2())
+
+    def find(given: str, expression: str) -> bool:
+        read = _java_regex.java_regex(expression)
+        if read is None:
+            raise ExpressionError(f"'{expression[:60]}' is not a regular expression", code="E2003")
+        return read.python.search(given) is not None
 
     return map_distinct(find, [text, pattern], pa.bool_(), context.num_rows)
 
