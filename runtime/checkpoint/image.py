@@ -6,12 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from runtime.checkpoint.epoch_state import EpochState, Restored
 from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.manifest import Manifest, OperatorPieces, encode_manifest, segments_of
 from runtime.checkpoint.segments import SegmentReader, SegmentWriter
 from runtime.checkpoint.storage import Damage, Storage
-from runtime.checkpoint.table_chain import Piece, TableChain, read_pieces
+from runtime.checkpoint.table_chain import Piece, TableChain, read_chain, read_pieces
 from runtime.core.errors import CheckpointError, InternalError
 from runtime.state.snapshot import SavedOperator, SavedState, TaskState
 
@@ -211,12 +213,35 @@ def read_image(storage: Storage, manifest: Manifest) -> Restored:
     )
 
 
-def read_operators(operators: Sequence[OperatorPieces], reader: SegmentReader) -> dict[str, SavedState]:
-    """The whole state of operators, by name; a table without rows is left out. Raises as `read_image`."""
+def read_operators(
+    operators: Sequence[OperatorPieces], reader: SegmentReader, chains: TableChains | None = None
+) -> dict[str, SavedState]:
+    """The whole state of operators, by name; a table without rows is left out. Raises as `read_image`.
+
+    Args:
+        chains: gets the chains that the next save may go on from.
+    """
     found: dict[str, SavedState] = {}
     for operator in operators:
-        tasks: list[TaskState] = [
-            {name: read_pieces(pieces, reader) for name, pieces in task.items() if pieces} for task in operator.tasks
-        ]
-        found[operator.name] = SavedState(operator.watermark, operator.input_watermark, tuple(tasks))
+        tasks = tuple(_task(operator.name, number, task, reader, chains) for number, task in enumerate(operator.tasks))
+        goes_on = {name for of, _, name in chains or () if of == operator.name}
+        found[operator.name] = SavedState(operator.watermark, operator.input_watermark, tasks, goes_on)
+    return found
+
+
+def _task(
+    operator: str,
+    number: int,
+    task: Mapping[str, Sequence[Piece]],
+    reader: SegmentReader,
+    chains: TableChains | None,
+) -> TaskState:
+    if chains is None:
+        return {name: read_pieces(pieces, reader) for name, pieces in task.items() if pieces}
+    found: dict[str, pa.RecordBatch] = {}
+    for name, pieces in task.items():
+        if pieces:
+            found[name], chain = read_chain(pieces, reader)
+            if chain is not None:
+                chains[operator, number, name] = chain
     return found

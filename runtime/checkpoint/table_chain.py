@@ -14,7 +14,7 @@ et al. 1996, with one run per save.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from runtime.kernels.grow import grown
 from runtime.state.snapshot import single_batch
 from runtime.state.table import SLOT, TableChanges
 
-__all__ = ["FAN", "Piece", "TableChain", "read_pieces"]
+__all__ = ["FAN", "Piece", "TableChain", "read_chain", "read_pieces"]
 
 FAN = 16
 _SMALLEST_CLASS = 256
@@ -37,6 +37,8 @@ _REMOVED_WEIGHT = 0.25
 _MERGED_ROWS = 65_536
 _SPARSE, _ROOM = 16, 1 << 20
 """Slots are sparse when there is room for so many times as many, beyond so much room."""
+_LOOSE, _MOST_GAPS = 4, 1 << 14
+"""Rows are put in order of their slots when at most a quarter of them move, and so many gaps are filled."""
 _REMOVED = pa.schema([pa.field(SLOT, pa.int64())])
 
 
@@ -77,6 +79,18 @@ class TableChain:
         self._owner = np.empty(0, np.int32)
         # How many rows of each piece are live, by number.
         self._live: dict[int, int] = {}
+
+    @staticmethod
+    def behind(pieces: Sequence[Piece], owner: np.ndarray, live: Mapping[int, int]) -> TableChain:
+        """The chain of pieces that were read. `owner`: by slot the place of the piece with the last word on it, -1 when there
+        is no row, int32; `live`: how many of the rows of each piece count."""
+        chain = TableChain()
+        chain.pieces = tuple(pieces)
+        chain._numbers = list(range(len(pieces)))
+        chain._next = len(pieces)
+        chain._owner = owner
+        chain._live = {number: count for number, count in live.items() if count}
+        return chain
 
     def add(self, changes: TableChanges, writer: SegmentWriter, reader: SegmentReader) -> None:
         """Writes what a table has become since the last call.
@@ -182,6 +196,77 @@ def read_pieces(pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatc
         Damage: a piece cannot be read, or holds no rows of a table.
         CheckpointError: the rows do not fit into one batch.
     """
+    return _joined(_read(pieces, reader)[0], pieces)
+
+
+def read_chain(pieces: Sequence[Piece], reader: SegmentReader) -> tuple[pa.RecordBatch, TableChain | None]:
+    """All rows of a table that has any, and the chain that its next save goes on from.
+
+    Who loads the rows one by one into slots from 0 on has most of them at their old slots: they are in that order, and the
+    last ones fill the gaps. None where slots are sparse, or too many rows would have to be put in order. Raises as
+    `read_pieces`.
+    """
+    parts, last = _read(pieces, reader)
+    ordered = _in_order([batch for _, batch in parts])
+    if last.numbers is None or ordered is None:
+        return _joined(parts, pieces), None
+    live: dict[int, int] = {}
+    for number, batch in parts:
+        live[number] = live.get(number, 0) + batch.num_rows
+    return _joined([(0, batch) for batch in ordered], pieces), TableChain.behind(pieces, last.numbers, live)
+
+
+def _in_order(parts: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch] | None:
+    """The same rows in the order of their slots, those behind the last slot that is needed in the gaps between others.
+    Nothing is copied but rows that move; None when there are many of them, or many gaps."""
+    count = sum(part.num_rows for part in parts)
+    steady: list[pa.RecordBatch] = []
+    loose: list[pa.RecordBatch] = []
+    gap = np.ones(count, np.bool_)
+    high = -1
+    for part in parts:
+        slots = _slots(part)
+        follows = len(slots) > 0 and int(slots[0]) > high and bool((slots[1:] > slots[:-1]).all())
+        within = int(np.searchsorted(slots, count)) if follows else 0
+        if within:
+            steady.append(part.slice(0, within))
+            gap[slots[:within]] = False
+            high = int(slots[within - 1])
+        loose.append(part.slice(within))
+    gaps = np.flatnonzero(gap)
+    if not len(gaps):
+        return steady or list(parts)
+    starts = np.flatnonzero(np.diff(gaps, prepend=-2) != 1)
+    if len(gaps) > count // _LOOSE or len(starts) > _MOST_GAPS:
+        return None
+    moved = single_batch(loose)
+    target = _slots(moved).copy()
+    target[target >= count] = np.setdiff1d(gaps, target, assume_unique=True)
+    moved = moved.take(pa.array(np.argsort(target)))
+    ends = [*starts[1:].tolist(), len(gaps)]
+    return _filled(steady, moved, gaps[starts].tolist(), ends)
+
+
+def _filled(
+    steady: Sequence[pa.RecordBatch], moved: pa.RecordBatch, starts: Sequence[int], ends: Sequence[int]
+) -> list[pa.RecordBatch]:
+    """Rows with others in their gaps, which begin at slots `starts`; `ends`: how many of the others are in them and in those
+    before."""
+    found: list[pa.RecordBatch] = []
+    gap, used = 0, 0
+    for part in steady:
+        slots = _slots(part)
+        at = 0
+        while gap < len(starts) and starts[gap] < slots[-1]:
+            until = int(np.searchsorted(slots, starts[gap]))
+            found += [part.slice(at, until - at), moved.slice(used, ends[gap] - used)]
+            at, used, gap = until, ends[gap], gap + 1
+        found.append(part.slice(at))
+    return [*found, moved.slice(used)]
+
+
+def _read(pieces: Sequence[Piece], reader: SegmentReader) -> tuple[list[tuple[int, pa.RecordBatch]], _LastWord]:
+    """The rows that count, each batch with the place of its piece. Raises Damage."""
     rows = [list(reader.batches(piece.rows)) if piece.rows else [] for piece in pieces]
     removed = [list(reader.batches(piece.removed)) if piece.removed else [] for piece in pieces]
     if not any(rows):
@@ -192,15 +277,19 @@ def read_pieces(pieces: Sequence[Piece], reader: SegmentReader) -> pa.RecordBatc
             last.note(_slots(batch), number)
         for batch in removed[number]:
             last.note(_slots(batch), -1)
-    parts: list[pa.RecordBatch] = []
+    parts: list[tuple[int, pa.RecordBatch]] = []
     for number, batches in enumerate(rows):
         for batch in batches:
             kept = last.has(_slots(batch), number)
-            parts.append(batch if kept.all() else batch.filter(pa.array(kept)))
-    if sum(part.num_rows for part in parts) != last.count:
+            parts.append((number, batch if kept.all() else batch.filter(pa.array(kept))))
+    if sum(part.num_rows for _, part in parts) != last.count:
         raise Damage(f"{pieces[0].segments[0].file} holds a row twice")
+    return parts, last
+
+
+def _joined(parts: Sequence[tuple[int, pa.RecordBatch]], pieces: Sequence[Piece]) -> pa.RecordBatch:
     try:
-        return single_batch(parts)
+        return single_batch([batch for _, batch in parts])
     except pa.ArrowException as error:
         raise Damage(
             f"{pieces[0].segments[0].file} has other columns than the files that it follows: {error}"
@@ -229,6 +318,11 @@ class _LastWord:
     def count(self) -> int:
         """How many slots hold a row."""
         return int(np.count_nonzero(self._last >= 0))
+
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """By slot; None where they are sparse."""
+        return self._last if self._known is None else None
 
     def _places(self, slots: np.ndarray) -> np.ndarray:
         return slots if self._known is None else np.searchsorted(self._known, slots)

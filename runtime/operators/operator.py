@@ -202,7 +202,8 @@ class Operator:
         """Go on from saved state, whatever the number of tasks that saved it. Once, before the first `step`."""
         for number, task in enumerate(tasks := self.tasks):
             groups = key_group_range(number, len(tasks)) if len(tasks) > 1 else None
-            restore_task(task.tables, state.tasks, groups)
+            alone = groups is None and len(state.tasks) == 1
+            restore_task(task.tables, state.tasks, groups, goes_on=state.goes_on if alone else ())
         self.restored()
 
     def restored(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +30,13 @@ class SavedOperator:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """An operator's whole state as it is restored: the watermarks, and what the tables of each task held."""
+    """An operator's whole state as it is restored: the watermarks, and what the tables of each task held. `goes_on`: the
+    tables of which the next save may tell only what has changed since, as `StateTable.restore` says."""
 
     watermark: int
     input_watermark: int
     tasks: tuple[TaskState, ...]
+    goes_on: Collection[str] = ()
 
     @staticmethod
     def of(chain: Sequence[SavedOperator]) -> SavedState:
@@ -70,17 +72,20 @@ def merge_changes(chain: Sequence[TableChanges]) -> pa.RecordBatch:
     return single_batch(parts)
 
 
-def restore_task(tables: Sequence[StateTable], saved: Sequence[TaskState], groups: range | None) -> None:
+def restore_task(
+    tables: Sequence[StateTable], saved: Sequence[TaskState], groups: range | None, *, goes_on: Collection[str] = ()
+) -> None:
     """Loads into the tables of a task, just made, what all saved tasks held of its key groups (None: all groups).
 
-    Tables of the task that nobody saved stay empty.
+    Tables of the task that nobody saved stay empty. `goes_on`: see `SavedState`; only where there
+    is one saved task, and all of its groups are loaded.
     """
     for task in saved:
         moved: dict[str, Moved] = {}
         for table in tables:
             rows = task.get(table.name)
             if rows is not None and not table.shared:
-                table.restore(rows, groups, moved)
+                table.restore(rows, groups, moved, goes_on=table.name in goes_on)
     for table in tables:
         if table.shared:
             values = [task[table.name] for task in saved if table.name in task]

@@ -247,8 +247,13 @@ class StateTable:
         """All rows, without being the last save that `changes` goes on from."""
         return TableChanges(self.name, self.contents(), np.empty(0, np.int64), True)
 
-    def restore(self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, Moved]) -> None:
+    def restore(
+        self, rows: pa.RecordBatch, groups: range | None, moved: dict[str, Moved], *, goes_on: bool = False
+    ) -> None:
         """Loads saved rows of one task into the table.
+
+        With `goes_on` changes are noted from then on, as if the table had saved these rows itself: what has moved to
+        another slot, or names another row of its owner, has changed. When that is most of it the next save is complete.
 
         Args:
             rows: `SLOT` and columns: the same ones whatever they are called now, because names are no part of what an
@@ -260,9 +265,13 @@ class StateTable:
         """
         columns = self._columns(rows)
         old = rows.column(SLOT).to_numpy()
+        goes_on = goes_on and self._saves_as(rows)
         keep: np.ndarray | None = None
+        renamed = np.zeros(len(old), np.bool_)
         if self.owner is not None:
-            owners = moved[self.owner.name].of(columns[0].to_numpy())
+            named = columns[0].to_numpy()
+            owners = moved[self.owner.name].of(named)
+            renamed = owners != named
             columns[0] = pa.array(owners)
             keep = owners >= 0
         elif groups is not None and not self.shared:
@@ -271,8 +280,27 @@ class StateTable:
         if keep is not None and not keep.all():
             mask = pa.array(keep)
             columns, old = [c.filter(mask) for c in columns], old[keep]
+            goes_on = False
         new = self.load(columns) if len(old) else np.empty(0, np.int64)
         moved[self.name] = Moved(old, new)
+        if goes_on and _is_one_to_one(new):
+            self._note_moves(old, new, renamed)
+
+    def _note_moves(self, old: np.ndarray, new: np.ndarray, renamed: np.ndarray) -> None:
+        """Note from now on what changes, and that rows are at other slots than they were, or name another owner's row."""
+        away = old != new
+        changed = away | renamed
+        if 2 * int(np.count_nonzero(changed)) <= len(old):
+            self._marks = np.zeros(0, np.int8)
+            self.freed(old[away])
+            self.wrote(new[changed])
+
+    def _saves_as(self, rows: pa.RecordBatch) -> bool:
+        """Whether what is saved later may stand behind these rows: it has the same columns, and its owner's rows are those
+        that they name."""
+        if self.outside is not None or (self.owner is not None and self.owner._marks is None):
+            return False
+        return rows.schema.equals(self._rows(np.empty(0, np.int64)).schema)
 
     def key_groups(self, columns: Sequence[pa.Array], count: int) -> np.ndarray:
         """The key group of each row, given all columns of the table."""
@@ -330,6 +358,15 @@ def _check_bounds(name: str, column: pa.Array) -> None:
         found = pc.call_function("min_max", [column]).as_py()
         if found["min"] < least or found["max"] > greatest:
             raise ValueError(f"{name} is from {found['min']} to {found['max']}")
+
+
+def _is_one_to_one(slots: np.ndarray) -> bool:
+    """Whether all rows have got a slot, and each its own."""
+    if not len(slots) or int(slots.min()) < 0:
+        return False
+    taken = np.zeros(int(slots.max()) + 1, np.bool_)
+    taken[slots] = True
+    return int(np.count_nonzero(taken)) == len(slots)
 
 
 def every_row(slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -125,9 +125,11 @@ class KeptViews:
         self.bytes = 0
         """How much is to be written of answers whose changes are in no log."""
 
-    def went_on(self, view: MaintainedView, saved: ViewState) -> None:
-        """A view goes on from what the newest checkpoint of this folder says."""
-        self._kept[view.path.parts] = _KeptView(view, saved, self._count)
+    def went_on(self, view: MaintainedView, saved: ViewState, chains: TableChains) -> None:
+        """A view goes on from what the newest checkpoint of this folder says; tables of its state that have their rows where
+        they were save only what changes (`StateTable.restore`), behind those chains."""
+        kept = self._kept[view.path.parts] = _KeptView(view, saved, self._count)
+        kept.chains = chains
 
     def forget(self, path: ObjectPath) -> None:
         """A view does not go on from there."""

@@ -148,7 +148,8 @@ class _Opening:
         definition = self._stored.definitions[place]
         statement = parse_statement(definition.text)
         assert isinstance(statement, st.CreateMaterializedView)
-        begun = partial(self._durable.kept_views.went_on, saved=saved.state) if self._own else _nothing
+        went_on = self._durable.kept_views.went_on
+        begun = partial(went_on, saved=saved.state, chains=saved.chains) if self._own else _nothing
         with (
             session.alone(),
             current(session, definition),

@@ -118,12 +118,13 @@ class ViewChanges:
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A view as a checkpoint has it, read. `state`: where it came from."""
+    """A view as a checkpoint has it, read. `state`: where it came from; `chains`: what the next checkpoint goes on from."""
 
     restored: Restored
     contents: Sequence[ChangelogBatch]
     basis: ViewBasis
     state: ViewState
+    chains: TableChains
 
 
 def _plan_segment(plan: str, writer: SegmentWriter) -> Segment:
@@ -141,19 +142,20 @@ def saved_view(reader: SegmentReader, state: ViewState, where: str) -> SavedView
     plans = [batch for batch in reader.batches(state.plan) if len(batch)]
     if len(plans) != 1 or len(plans[0]) != 1 or plans[0].schema != _PLAN or plans[0].column(0).null_count:
         raise Damage(f"{state.plan.file} has no plan")
+    chains: TableChains = {}
     restored = Restored(
         0,
         state.epoch,
         state.processing_time,
         plans[0].column(0)[0].as_py(),
-        read_operators(state.operators, reader),
+        read_operators(state.operators, reader, chains),
         state.sources,
         {},
         state.finished,
         where,
         counts=state.counts,
     )
-    return SavedView(restored, list(read_rows(reader, state.contents)), state.basis, state)
+    return SavedView(restored, list(read_rows(reader, state.contents)), state.basis, state, chains)
 
 
 def view_json(state: ViewState) -> dict[str, object]:
