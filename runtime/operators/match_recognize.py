@@ -14,6 +14,7 @@ from runtime.kernels.match_walk import COUNTS, NOT_BEGUN, START, STATE, Rules, R
 from runtime.kernels.sort import sort_indices
 from runtime.operators.join_condition import JoinCondition
 from runtime.operators.match_automaton import automaton
+from runtime.operators.match_numbers import MatchNumbers
 from runtime.operators.match_runs import OpenRuns
 from runtime.operators.match_values import LaidRows, ValueReader
 from runtime.operators.operator import EpochTime, Operator, OperatorContext, StateSize
@@ -44,7 +45,7 @@ class MatchOperator(Operator):
     What DEFINE says of a row alone has been evaluated in columns. What it says of the match so far is evaluated in columns
     for all partitions at once, each time for the next row of each that asks for it. The walk itself goes row by row.
 
-    State: rows that wait; runs, which may become matches; the rows of runs.
+    State: rows that wait; runs, which may become matches; the rows of runs; where matches are numbered, how many there were.
     """
 
     def __init__(self, node: MatchExec, context: OperatorContext) -> None:
@@ -68,11 +69,13 @@ class MatchOperator(Operator):
         )
         self._asked = [(v, JoinCondition(e, len(schema), context)) for v, e in node.asked]
         self._tested = [ValueReader(value, pattern, schema.types) for value in node.tested]
-        self._found = [ValueReader(value, pattern, schema.types) for value in node.found]
+        self._found = [None if value.is_number else ValueReader(value, pattern, schema.types) for value in node.found]
+        self._numbers = MatchNumbers(node) if node.numbers else None
         self._open = OpenRuns(node, self._rules.width, self._automaton.start)
         self._waiting = TimedRows(schema, keyed=False) if node.rowtime else None
         waiting = [] if self._waiting is None else [timed_table(self._waiting, node.kept("waiting"), _no_key)]
-        self._tables = (*waiting, *self._open.tables)
+        numbers = [] if self._numbers is None else [self._numbers.table]
+        self._tables = (*waiting, *self._open.tables, *numbers)
 
     @property
     def tables(self) -> Sequence[StateTable]:
@@ -81,6 +84,9 @@ class MatchOperator(Operator):
     @property
     def state_size(self) -> StateSize:
         own = self._open.state_size
+        if self._numbers is not None:
+            more = self._numbers.state_size
+            own = StateSize(own.rows + more.rows, own.bytes + more.bytes)
         if self._waiting is None:
             return own
         return StateSize(own.rows + self._waiting.rows, own.bytes + self._waiting.nbytes)
@@ -268,8 +274,9 @@ class MatchOperator(Operator):
         partition = matches[:, 0]
         runs = np.zeros((len(matches), self._rules.width), np.int64)
         runs[:, START], runs[:, COUNTS:] = matches[:, 2], matches[:, COUNTS:]
-        values = [reader.read(rows, begin[partition], runs) for reader in self._found]
         keys = self._open.key_columns(slots[partition])
+        numbers = None if self._numbers is None else pa.array(self._numbers.take(keys, len(matches)))
+        values = [numbers if reader is None else reader.read(rows, begin[partition], runs) for reader in self._found]
         return ChangelogBatch.of([*keys, *values], self._node.schema)
 
 

@@ -49,6 +49,11 @@ class MatchExec(PhysicalNode):
 
     advice = "give PATTERN a length: WITHIN INTERVAL '1' HOUR"
 
+    @property
+    def numbers(self) -> bool:
+        """Whether matches are numbered."""
+        return any(value.is_number for value in self.found)
+
     def text(self) -> str:
         schema = self.input.schema
         by, order = by_text(self.partition, schema), order_text(self.order, schema)
@@ -86,6 +91,9 @@ class MatchExec(PhysicalNode):
             StateSpec("rows", f"rows of matches that are not complete by {by}", bound, schema, self.partition),
             StateSpec("runs", f"matches that are not complete by {by}", bound, counts, key),
         ]
+        if self.numbers:
+            counted = Schema((*keys.fields, Field("number of matches", BIGINT)))
+            tables.append(StateSpec("numbers", f"number of matches by {by}", NOTHING, counted, key))
         if self.rowtime:
             waiting = StateSpec("waiting", "rows until their time has come", WATERMARK, schema, self.partition)
             tables.insert(0, waiting)
@@ -114,6 +122,7 @@ class MatchExec(PhysicalNode):
         run = WORD * (4 + len(self.pattern.variables)) + LISTED
         return {
             "waiting": timed(schema, facts, waiting, ()),
+            "numbers": Kept(keys, keys, key_index_bytes(schema, facts, self.partition, keys) + keys * WORD),
             "rows": Kept(open_rows, min(keys, open_rows), open_rows * (row_bytes(schema, facts) + COUNTED)),
             "runs": Kept(
                 open_rows, min(keys, open_rows), key_index_bytes(schema, facts, self.partition, keys) + open_rows * run

@@ -87,9 +87,15 @@ class MatchValue(Node):
     """A value of the rows that are mapped to a variable or subset (`UNIVERSAL`: to any). With `offset` FIRST_VALUE and
     LAST_VALUE are of the row so many after the first, or before the last, whatever is in it; without (None) they are, as
     all other calls, aggregates over all of the rows. `names`: the call has no arguments, and is of the names of the
-    variables to which the rows are mapped."""
+    variables to which the rows are mapped. MATCH_NUMBER, without arguments, is the number of the match in its
+    partition."""
 
     variable: int
     call: AggregateSpec
     offset: int | None = None
     names: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is the number of the match."""
+        return self.call.function == "MATCH_NUMBER"

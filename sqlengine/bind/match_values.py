@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from planner.logical.match import MatchItem
 from runtime.core.errors import BindError, Span, TypeMismatchError, UnsupportedError, did_you_mean
-from runtime.core.types import STRING, TimeAttribute, timestamp_ltz
+from runtime.core.types import BIGINT, STRING, TimeAttribute, timestamp_ltz
 from runtime.expr.nodes import (
     AggregateCall,
     Call,
@@ -41,7 +41,6 @@ _NAVIGATIONS = {"FIRST": "FIRST_VALUE", "LAST": "LAST_VALUE"}
 _REFUSED = {
     "PREV": "LAST(x, 1) is the value of the row before, among those that are mapped",
     "NEXT": "test the row before in the condition of the variable behind it",
-    "MATCH_NUMBER": "number the matches with ROW_NUMBER() OVER (ORDER BY ..) in a query around",
 }
 _MEASURES = Clause("MEASURES", aggregates=True, subqueries=False)
 _DEFINE = Clause("DEFINE", aggregates=True, subqueries=False)
@@ -165,6 +164,10 @@ class MatchValues:
             # Each row has a name.
             of = replace(of, names=False)
         return self._item(of, call.with_(args=of.args), None)
+
+    def number(self) -> Expr:
+        """The number of the match."""
+        return self._item(_Of((), UNIVERSAL, False), AggregateCall("MATCH_NUMBER", (), BIGINT.not_null()), None)
 
     def _item(self, of: _Of, call: AggregateCall, offset: int | None) -> Expr:
         for item in self.items:
@@ -330,6 +333,18 @@ def _match_proctime(binder: _MatchBinder, values: MatchValues, tree: FunctionCal
     return Call("PROCTIME", (), timestamp_ltz(3, TimeAttribute.PROCTIME).not_null(), span=span_of(tree))
 
 
+def _match_number(binder: _MatchBinder, values: MatchValues, tree: FunctionCall) -> Expr:
+    if values.is_tested:
+        raise UnsupportedError(
+            "MATCH_NUMBER is not supported in DEFINE", span=span_of(tree), hint="number the matches in MEASURES"
+        )
+    if tree.expressions:
+        raise TypeMismatchError(
+            "MATCH_NUMBER takes no arguments", code="E1301", span=span_of(tree), hint="write MATCH_NUMBER()"
+        )
+    return values.number()
+
+
 def _refused(binder: _MatchBinder, values: MatchValues, tree: FunctionCall) -> Expr:
     name = tree.name.upper()
     raise UnsupportedError(f"{name} is not supported in MATCH_RECOGNIZE", span=span_of(tree), hint=_REFUSED[name])
@@ -338,6 +353,7 @@ def _refused(binder: _MatchBinder, values: MatchValues, tree: FunctionCall) -> E
 _CALLS: dict[str, Callable[[_MatchBinder, MatchValues, FunctionCall], Expr]] = {
     **dict.fromkeys(_NAVIGATIONS, _navigation),
     "CLASSIFIER": _classifier,
+    "MATCH_NUMBER": _match_number,
     "MATCH_ROWTIME": _match_rowtime,
     "MATCH_PROCTIME": _match_proctime,
     **dict.fromkeys(_REFUSED, _refused),

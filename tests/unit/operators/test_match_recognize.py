@@ -165,7 +165,7 @@ def test_matches_are_those_of_the_model(
     measures += (
         ", COUNT(S.id) AS nS, FIRST(S.id) AS fS, LAST(S.id, 1) AS lS, RUNNING SUM(S.p) AS sS, FINAL MAX(S.p) AS mS, "
         "S.id AS lastS, CLASSIFIER(S) AS c, FINAL LAST(CLASSIFIER(S), 1) AS c1, FIRST(CLASSIFIER(), 1) AS c2, "
-        "ARRAY_AGG(CLASSIFIER()) AS cs, MAX(CLASSIFIER(S)) AS cm, COUNT(CLASSIFIER(S)) AS cn"
+        "ARRAY_AGG(CLASSIFIER()) AS cs, MAX(CLASSIFIER(S)) AS cm, COUNT(CLASSIFIER(S)) AS cn, MATCH_NUMBER() AS no"
     )
     query = (
         f"SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY k ORDER BY ts{', id DESC' if tie else ''} "
@@ -221,7 +221,7 @@ def _expected(
         for row in sorted(row for k, row in accepted if k == key and row[0] <= watermark):
             model.take(row)
         model.advance(watermark)
-        for match in model.matches:
+        for number, match in enumerate(model.matches, 1):
             row: list[Any] = [key]
             for mine in [*(frozenset((v,)) for v in range(len(variables))), subset]:
                 ids = [abs(r[1]) for v, r in match if v in mine]
@@ -230,7 +230,7 @@ def _expected(
                 row += [sum(known) if known else None, max(known) if known else None]
             names, all_names = _names(match, subset), [NAMES[v] for v, _ in match]
             row += [_last(ids), _last(names), _last(names, 1), _last(all_names[:2]) if len(match) > 1 else None]
-            row += [tuple(all_names), max(names, default=None), len(names)]
+            row += [tuple(all_names), max(names, default=None), len(names), number]
             row += [match[-1][1][2], START + datetime.timedelta(seconds=match[-1][1][0])]
             found[tuple(row)] += 1
     return found
