@@ -88,11 +88,14 @@ def _with_rows_of_arrays(tree: exp.Select, functions: FunctionRegistry) -> exp.S
     made = tree.copy()
     item = made.expressions[at[0]]
     name = item.args["alias"] if isinstance(item, exp.Alias) else exp.to_identifier(call.name.lower())
-    # No relation of a query can have this name.
-    rows = exp.to_identifier(" unnest")
-    column = exp.Column(this=name.copy(), table=rows.copy())
+    # Nobody gives a relation or a column this name.
+    hidden = exp.to_identifier(" unnest")
+    column = exp.Column(this=hidden.copy(), table=hidden.copy())
     value = exp.Alias(this=column, alias=name.copy())
-    alias = exp.TableAlias(this=rows, columns=[name.copy()])
+    alias = exp.TableAlias(this=hidden, columns=[hidden.copy()])
+    for star in made.expressions:
+        if isinstance(star, exp.Star):
+            star.set("except_", [*(star.args.get("except_") or ()), hidden.copy()])
     unnest = exp.Unnest(expressions=[call.expressions[0].copy()], offset=False, alias=alias)
     for node in (column, value, unnest):
         node.meta.update(call.meta)
