@@ -14,7 +14,8 @@ et al. 1996, with one run per save.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -207,7 +208,8 @@ def read_chain(pieces: Sequence[Piece], reader: SegmentReader) -> tuple[pa.Recor
     `read_pieces`.
     """
     parts, last = _read(pieces, reader)
-    ordered = _in_order([batch for _, batch in parts])
+    with _same_columns(pieces):
+        ordered = _in_order([batch for _, batch in parts])
     if last.numbers is None or ordered is None:
         return _joined(parts, pieces), None
     live: dict[int, int] = {}
@@ -288,8 +290,15 @@ def _read(pieces: Sequence[Piece], reader: SegmentReader) -> tuple[list[tuple[in
 
 
 def _joined(parts: Sequence[tuple[int, pa.RecordBatch]], pieces: Sequence[Piece]) -> pa.RecordBatch:
-    try:
+    with _same_columns(pieces):
         return single_batch([batch for _, batch in parts])
+
+
+@contextmanager
+def _same_columns(pieces: Sequence[Piece]) -> Generator[None]:
+    """Raises Damage where rows cannot be put together."""
+    try:
+        yield
     except pa.ArrowException as error:
         raise Damage(
             f"{pieces[0].segments[0].file} has other columns than the files that it follows: {error}"
