@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -147,14 +147,25 @@ class TurnLock:
         served: list[_Turn] = []
         try:
             try:
-                return call()
-            finally:
-                self._serve(served)
-                self.release()
-                afterwards()
+                result = call()
+            except BaseException:
+                # What it raises is told, and not what follows from it: the others look themselves what has become of them.
+                with suppress(Exception):
+                    self._end(served, afterwards)
+                raise
+            self._end(served, afterwards)
+            return result
         finally:
             for other in served:
                 other.woken.release()
+
+    def _end(self, served: list[_Turn], afterwards: Callable[[], object]) -> None:
+        """Carry out what others wait for, and let go."""
+        try:
+            self._serve(served)
+        finally:
+            self.release()
+        afterwards()
 
     def _serve(self, served: list[_Turn]) -> None:
         """Carry out the calls of those who wait longest."""

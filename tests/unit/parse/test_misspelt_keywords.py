@@ -17,6 +17,8 @@ from sqlengine.parse.words import KEYWORDS
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 LONGEST = 400
+ALIKE = {("MODULES", "MODLES"), ("MODELS", "MODLES")}
+"""What is as near to another keyword that may stand there."""
 
 
 def _scripts() -> Iterator[str]:
@@ -63,6 +65,8 @@ def test_every_keyword_of_every_statement() -> None:
             seen.add(place)
             for slip in _slips(token.text, rng):
                 if slip.upper() in KEYWORDS or token.upper == "ILIKE" or _is_name(tokens, at):
+                    continue
+                if (token.upper, slip.upper()) in ALIKE:
                     continue
                 written = text[: token.start] + slip + text[token.end :]
                 try:
