@@ -60,6 +60,11 @@ class Listing(Generic[Entry]):
             self._wake()
         return found
 
+    def expire(self) -> None:
+        """The next `entries` lists anew."""
+        with self._listing:
+            self._listed_at = None
+
     def watch(self, group: object, wake: Callable[[], None]) -> Callable[[], None]:
         """List anew every interval, on the thread of a group (`watching.watch`), and call `wake` when something else is
         there, or when it cannot be listed, which the next `entries` tells. Gives what ends that; a method is also no

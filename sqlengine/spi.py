@@ -96,6 +96,7 @@ from runtime.spi.abilities import (
     SupportsRereading,
     SupportsRowOffsets,
     SupportsSplitEvents,
+    SupportsSplitRefresh,
     SupportsStatementChanges,
     SupportsTypeWidening,
 )
@@ -230,6 +231,7 @@ __all__ = [
     "SupportsRereading",
     "SupportsRowOffsets",
     "SupportsSplitEvents",
+    "SupportsSplitRefresh",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
     "SystemClock",

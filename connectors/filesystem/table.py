@@ -136,6 +136,9 @@ class FileSource:
         """A split per file, by its path."""
         return [Split(e.path, e) for e in self._listing().entries()]
 
+    def refresh_splits(self) -> None:
+        self._listing().expire()
+
     def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Folders of one file system share a thread."""
         try:

@@ -111,11 +111,18 @@ class KafkaSource:
 
     def splits(self) -> list[Split]:
         """A split for each partition, by topic and number; listed anew at most once an interval."""
+        return list(self._listing().entries())
+
+    def refresh_splits(self) -> None:
+        if self.discovery:
+            self._listing().expire()
+
+    def _listing(self) -> Listing[Split]:
         listing = self.__dict__.get("_listed")
         if listing is None:
             listing = Listing(self._list, self.discovery or None)
             object.__setattr__(self, "_listed", listing)
-        return list(listing.entries())
+        return listing
 
     def _list(self) -> list[Split]:
         wanted = re.compile(self.pattern) if self.pattern else None

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from runtime.spi.source import Split
+from runtime.spi.abilities import SupportsSplitRefresh
+from runtime.spi.source import SourceTable, Split
 
-__all__ = ["FLUSHED_ENDLESS_EPOCHS", "FlushMark"]
+__all__ = ["FLUSHED_ENDLESS_EPOCHS", "FlushMark", "refresh_splits"]
 
 FLUSHED_ENDLESS_EPOCHS = 16
 """How many epochs FLUSH takes of a split without end that always has more."""
 
 
+def refresh_splits(table: SourceTable) -> None:
+    """Have a source look for splits now, whenever it would have looked itself."""
+    if isinstance(table, SupportsSplitRefresh):
+        table.refresh_splits()
+
+
 class FlushMark:
-    """The splits that were known when a flush began and have not given yet what was there."""
+    """The splits that were there when a flush began and have not given yet what was there."""
 
     def __init__(self, splits: Iterable[str] = ()) -> None:
         self._left = dict.fromkeys(splits, FLUSHED_ENDLESS_EPOCHS)

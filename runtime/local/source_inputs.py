@@ -15,7 +15,7 @@ from runtime.core.logs import connector_log
 from runtime.core.wakeup import nobody
 from runtime.local.availability import reader_wait, shortest, splits_wait
 from runtime.local.dataflow import SourceInput
-from runtime.local.flush import FlushMark
+from runtime.local.flush import FlushMark, refresh_splits
 from runtime.local.pace import EpochRoom, Pace
 from runtime.local.rejected import JobRejections, Refusals
 from runtime.local.split_progress import OpenSplit, Reached, SplitProgress, take_split
@@ -237,6 +237,7 @@ class SourceInputs:
         if self._ahead is not None:
             wait([self._ahead])
         if not self.node.table.bounded:
+            refresh_splits(self.node.table)
             self._discover()
         for opened in self._open:
             if isinstance(opened.reader, EndOffsetReader):
@@ -492,8 +493,7 @@ class SourceInputs:
         return idle and not self._waiting
 
     def _is_idle(self, open_split: OpenSplit) -> bool:
-        told = open_split.timed is not None and open_split.timed.idle
-        return told or self._silent_since(open_split.last_row_at)
+        return bool(open_split.timed and open_split.timed.idle) or self._silent_since(open_split.last_row_at)
 
     def _silent_since(self, moment: int) -> bool:
         timeout = self.node.idle_timeout

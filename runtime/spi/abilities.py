@@ -24,6 +24,7 @@ __all__ = [
     "SupportsRereading",
     "SupportsRowOffsets",
     "SupportsSplitEvents",
+    "SupportsSplitRefresh",
     "SupportsStatementChanges",
     "SupportsTypeWidening",
 ]
@@ -84,6 +85,15 @@ class SupportsSplitEvents(Protocol):
     def watch_splits(self, wake: Callable[[], None]) -> Callable[[], None]:
         """From now on call `wake`, from any thread, when `splits` may give something else than last time. Gives a call
         that ends this; it does not block. A source whose splits never change does nothing."""
+        ...
+
+
+@runtime_checkable
+class SupportsSplitRefresh(Protocol):
+    """An unbounded source that looks for splits at intervals, and can do so at once."""
+
+    def refresh_splits(self) -> None:
+        """The next `splits` gives what there is then. FLUSH asks for it, so that it reads all that has come before."""
         ...
 
 

@@ -372,7 +372,7 @@ class Views:
             self.propagate()
 
     def flush(self) -> None:
-        """Until every view has taken the input that is there now: each split of a source that is known now is read to
+        """Until every view has taken the input that is there now: each split of a source that is there now is read to
         its end, or until it has nothing more at the moment; of one that always has more (a generator without limits) a
         number of epochs is taken. What comes meanwhile is left for later. It may be interrupted between epochs, and others
         have their turn there."""
