@@ -8,7 +8,6 @@ never from a URI, which stands in logs and messages.
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -25,22 +24,16 @@ if TYPE_CHECKING:
 else:
     _obstore = Room("obstore")
 
-__all__ = ["RemoteStorage", "is_remote"]
+__all__ = ["RemoteStorage"]
 
 _S3 = ("region", "endpoint_override", "scheme", "anonymous")
 _AZURE = ("endpoint_override", "scheme", "anonymous")
 _SCHEMES = {"s3": _S3, "gs": ("anonymous",), "az": _AZURE, "abfs": _AZURE, "abfss": _AZURE}
 """The options of each."""
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _RETRIES = {"max_retries": 6, "retry_timeout": dt.timedelta(seconds=30)}
 _PART_BYTES = 8 << 20
 _COPIED_BYTES = 4 << 30
 """The largest object that S3 copies by itself is 5 GiB."""
-
-
-def is_remote(path: str) -> bool:
-    """Whether a path is a URI, and no folder of the machine."""
-    return _URI.match(path) is not None
 
 
 class RemoteStorage:

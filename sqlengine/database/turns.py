@@ -149,23 +149,23 @@ class TurnLock:
             try:
                 result = call()
             except BaseException:
-                # What it raises is told, and not what follows from it: the others look themselves what has become of them.
+                self._serve_and_release(served)
+                # What it raised is told, and not what follows from it: the others ask themselves what has become of theirs.
                 with suppress(Exception):
-                    self._end(served, afterwards)
+                    afterwards()
                 raise
-            self._end(served, afterwards)
+            self._serve_and_release(served)
+            afterwards()
             return result
         finally:
             for other in served:
                 other.woken.release()
 
-    def _end(self, served: list[_Turn], afterwards: Callable[[], object]) -> None:
-        """Carry out what others wait for, and let go."""
+    def _serve_and_release(self, served: list[_Turn]) -> None:
         try:
             self._serve(served)
         finally:
             self.release()
-        afterwards()
 
     def _serve(self, served: list[_Turn]) -> None:
         """Carry out the calls of those who wait longest."""

@@ -25,7 +25,6 @@ import pyarrow as pa
 
 from runtime.checkpoint.keys import NO_KEYS, Keys
 from runtime.checkpoint.members import Members
-from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.storage import Damage, Storage
 from runtime.core.errors import DatabaseError
 from runtime.core.strict_json import read_json
@@ -181,7 +180,6 @@ class Log:
         self._identity = identity
         self._owner = owner
         self._keys = keys
-        self._full = synchronous == "full" or isinstance(storage, RemoteStorage)
         self._waits = synchronous != "off"
         self.failure: DatabaseError | None = None
         """What made it stop: nothing is taken any more."""
@@ -199,6 +197,7 @@ class Log:
             self._files = files_for(storage, self._opening, end)
         except OSError as error:
             raise self._stopped(error) from error
+        self._full = synchronous == "full" or not self._files.survive
         if goes_on and end.format < FORMAT and end.epoch >= end.first:
             # An older version of the engine is to say that it does not know what follows.
             self.begin_file()

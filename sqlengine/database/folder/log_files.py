@@ -90,6 +90,9 @@ class LogFiles(Protocol):
     """Where a log puts its epochs. All calls but that of what `unsafe` gives are made with the log's lock for writing.
     Each may raise OSError, and DatabaseError E3707 when another process has taken over."""
 
+    survive: bool
+    """Whether what was written survives this process before it is made safe."""
+
     @property
     def synced(self) -> int:
         """How many bytes of the file at hand are safe."""
@@ -134,6 +137,8 @@ def files_for(storage: Storage, opening: Callable[[int], Pieces], end: LogEnd) -
 
 class _DiskFiles:
     """A file that grows, synced as often as somebody waits."""
+
+    survive = True
 
     def __init__(self, storage: LocalStorage, opening: Callable[[int], Pieces], end: LogEnd) -> None:
         self._storage = storage
@@ -198,6 +203,7 @@ class _DiskFiles:
 class _Objects:
     """An object for all epochs that wait for the same commit."""
 
+    survive = False
     synced = 0
 
     def __init__(self, storage: Storage, opening: Callable[[int], Pieces]) -> None:
@@ -236,7 +242,7 @@ class _Objects:
         return publish
 
     def finish(self, *, wait: bool) -> None:
-        """It is always waited: nothing but the store survives this process."""
+        """It is waited for, whatever `wait` says."""
         self.unsafe()()
 
     def abandon(self) -> None:

@@ -19,7 +19,7 @@ from connectors.memory.column_files import ColumnFiles, filed
 from runtime.checkpoint.keys import Keys
 from runtime.checkpoint.local_storage import LocalStorage
 from runtime.checkpoint.object_lease import FOLDER as OWNERS
-from runtime.checkpoint.remote_storage import RemoteStorage, is_remote
+from runtime.checkpoint.remote_storage import RemoteStorage
 from runtime.checkpoint.segments import SegmentReader
 from runtime.checkpoint.storage import Damage
 from runtime.core.errors import CheckpointError, DatabaseError
@@ -61,7 +61,7 @@ class Opened:
 
 def storage_of(path: str) -> Place:
     """The folder at a path, or below the prefix of an object store that a URI names. Raises DatabaseError E3706."""
-    if not is_remote(path):
+    if "://" not in path:
         return LocalStorage(path)
     try:
         return RemoteStorage.at(path)
@@ -88,14 +88,21 @@ def owned(storage: Place, keys: Keys, synchronous: str, files: ColumnFiles | Non
         DatabaseError: somebody else owns it (E3701), it is of a newer version (E3703), or no folder of a database (E3706).
         OSError: it cannot be read or written.
     """
+    started = time.monotonic()
     _check_place(storage)
     if isinstance(storage, LocalStorage):
         lease = FolderLease.take(storage)
         with _released_on_failure(lease):
-            return _opened(storage, lease, keys, synchronous, files)
-    lease = ObjectStoreLease.take(storage)
-    with _released_on_failure(lease):
-        return _taken_over(storage, lease, keys, synchronous, files)
+            opened = _opened(storage, lease, keys, synchronous, files)
+    else:
+        lease = ObjectStoreLease.take(storage)
+        with _released_on_failure(lease):
+            opened = _taken_over(storage, lease, keys, synchronous, files)
+    _log.info(
+        "%s is open at epoch %d", storage.place, opened.log.epoch, path=storage.place, epoch=opened.log.epoch,
+        seconds=round(time.monotonic() - started, 3),
+    )  # fmt: skip
+    return opened
 
 
 @contextmanager
@@ -153,7 +160,6 @@ def _check_place(storage: Place) -> None:
 
 
 def _opened(storage: Place, lease: Lease, keys: Keys, synchronous: str, files: ColumnFiles | None) -> Opened:
-    started = time.monotonic()
     found = checkpoint.manifests(storage)
     if not found:
         return _made(storage, lease, keys, synchronous)
@@ -162,10 +168,6 @@ def _opened(storage: Place, lease: Lease, keys: Keys, synchronous: str, files: C
     if end.dropped:
         tell(f"{storage.place}: {end.cut:,} bytes at the end of the log were never synced, and are dropped")
     log = Log(storage, manifest.identity, lease.token, keys, synchronous, end)
-    _log.info(
-        "%s is open at epoch %d", storage.place, end.epoch, path=storage.place, epoch=end.epoch,
-        seconds=round(time.monotonic() - started, 3),
-    )  # fmt: skip
     return Opened(lease, manifest, state, log)
 
 
@@ -190,7 +192,6 @@ def _taken_over(
     storage: RemoteStorage, lease: Lease, keys: Keys, synchronous: str, files: ColumnFiles | None
 ) -> Opened:
     """See the head of this file."""
-    started = time.monotonic()
 
     def adopt(manifest: Manifest) -> Manifest:
         return manifest if lease.trusts(manifest.owner) else checkpoint.adopted(storage, manifest, lease.token)
@@ -212,10 +213,6 @@ def _taken_over(
                 continue
             raise
         log = Log(storage, manifest.identity, lease.token, keys, synchronous, end)
-        _log.info(
-            "%s is open at epoch %d", storage.place, end.epoch, path=storage.place, epoch=end.epoch,
-            seconds=round(time.monotonic() - started, 3),
-        )  # fmt: skip
         return Opened(lease, manifest, state, log)
 
 
