@@ -290,16 +290,17 @@ def main() -> None:
         soak = Soak(Path(folder), arguments.seed)
         started = time.monotonic()
         print("  ".join(f"{name:>11}" for name in ("time", "rounds", *MOST_GROWTH)), flush=True)
-        first = soak.registries()
+        first: dict[str, int] = {}
         while len(samples) < SAMPLES_AT_LEAST or time.monotonic() - started < arguments.seconds:
             # A whole cycle of what is not done in each round.
             for _ in range(20):
                 soak.round()
             samples.append(soak.sample())
+            first = first or soak.registries()
             print(_line(samples[-1], soak.rounds, time.monotonic() - started), flush=True)
         for name, size in soak.registries().items():
             if size != first[name]:
-                print(f"{name}: {first[name]} before, {size} now")
+                print(f"{name}: {first[name]} after 20 rounds, {size} now")
         soak.close()
     wrong = grown(samples)
     print("\n".join(wrong) or "nothing has grown")
