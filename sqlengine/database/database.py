@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+import gc
 import itertools
 import threading
 import weakref
@@ -39,6 +41,9 @@ else:
     _scheduler = Room("sqlengine.database.scheduler")
 
 __all__ = ["Database", "UserFunctionEntry"]
+
+_FIRST = 1
+"""The number of the session that the database is made for."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,9 @@ class Database:
         self.closed = threading.Event()
         self._guard = threading.RLock()
         self._scheduler: _scheduler.Scheduler | None = None
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(_FIRST)
         self._sessions: dict[int, weakref.ref[_Joined]] = {}
+        self._first_was_closed = False
         self.memory_accounts = MemoryAccounts(self)
         """Who owns the memory of the process: `system.memory`."""
 
@@ -203,19 +209,36 @@ class Database:
         }
 
     def forget(self, number: int) -> None:
-        """A session that nobody has any more, and nobody has closed, keeps the database no longer."""
+        """A session that nobody has any more, and nobody has closed, keeps the database no longer. A job goes on of which
+        the program has kept nothing; but once the first session was closed, the database ends with the last of the others.
+
+        It is told while memory is collected, at any place of any thread; so the database is closed by another one.
+        """
         with self._guard:
             self._sessions.pop(number, None)
+            last = self._first_was_closed and self._ends()
+        if last:
+            _thread.start_new_thread(self._close, ())
 
     def leave(self, number: int) -> None:
         """A session has ended; with the last one the database does. Harmless when called again."""
+        if number == _FIRST:
+            self._first_was_closed = True
+            if len(self._sessions) > 1:
+                # The others may be such that nobody has any more.
+                gc.collect()
         with self._guard:
             self._sessions.pop(number, None)
-            last = not self._sessions and not self.closed.is_set()
-            if last:
-                self.closed.set()
+            last = self._ends()
         if last:
             self._close()
+
+    def _ends(self) -> bool:
+        """Whether no session is left; true once."""
+        last = not self._sessions and not self.closed.is_set()
+        if last:
+            self.closed.set()
+        return last
 
     def _close(self) -> None:
         active = self.jobs.active()

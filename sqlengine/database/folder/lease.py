@@ -89,7 +89,11 @@ class FolderLease:
         if place in _held:
             gc.collect()
         if place in _held:
-            raise _owned(storage.place, _who(storage))
+            raise DatabaseError(
+                f"the database {storage.place} is open already: process {os.getpid()}, this one, owns it",
+                code="E3701",
+                hint="use new_session() of the environment that has it open, or close all sessions of that first",
+            )
         try:
             storage.claim()
         except CheckpointError as error:

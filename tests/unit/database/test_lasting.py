@@ -313,6 +313,7 @@ def test_only_one_may_have_it_open(tmp_path: Path) -> None:
         with pytest.raises(SqlEngineError, match="is open already: process") as error:
             TableEnvironment.create(path=tmp_path / "db")
         assert error.value.code == "E3701"
+        assert error.value.hint is not None and "new_session()" in error.value.hint
     TableEnvironment.create(path=tmp_path / "db").close()
 
 
